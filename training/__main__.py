@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from model.cli.arguments import LineParser, add_version
 from model.errors import ModelError
-from training.cli import compare, evaluate, fetch, fit_options, signing
+from training.cli import compare, evaluate_options, fetch, fit_options, signing
 from training.errors import (
     InterruptedComparisonError,
     InterruptedRunError,
@@ -171,7 +171,12 @@ def _parser() -> argparse.ArgumentParser:
     for name, module, add_arguments, text in (
         ("fit", "fit", fit_options.add_arguments, "train a checkpoint on labelled files"),
         ("search", "search", fit_options.add_search_arguments, searched),
-        ("evaluate", "evaluate", evaluate.add_arguments, "measure a checkpoint on labelled files"),
+        (
+            "evaluate",
+            "evaluate",
+            evaluate_options.add_arguments,
+            "measure a checkpoint on labelled files",
+        ),
         ("compare", "compare", compare.add_arguments, compared),
         ("fetch", "fetch", fetch.add_arguments, "download a checkpoint by its name on the hub"),
         ("sign", "signing", signing.add_sign_arguments, "sign a checkpoint with a private key"),

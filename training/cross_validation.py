@@ -27,8 +27,6 @@ class Fold:
     Args:
         fold: its number, from 1.
         log_loss: mean negative log-likelihood, in nats, with the temperature of the run.
-        epoch: the epoch whose weights were measured.
-        epochs: how many epochs were trained.
     """
 
     fold: int
@@ -57,12 +55,8 @@ def run_folds(
     in any run.
 
     Args:
-        recipe: how to train every network.
-        dataset: all rows.
-        count: how many folds.
         folder: where the record and the state of the current fold go.
         label: begins the names of the runs.
-        context: what the networks share.
         report: called with each finished fold, also those of an interrupted run.
 
     Raises:

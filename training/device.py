@@ -18,11 +18,7 @@ _CPU_INFO = Path("/proc/cpuinfo")
 
 @dataclass(frozen=True, slots=True)
 class Accelerator:
-    """Where a run computes, and in what type.
-
-    Args:
-        bfloat16: whether matrix products are computed in it.
-    """
+    """Where a run computes, and in what type."""
 
     device: torch.device
     bfloat16: bool = False

@@ -65,11 +65,7 @@ class Ranks:
         return result
 
     def agree(self, stop: Callable[[], int | None]) -> Callable[[], int | None]:
-        """Makes a function that returns the same in every process.
-
-        Returns:
-            A function that all processes call together. It returns the highest number of all.
-        """
+        """Makes a function that all processes call together, and that returns their maximum."""
         if self.count == 1:
             return stop
 

@@ -1,15 +1,4 @@
-"""Defines every error of training, as one tree.
-
-TrainingError
-├── DataError       a file that cannot be read, or rows in it that cannot be used
-├── RecipeError     an option or a preset that is wrong
-├── DivergedRunError  the loss is no longer a number
-├── NoSpaceError    a disk without room for a run, or for its checkpoint
-├── RankError       the processes of a run cannot work together
-├── ResumeError     the state of an interrupted run does not fit this one
-├── InterruptedRunError   a signal ended the run; its state is on disk
-└── InterruptedComparisonError  a signal ended a comparison; nothing is kept
-"""
+"""Defines every error of training, below one base."""
 
 from pathlib import Path
 
@@ -22,7 +11,6 @@ class DataError(TrainingError):
     """A file that cannot be read, or rows in it that cannot be used.
 
     Args:
-        path: the file with the error.
         fault: what is wrong with it, and what to do.
         row: the first bad row, as `training.data.readers.Row` counts them; None for an error of
             the whole file.
@@ -44,8 +32,6 @@ class DivergedRunError(TrainingError):
     """The loss is no longer a finite number, so the weights are useless.
 
     Args:
-        loss: NaN or infinity.
-        step: optimizer steps done.
         learning_rate: the highest rate of the run.
     """
 
@@ -72,9 +58,7 @@ class InterruptedRunError(TrainingError):
     """A signal ended the run; its state is on disk, unless the disk was full.
 
     Args:
-        signal: the number of the signal.
         done: steps done, or whatever `of` counts.
-        of: what the counts are of, such as `step`.
         unsaved: why the state of the last step is not on disk; None if it is.
     """
 

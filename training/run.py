@@ -41,12 +41,10 @@ class TrainingContext:
 
     Args:
         run_dir: the folder of the command's states and records.
-        save_every: steps between two states on disk.
         stop: called after each step; returns the number of a signal, or None.
         ranks: processes that train together; only the first one writes files.
         init_from: the folder of the first weights; None: random weights.
         name: the name of the output, which begins the names of its runs in trackers.
-        targets: the trackers of the runs.
     """
 
     run_dir: Path
@@ -63,12 +61,9 @@ class Run:
     """One network, its rows and its trainer.
 
     Args:
-        recipe: how to train.
         training: rows to learn from; the recipe may rewrite some of their texts.
         validation: rows that choose the epoch and the temperature.
-        context: what the run shares with others.
         folder: what belongs to this run: its state, and what trackers must know to resume.
-        label: names the run in its progress.
     """
 
     def __init__(
@@ -129,7 +124,6 @@ class Run:
         """Trains, and keeps the logs open for the figures.
 
         Args:
-            name: names the run in trackers.
             report: called with the history up to each epoch, again for those of a resumed run.
 
         Yields:
@@ -165,9 +159,7 @@ class Candidate:
 
     Args:
         epoch: the epoch whose weights were measured.
-        epochs: how many epochs were trained.
         loss: validation loss of that epoch, in nats, without a temperature.
-        seconds: how long training took.
         figures: the figures of every measured set, by name; `validation` is one of them.
     """
 
@@ -191,13 +183,9 @@ def train_candidate(
     """Trains a network, or resumes its interrupted run, and measures it.
 
     Args:
-        recipe: how to train.
-        training: rows to learn from.
         validation: rows that choose the epoch and the temperature.
         measured: other rows, which choose nothing, by the names of their sets.
         folder: where the state goes; it stays there until the caller has kept the figures.
-        label: names the run in its progress and in trackers.
-        context: what the run shares with others.
 
     Raises:
         InterruptedRunError: a signal came; the state is in the folder.
@@ -211,13 +199,14 @@ def train_candidate(
     check_state_space(run.demand(), folder, advice=advice)
     try:
         with run.trained(f"{context.name}/{label}") as (history, log):
-            temperature, figures = measure_network(
+            result = measure_network(
                 run.start, validation, measured, device=context.accelerator.device
             )
-            log.end(final_values(figures, temperature), step=run.trainer.step)
+            log.end(final_values(result.figures, result.temperature), step=run.trainer.step)
     except DivergedRunError:
         shutil.rmtree(folder, ignore_errors=True)
         raise
     best = min(history, key=lambda measurement: measurement.validation_loss)
     kept = best if recipe.keep == "best" else history[-1]
-    return Candidate(kept.epoch, len(history), kept.validation_loss, history[-1].seconds, figures)
+    seconds = history[-1].seconds
+    return Candidate(kept.epoch, len(history), kept.validation_loss, seconds, result.figures)

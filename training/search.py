@@ -37,12 +37,9 @@ class TrialResult:
 
     Args:
         trial: its number, from 1.
-        values: the fields of the recipe that vary.
         loss: validation loss of the best epoch, or the mean log-loss of the folds; None if the
             run diverged, as of the other figures.
         deviation: standard deviation of the log-loss over the folds; None without folds.
-        epoch: the epoch whose weights were measured; None with folds.
-        seconds: how long training took.
     """
 
     trial: int
@@ -139,8 +136,6 @@ def run_search(
 
     Args:
         combinations: values, each with the recipe that has them.
-        rows: rows to learn from and to rank by.
-        fingerprint: what a resumed search must share with this one.
         context: its folder gets the study, the results and the state of the current trial.
         report: called with each finished trial, also those of an interrupted search.
 

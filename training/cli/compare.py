@@ -81,13 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Trains every variant with every seed, and writes the report.
-
-    Raises:
-        TrainingError: data or options cannot be used, or a signal came.
-        model.errors.ModelError: the device cannot be used.
-        OSError: the report cannot be written.
-    """
+    """Trains every variant with every seed, and writes the report."""
     # Imported only now: they take seconds, and __main__ needs only the options.
     from training.compare.comparison import Comparison
     from training.compare.report import REPORT, check_output, write_report

@@ -1,11 +1,10 @@
-"""Runs `headlight-train evaluate`: reads its options, measures the checkpoint, reports."""
+"""Runs `headlight-train evaluate`: measures a checkpoint, reports, and records."""
 
 import argparse
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 
@@ -14,113 +13,37 @@ from model.backends.threads import choose_threads
 from model.checkpoint.hub_folder import local_folder
 from model.checkpoint.opening import Checkpoint, open_checkpoint
 from model.checkpoint.saving import check_recordable, save_baseline, save_precision
-from model.cli.arguments import positive
 from model.errors import ConfigurationError
 from model.files import write_whole
 from model.loading import load_predictor
 from model.predictor import ModelInfo, Predictor
-from training.cli.evaluate_sources import HELD_OUT, check_sources, read_sources
-from training.cli.options import add_columns, add_device, add_files, add_labels
-from training.data.batches import MAX_BATCH_TOKENS
+from training.cli.evaluate_options import HELD_OUT, check_sources, read_sources
 from training.data.dataset import Dataset
 from training.data.hub import local_files
 from training.device import find_device
 from training.errors import DataError, RecipeError
-
-if TYPE_CHECKING:
-    from training.measure.evaluate import Measured
+from training.measure.evaluate import (
+    Measured,
+    evaluate,
+    make_baseline,
+    make_record,
+    make_thresholds,
+    record_to_text,
+    run_probes,
+    set_names,
+)
+from training.measure.plots import check_suffix, plot_reliability
+from training.measure.probe import find_poles
+from training.measure.report import probes_to_text, summarise, to_text
 
 _STANDARD_OUTPUT = "-"
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of the command."""
-    add_files(parser, "labelled text", optional=True, hub=True)
-    parser.add_argument(
-        "--checkpoint",
-        type=Path,
-        required=True,
-        metavar="DIR",
-        help="the checkpoint folder, or hf:NAME@REVISION",
-    )
-    parser.add_argument(
-        "--plan",
-        type=Path,
-        metavar="PLAN",
-        help="measure the rows that this plan of fit holds out, before the files",
-    )
-    parser.add_argument(
-        "--data", type=Path, metavar="DIR", help="the folder that the sources of the plan lie in"
-    )
-    add_columns(parser)
-    add_labels(
-        parser,
-        "the classes of the files, in the order of their numbers, if they know only some of the "
-        "checkpoint's; the others are no answer then (default: those of the checkpoint)",
-    )
-    parser.add_argument(
-        "--max-batch-tokens",
-        type=positive,
-        default=MAX_BATCH_TOKENS,
-        metavar="N",
-        help="the most tokens in a batch, padding counted (default: %(default)s)",
-    )
-    add_device(parser)
-    parser.add_argument(
-        "--dtype",
-        choices=("float32", "bfloat16", "int8", "auto"),
-        default="float32",
-        help="what the network computes in; auto: as the service chooses (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--record-dtype",
-        choices=("int8", "bfloat16"),
-        help="also measure this type on a processor, and record in headlight.json of the "
-        "checkpoint how it does beside float32; the service's --dtype auto may then choose int8",
-    )
-    parser.add_argument(
-        "--record-baseline",
-        action="store_true",
-        help="also record in headlight.json of the checkpoint what all these texts look like, how "
-        "they are answered, so that texts in use can be compared with them, and what thresholds "
-        "leave of the answers",
-    )
-    parser.add_argument(
-        "--json",
-        metavar="PATH",
-        help="also write the figures as JSON; - writes them to standard output, and the readable "
-        "ones to standard error",
-    )
-    parser.add_argument(
-        "--plot",
-        type=Path,
-        metavar="PATH",
-        help="also draw how far the scores can be trusted, as PNG or SVG",
-    )
-    parser.add_argument(
-        "--probe",
-        action="store_true",
-        help="also ask sentences of known label, and texts of the files with something changed",
-    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Measures a checkpoint on each file, prints the figures, and records them if asked to.
 
     All files are read before the model is loaded, so that a bad row is found at once.
-
-    Raises:
-        DataError: a file cannot be used, or the JSON cannot be written.
-        RecipeError: options do not fit together, or the checkpoint.
-        model.errors.ModelError: the checkpoint or the device cannot be used, or the folder cannot
-            take a record.
     """
-    # Imported only now: they take seconds, and __main__ needs only the options.
-    from training.measure.evaluate import run_probes
-    from training.measure.plots import check_suffix, plot_reliability
-    from training.measure.probe import find_poles
-    from training.measure.report import probes_to_text, summarise, to_text
-
     check_sources(arguments)
     if arguments.json not in (None, _STANDARD_OUTPUT):
         _check_writable(Path(arguments.json), "--json")
@@ -168,8 +91,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _names(checkpoint: Checkpoint, arguments: argparse.Namespace) -> list[str]:
     """Names the sets for a record; none if nothing is recorded."""
-    from training.measure.evaluate import set_names
-
     if arguments.record_dtype is None and not arguments.record_baseline:
         return []
     check_recordable(checkpoint.path)
@@ -179,18 +100,11 @@ def _names(checkpoint: Checkpoint, arguments: argparse.Namespace) -> list[str]:
 def _record(
     checkpoint: Checkpoint,
     names: Sequence[str],
-    measured: "Sequence[Measured]",
-    rounded: "tuple[Sequence[Measured], ModelInfo] | None",
+    measured: Sequence[Measured],
+    rounded: tuple[Sequence[Measured], ModelInfo] | None,
     arguments: argparse.Namespace,
 ) -> str:
     """Records what the options ask for; returns lines that say so, each ended."""
-    from training.measure.evaluate import (
-        make_baseline,
-        make_record,
-        make_thresholds,
-        record_to_text,
-    )
-
     lines = ""
     if rounded is not None:
         record = make_record(checkpoint, names, measured, *rounded)
@@ -230,9 +144,7 @@ def _device_name(arguments: argparse.Namespace) -> str:
 
 def _measure(
     predictor: Predictor, datasets: Sequence[tuple[str, Dataset]], arguments: argparse.Namespace
-) -> "Iterator[Measured]":
-    from training.measure.evaluate import evaluate
-
+) -> Iterator[Measured]:
     for path, dataset in datasets:
         yield evaluate(predictor, dataset, path=path, max_batch_tokens=arguments.max_batch_tokens)
 

@@ -31,11 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Downloads and checks a folder, and prints its commit.
-
-    Raises:
-        model.errors.ModelError: the folder cannot be fetched or is not accepted.
-    """
+    """Downloads and checks a folder, and prints its commit."""
     from model.checkpoint.hub import parse
     from model.checkpoint.hub_folder import fetch
     from model.checkpoint.opening import open_checkpoint

@@ -32,13 +32,7 @@ _HISTORY, _PLOT = "history.jsonl", "history.png"
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Trains, calibrates, measures and saves a checkpoint.
-
-    Raises:
-        TrainingError: data, options or an interrupted run cannot be used; or the run was
-            interrupted.
-        model.errors.ModelError: a folder or the device cannot be used.
-    """
+    """Trains, calibrates, measures and saves a checkpoint."""
     if arguments.plan is not None:
         check_folds(arguments, processes=1)
         return plan.run(arguments)

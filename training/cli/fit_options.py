@@ -176,11 +176,7 @@ def add_search_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def reject_plan_options(arguments: argparse.Namespace) -> None:
-    """Rejects options that a plan sets itself.
-
-    Raises:
-        RecipeError: the user typed one of these options.
-    """
+    """Rejects options that a plan sets itself."""
     if arguments.files:
         raise RecipeError(
             f"--plan names its files itself: leave out {arguments.files[0]}, or leave out --plan"
@@ -201,11 +197,7 @@ def reject_plan_options(arguments: argparse.Namespace) -> None:
 
 
 def check_one_run(arguments: argparse.Namespace, *, processes: int) -> None:
-    """Rejects options of a run without a plan that do not fit together.
-
-    Raises:
-        RecipeError: the message names the option.
-    """
+    """Rejects options of a run without a plan that do not fit together."""
     if not arguments.files:
         raise RecipeError("name at least one FILE to learn from, or a --plan")
     for name in ("data", "teacher", "expert"):
@@ -215,12 +207,7 @@ def check_one_run(arguments: argparse.Namespace, *, processes: int) -> None:
 
 
 def choose_run_dir(arguments: argparse.Namespace) -> Path:
-    """Returns the folder of history, plot and state; keeps a checkpoint without `--overwrite`.
-
-    Raises:
-        RecipeError: the output exists already, or the run folder lies in the checkpoint.
-        model.errors.CheckpointError: the output is not a checkpoint.
-    """
+    """Returns the folder of history, plot and state; keeps a checkpoint without `--overwrite`."""
     output: Path = arguments.output
     arguments.overwrite = arguments.overwrite or arguments.extend is not None
     check_place(output)

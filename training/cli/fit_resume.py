@@ -20,10 +20,6 @@ def choose_recipe(
 
     Returns:
         The recipe of this run, and that of the run that left a state.
-
-    Raises:
-        RecipeError: the recipe is wrong, or there is a state and no option says what to do with it.
-        ResumeError: there is nothing to resume or to extend.
     """
     recipe, state = recipe_of(arguments), run_dir / STATE
     arguments.overwrite = arguments.overwrite or arguments.extend is not None

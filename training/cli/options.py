@@ -237,11 +237,7 @@ def add_class_weights(parser: argparse.ArgumentParser) -> None:
 
 
 def recipe_of(arguments: argparse.Namespace) -> Recipe:
-    """Loads the preset that a command line names, changed by its options.
-
-    Raises:
-        RecipeError: there is no such preset, or a value does not fit.
-    """
+    """Loads the preset that a command line names, changed by its options."""
     return load_recipe(preset_of(arguments), typed_options(arguments, RECIPE_FIELDS))
 
 
@@ -257,11 +253,7 @@ def typed_options(arguments: argparse.Namespace, names: Sequence[str]) -> dict[s
 
 
 def check_folds(arguments: argparse.Namespace, *, processes: int) -> None:
-    """Rejects folds that make no sense, or not together with other options.
-
-    Raises:
-        RecipeError: the message names the option.
-    """
+    """Rejects folds that make no sense, or not together with other options."""
     if arguments.folds is None:
         return
     if arguments.folds < _FEWEST_FOLDS:
@@ -286,9 +278,7 @@ def changed_command(
     """Changes a command that the user typed, into one line for a shell.
 
     Args:
-        typed: the words after the name of the program.
         without: options to leave out, each with its value; `--resume` and `--overwrite` always are.
-        added: words to put at the end.
         command: the subcommand to use instead of the first word; None: the same.
     """
     words = []

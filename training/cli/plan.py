@@ -26,12 +26,7 @@ from training.signals import noted_signals, raised_signals
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Runs a plan, then calibrates, measures and saves the checkpoint.
-
-    Raises:
-        TrainingError: the plan or its data cannot be used, or the run was interrupted.
-        model.errors.ModelError: a folder or the device cannot be used.
-    """
+    """Runs a plan, then calibrates, measures and saves the checkpoint."""
     plan = load_plan(arguments.plan)
     reject_plan_options(arguments)
     _check_folders(arguments, plan)

@@ -22,11 +22,7 @@ def context_of(
     stop: Callable[[], int | None] = lambda: None,
     ranks: Ranks = SINGLE_PROCESS,
 ) -> TrainingContext:
-    """Finds the first weights and the device, and sets threads and determinism of torch.
-
-    Raises:
-        model.errors.ModelError: a folder or the device cannot be used.
-    """
+    """Finds the first weights and the device, and sets threads and determinism of torch."""
     init_from = arguments.init_from
     return TrainingContext(
         run_dir=run_dir,
@@ -43,12 +39,7 @@ def context_of(
 
 
 def read_rows(arguments: argparse.Namespace, recipe: Recipe) -> tuple[Dataset, Dataset, Dataset]:
-    """Returns all rows of the files, the training rows and the validation rows.
-
-    Raises:
-        TrainingError: a file or a row cannot be used.
-        model.errors.HubError: a data set of the hub cannot be fetched.
-    """
+    """Returns all rows of the files, the training rows and the validation rows."""
     return read_and_split(
         local_files(arguments.files),
         local_files(arguments.validation or ()),

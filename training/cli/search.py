@@ -41,12 +41,7 @@ _NOT_OF_FIT = ("--output", "--trials", "--folds", "--log-to", "--save-every")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Tries combinations of values, ranks them, and prints the command for the best.
-
-    Raises:
-        TrainingError: data or options cannot be used, every trial diverged, or a signal came.
-        model.errors.ModelError: a folder or the device cannot be used.
-    """
+    """Tries combinations of values, ranks them, and prints the command for the best."""
     check_folds(arguments, processes=1)
     check_installed(arguments.log_to)
     base, tried, combinations = _combinations(arguments)

@@ -30,12 +30,7 @@ def _add_arguments(
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Signs or verifies a checkpoint folder.
-
-    Raises:
-        ModuleNotFoundError: the extra `signing` is not installed.
-        model.errors.ModelError: the folder, the key or the signature cannot be used.
-    """
+    """Signs or verifies a checkpoint folder."""
     arguments.action(arguments.checkpoint, arguments.key)
     return 0
 

@@ -17,7 +17,6 @@ class VariantRun:
 
     Args:
         training: results on the training rows at the end, in evaluation mode.
-        validation: results on the validation rows.
         history: one measurement an epoch; none for what is not trained in epochs.
     """
 
@@ -40,13 +39,7 @@ class VariantRun:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """All runs of a variant.
-
-    Args:
-        title: what sets it apart.
-        parameters: numbers that training changes.
-        runs: one for each seed.
-    """
+    """All runs of a variant."""
 
     name: str
     title: str
@@ -64,10 +57,6 @@ class Comparison:
 
     Args:
         command: the command line that repeats it, without folders of this machine.
-        machine: processor, threads and versions.
-        sources: files of the rows, named with their folders.
-        training_rows: how many were learnt from.
-        validation_rows: how many were held out.
     """
 
     command: str
@@ -82,11 +71,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """A mean over runs and their standard deviation.
-
-    Args:
-        deviation: sample standard deviation; None of a single run.
-    """
+    """A mean over runs and their standard deviation."""
 
     mean: float
     deviation: float | None
@@ -98,18 +83,6 @@ def spread(values: Sequence[float]) -> Spread:
     return Spread(statistics.fmean(values), deviation)
 
 
-_ADAPTER = TypeAdapter(Comparison)
-
-
 def to_json(comparison: Comparison) -> str:
     """Writes the comparison as indented JSON."""
-    return _ADAPTER.dump_json(comparison, indent=1).decode() + "\n"
-
-
-def from_json(text: str) -> Comparison:
-    """Reads what `to_json` wrote.
-
-    Raises:
-        pydantic.ValidationError: it is not a comparison.
-    """
-    return _ADAPTER.validate_json(text)
+    return TypeAdapter(Comparison).dump_json(comparison, indent=1).decode() + "\n"

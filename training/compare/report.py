@@ -16,6 +16,14 @@ _HOLD_OUT = {
     "random": "rows of each class by chance, the same for every run",
     "files": "the rows of files of their own",
 }
+_FIGURES: tuple[tuple[str, Callable[[VariantRun], float], float, int], ...] = (
+    ("training accuracy (%)", lambda run: run.training.accuracy, 100, 1),
+    ("validation accuracy (%)", lambda run: run.validation.accuracy, 100, 1),
+    ("gap (points)", lambda run: run.gap, 100, 1),
+    ("training loss", lambda run: run.training.loss, 1, 3),
+    ("validation loss", lambda run: run.validation.loss, 1, 3),
+    ("seconds", lambda run: run.seconds, 1, 1),
+)
 
 
 def to_markdown(comparison: Comparison) -> str:
@@ -34,16 +42,7 @@ def to_markdown(comparison: Comparison) -> str:
         f"Machine: {comparison.machine}.",
         "## Results",
         _table(
-            (
-                "variant",
-                "parameters",
-                "training accuracy (%)",
-                "validation accuracy (%)",
-                "gap (points)",
-                "training loss",
-                "validation loss",
-                "seconds",
-            ),
+            ("variant", "parameters", *(heading for heading, *_ in _FIGURES)),
             [_row(outcome) for outcome in outcomes],
         ),
         _interval(comparison),
@@ -76,19 +75,11 @@ def _sources(comparison: Comparison) -> str:
 
 
 def _row(outcome: Outcome) -> Sequence[str]:
-    def cell(figure: Callable[[VariantRun], float], *, scale: float, digits: int) -> str:
-        return _shown(outcome.spread(figure), scale=scale, digits=digits)
-
-    return (
-        outcome.title,
-        f"{outcome.parameters:,}",
-        cell(lambda run: run.training.accuracy, scale=100, digits=1),
-        cell(lambda run: run.validation.accuracy, scale=100, digits=1),
-        cell(lambda run: run.gap, scale=100, digits=1),
-        cell(lambda run: run.training.loss, scale=1, digits=3),
-        cell(lambda run: run.validation.loss, scale=1, digits=3),
-        cell(lambda run: run.seconds, scale=1, digits=1),
+    cells = (
+        _shown(outcome.spread(figure), scale=scale, digits=digits)
+        for _, figure, scale, digits in _FIGURES
     )
+    return (outcome.title, f"{outcome.parameters:,}", *cells)
 
 
 def _best_row(outcome: Outcome) -> Sequence[str]:
@@ -155,11 +146,7 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def check_output(output: Path, *, overwrite: bool) -> None:
-    """Refuses to replace a report without `--overwrite`, or other files.
-
-    Raises:
-        RecipeError: a report or something else is there.
-    """
+    """Refuses to replace a report without `--overwrite`, or other files."""
     if output.exists() and not output.is_dir():
         raise RecipeError(f"{output} is a file: give the path of a folder")
     if output.exists() and any(output.iterdir()):

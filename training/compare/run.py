@@ -26,22 +26,7 @@ def run_variants(
     stop: Callable[[], int | None],
     say: Callable[[str], None],
 ) -> tuple[Outcome, ...]:
-    """Trains every variant with every seed.
-
-    Args:
-        names: the variants, in their order.
-        training: rows to learn from.
-        validation: rows to measure on.
-        seeds: how many runs each network has.
-        epochs: how many epochs each run has.
-        accelerator: where the networks compute.
-        stop: called after each step; the number of a signal ends the comparison.
-        say: called with a line for each variant.
-
-    Raises:
-        InterruptedComparisonError: `stop` returned a signal.
-        TrainingError: the rows cannot be used, or a run diverged.
-    """
+    """Trains every variant with every seed."""
     outcomes = []
     for name in names:
         if name == BASELINE:

@@ -21,8 +21,6 @@ class Variant:
     """One of the compared networks.
 
     Args:
-        title: describes it in the report.
-        convolution: whether the course's classifier has a convolution.
         num_heads: heads of the course's classifier; None: no attention.
         mask_padding: whether its attention ignores padding.
     """

@@ -17,7 +17,6 @@ def make_batches(
     Args:
         lengths: tokens of each text.
         batch_size: texts in a batch; the last batch of a sorted stretch may have fewer.
-        seed: the seed of the run.
         epoch: counted from 0.
 
     Returns:

@@ -28,7 +28,6 @@ class Dataset:
     Args:
         label_ids: the class of each text, an index into `labels`.
         labels: names of the classes, in their order.
-        sources: the files that the texts came from.
     """
 
     texts: tuple[str, ...]
@@ -67,7 +66,6 @@ def read_dataset(
 
     Args:
         paths: TSV, CSV, JSON Lines or Parquet files, at least one.
-        columns: which columns hold what.
         labels: the classes in their order; None: those of the files, which must have at least
             two.
 
@@ -223,11 +221,9 @@ def parse_label(value: object) -> Label:
 
 
 def name_classes(labels: Collection[Label]) -> tuple[str, ...]:
-    """Names the classes, in their order, after the labels of all rows.
+    """Names the classes after the labels of all rows: words in alphabetical order, or numbers.
 
-    Returns:
-        Words in alphabetical order; `negative` and `positive` for 0 and 1; the digits of other
-        numbers, ascending.
+    0 and 1 are named `negative` and `positive`.
     """
     if all(label in (0, 1) for label in labels):
         return ("negative", "positive")
@@ -240,7 +236,6 @@ def class_number(label: Label, labels: Sequence[str]) -> int:
     """Finds the class of a label.
 
     Args:
-        label: a word or a number.
         labels: names of the classes, in their order. A number is an index into them, unless a
             class is named by a number.
 

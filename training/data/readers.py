@@ -46,8 +46,6 @@ class Row:
     Args:
         number: the line on which the row begins, the header being line 1; in Parquet the number
             of the row, from 1.
-        text: the value in the column of texts.
-        label: the value in the column of labels.
         fault: why the values could not be read; None if they could.
     """
 
@@ -59,11 +57,6 @@ class Row:
 
 def read_rows(path: Path, content: bytes, columns: Columns) -> Iterator[Row]:
     """Reads a file, row by row.
-
-    Args:
-        path: its suffix chooses the format; errors name it.
-        content: the bytes of the file.
-        columns: which columns hold what.
 
     Raises:
         DataError: the format is unknown, the file is damaged or not UTF-8, or its columns are

@@ -27,7 +27,6 @@ def train_tokenizer(texts: Sequence[str], *, vocab_size: int, max_length: int) -
     Args:
         texts: only those of the training rows.
         vocab_size: the most tokens, special ones included. Few texts give fewer.
-        max_length: the most tokens that the model reads.
     """
     specials = {token: index for index, token in enumerate(SPECIAL_TOKENS)}
     learner = _backend(specials)
@@ -86,7 +85,6 @@ def train_word_tokenizer(
     Args:
         texts: only those of the training rows.
         num_words: the most words. Of equally frequent words, the first in Unicode are taken.
-        max_length: the most words of a text.
         padded_length: the length of every text, for a network that also reads padding.
     """
     prepare = _word_backend({})

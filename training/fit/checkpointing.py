@@ -74,9 +74,7 @@ class Demand:
     """The most bytes that a run writes in two folders, beyond what lies there already.
 
     Args:
-        state: bytes of one state.
         present: bytes of the state that lies there already.
-        checkpoint: bytes of the checkpoint.
         is_over: whether only the checkpoint is left to write.
     """
 
@@ -110,16 +108,7 @@ def demand_of(
     state_dir: Path,
     is_over: bool = False,
 ) -> Demand:
-    """Computes what a run needs from the sizes of its network.
-
-    Args:
-        network: the network that is trained.
-        tokenizer: part of the checkpoint.
-        dtype: the type of the stored weights.
-        has_average: whether the run keeps a running mean of the weights.
-        state_dir: the folder of the state, which may hold one already.
-        is_over: whether the run has been trained to its end.
-    """
+    """Computes what a run needs from the sizes of its network."""
     tensors = network.state_dict().values()
     one = sum(tensor.nbytes + _NAME for tensor in tensors)
     stored = sum(tensor.numel() * dtype.itemsize + _NAME for tensor in tensors)
@@ -132,11 +121,7 @@ def demand_of(
 
 
 def check_space(demand: Demand, *, run_dir: Path, output: Path) -> None:
-    """Rejects disks without room for the states and the checkpoint of a run.
-
-    Raises:
-        NoSpaceError: less is free than the run needs; the message has both numbers.
-    """
+    """Rejects disks without room for the states and the checkpoint of a run."""
     run_folder, folder = _existing(run_dir), _existing(output.resolve().parent)
     if run_folder.stat().st_dev == folder.stat().st_dev:
         _check_free(
@@ -153,11 +138,7 @@ def check_space(demand: Demand, *, run_dir: Path, output: Path) -> None:
 
 
 def check_state_space(demand: Demand, folder: Path, *, advice: str) -> None:
-    """Rejects a disk without room for the states of a run.
-
-    Raises:
-        NoSpaceError: less is free than the states need; the message has both numbers.
-    """
+    """Rejects a disk without room for the states of a run."""
     what = "the states of a run"
     _check_free(demand.in_run_folder, [folder], _existing(folder), what, advice)
 

@@ -29,7 +29,6 @@ class RowSlice:
     """Some rows of a step.
 
     Args:
-        total: rows of the whole step.
         first: the index of the first of these rows.
     """
 
@@ -118,14 +117,7 @@ class ByteDropout(nn.Dropout):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """Zeroes random elements, and scales the others so that the mean stays.
-
-        Args:
-            input: a tensor of any shape.
-
-        Returns:
-            The same shape.
-        """
+        """Zeroes random elements, and scales the others so that the mean stays."""
         kept = round((1.0 - self.p) * _LEVELS)
         if not self.training or input.device.type != "cpu" or not 0 < kept < _LEVELS:
             return super().forward(input)

@@ -14,7 +14,6 @@ from model.checkpoint.baseline import count_baseline
 from model.checkpoint.manifest import Manifest, Metric
 from model.checkpoint.saving import save_checkpoint
 from model.checkpoint.thresholds import count_thresholds
-from model.network.architecture import Network
 from model.tokenization.tokenizer import Encoding, count_unknown
 from training.data.dataset import Dataset
 from training.fit.initial import InitialModel
@@ -24,11 +23,7 @@ from training.measure.metrics import Figures, fit_temperature, measure
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What is known of a checkpoint that was written.
-
-    Args:
-        manifest: its record.
-    """
+    """The record of a checkpoint that was written, and the figures of every set."""
 
     manifest: Manifest
     figures: Mapping[str, Figures]
@@ -49,29 +44,21 @@ def write_checkpoint(
     """Calibrates, measures in float32, and saves.
 
     Args:
-        output: the checkpoint folder.
         start: its network holds the best weights, on `device` and in evaluation mode.
-        seed: the seed of the run.
         record: the recipe or the plan of the run, for `headlight.json`.
-        training: the training rows.
         validation: rows that the temperature is fitted on.
         evaluated: other rows to measure, by the names of their sets.
-        device: the device of the network.
-        dtype: the type of the stored weights.
-
-    Returns:
-        The manifest of the checkpoint, and all figures.
 
     Raises:
         OSError: the folder could not be written.
     """
-    _round(start.network, dtype)
-    encodings = _encode(start, validation)
-    logits = _logits(start, encodings, device, "validation")
-    temperature, figures = _measure(start, logits, validation, evaluated, device=device)
-    probabilities = _calibrate(logits, temperature)
+    with torch.no_grad():  # to the values that a reader of the checkpoint will see
+        for parameter in start.network.parameters():
+            parameter.copy_(parameter.to(dtype))
+    measured = measure_network(start, validation, evaluated, device=device)
+    encodings, figures = measured.encodings, measured.figures
     baseline = count_baseline(
-        probabilities,
+        measured.probabilities,
         np.array([len(encoding.input_ids) for encoding in encodings]),
         labels=training.labels,
         sets=["validation"],
@@ -79,14 +66,14 @@ def write_checkpoint(
         unknown_tokens=count_unknown(encodings, start.tokenizer.unknown_id),
     )
     thresholds = count_thresholds(
-        probabilities,
+        measured.probabilities,
         np.array(validation.label_ids),
         labels=training.labels,
         sets=["validation"],
     )
     manifest = Manifest(
         labels=training.labels,
-        temperature=temperature,
+        temperature=measured.temperature,
         max_length=start.tokenizer.max_length,
         training_data=training.sources,
         seed=seed,
@@ -106,74 +93,57 @@ def write_checkpoint(
     return Exported(manifest, figures)
 
 
+@dataclass(frozen=True, slots=True)
+class MeasuredNetwork:
+    """What the rows say of a network.
+
+    Args:
+        figures: the figures of every set; `validation` is the first.
+        encodings: the N validation texts.
+        probabilities: theirs, calibrated [N, C].
+    """
+
+    temperature: float
+    figures: Mapping[str, Figures]
+    encodings: Sequence[Encoding]
+    probabilities: NDArray[np.float64]
+
+
 def measure_network(
     start: InitialModel,
     validation: Dataset,
     evaluated: Mapping[str, Dataset],
     *,
     device: torch.device,
-) -> tuple[float, dict[str, Figures]]:
+) -> MeasuredNetwork:
     """Fits the temperature on the validation rows, and measures in float32.
 
     Args:
         start: its network holds the best weights, on `device` and in evaluation mode.
         validation: rows that the temperature is fitted on.
         evaluated: other rows to measure, by the names of their sets.
-        device: the device of the network.
-
-    Returns:
-        The temperature, and the figures of every set; `validation` is the first.
     """
-    logits = _logits(start, _encode(start, validation), device, "validation")
-    return _measure(start, logits, validation, evaluated, device=device)
 
+    def compute(encodings: Sequence[Encoding], name: str) -> NDArray[np.float64]:
+        return predict_logits(
+            start.network,
+            encodings,
+            pad_token_id=start.tokenizer.pad_token_id,
+            device=device,
+            label=name,
+        ).astype(np.float64)  # [N, C]
 
-def _measure(
-    start: InitialModel,
-    logits: NDArray[np.float32],
-    validation: Dataset,
-    evaluated: Mapping[str, Dataset],
-    *,
-    device: torch.device,
-) -> tuple[float, dict[str, Figures]]:
-    temperature = fit_temperature(logits, np.array(validation.label_ids))
-    figures = {"validation": _figures(validation, logits, temperature)}
+    encodings = [start.tokenizer.encode(text) for text in validation.texts]
+    logits = compute(encodings, "validation")
+    label_ids = np.array(validation.label_ids)
+    temperature = fit_temperature(logits, label_ids)
+    probabilities = softmax(logits / temperature, axis=1)
+    figures = {"validation": measure(probabilities, label_ids)}
     for name, dataset in evaluated.items():
-        logits = _logits(start, _encode(start, dataset), device, name)
-        figures[name] = _figures(dataset, logits, temperature)
-    return temperature, figures
-
-
-def _figures(dataset: Dataset, logits: NDArray[np.float32], temperature: float) -> Figures:
-    return measure(_calibrate(logits, temperature), np.array(dataset.label_ids))
-
-
-def _round(network: Network, dtype: torch.dtype) -> None:
-    """Rounds the weights to the values that a reader of the checkpoint will see."""
-    with torch.no_grad():
-        for parameter in network.parameters():
-            parameter.copy_(parameter.to(dtype))
-
-
-def _encode(start: InitialModel, dataset: Dataset) -> list[Encoding]:
-    return [start.tokenizer.encode(text) for text in dataset.texts]
-
-
-def _logits(
-    start: InitialModel, encodings: Sequence[Encoding], device: torch.device, label: str
-) -> NDArray[np.float32]:
-    return predict_logits(
-        start.network,
-        encodings,
-        pad_token_id=start.tokenizer.pad_token_id,
-        device=device,
-        label=label,
-    )  # [N, C]
-
-
-def _calibrate(logits: NDArray[np.float32], temperature: float) -> NDArray[np.float64]:
-    probabilities: NDArray[np.float64] = softmax(logits.astype(np.float64) / temperature, axis=1)
-    return probabilities  # [N, C]
+        logits = compute([start.tokenizer.encode(text) for text in dataset.texts], name)
+        calibrated = softmax(logits / temperature, axis=1)
+        figures[name] = measure(calibrated, np.array(dataset.label_ids))
+    return MeasuredNetwork(temperature, figures, encodings, probabilities)
 
 
 def _metric(name: str, figures: Figures) -> Metric:

@@ -30,7 +30,6 @@ class InitialModel:
     """What a run begins with.
 
     Args:
-        config: sizes of the network.
         origin: name and digest of the pretrained weights, if any.
     """
 
@@ -107,9 +106,7 @@ def init_from_pretrained(recipe: Recipe, folder: Path, labels: Sequence[str]) ->
     """Loads vocabulary, sizes and weights of an encoder's folder, and its head if it fits.
 
     Args:
-        recipe: its sizes are not used.
         folder: `config.json`, `model.safetensors` and a tokenizer.
-        labels: names of the classes, in their order.
 
     Raises:
         CheckpointError: the folder is damaged, incomplete or of another kind.

@@ -41,7 +41,6 @@ def batch_loss(
     Args:
         logits: [B, C].
         target: classes, int64 [B], or their probabilities, float32 [B, C].
-        recipe: its label smoothing is applied.
         weights: weight of a row of each class, float32 [C]; a row of probabilities has that of its
             most probable class.
         leave_out: whether some targets are `LEFT_OUT`. Such a class is no part of the softmax of
@@ -69,10 +68,6 @@ def divergence(logits: Tensor, perturbed: Tensor) -> Tensor:
     """Computes the mean Kullback-Leibler divergence of answers on perturbed texts.
 
     No gradient flows through the answers on the texts themselves.
-
-    Args:
-        logits: logits of the texts [B, C].
-        perturbed: logits of the perturbed texts [B, C].
     """
     targets = logits.detach().log_softmax(dim=-1)
     return functional.kl_div(

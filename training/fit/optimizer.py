@@ -20,7 +20,6 @@ def build_optimizer(
     """Builds AdamW (Loshchilov and Hutter 2019) over all parameters. Each step sets the rate.
 
     Args:
-        network: on its device.
         weight_decay: decay of matrices; biases, norms and embeddings do not decay.
         beta2: decay of the mean of squared gradients.
         layer_decay: the rate of a layer, divided by the rate of the layer above. Each group of
@@ -69,10 +68,6 @@ def learning_rate(
 
     Args:
         step: counted from 0.
-        total_steps: steps of the whole run.
-        warmup_share: share of the steps in which the rate rises.
-        peak: the highest rate.
-        falls: whether it falls after that.
     """
     warmup_steps = warmup_share * total_steps
     up = (step + 1) / warmup_steps if warmup_steps else 1.0
@@ -90,7 +85,6 @@ def update_average(
     Args:
         average: changed in place.
         parameters: the weights after this step, in the same order.
-        decay: share of the mean that stays, after the first steps.
         step: counted from 0.
     """
     share = 1.0 - min(decay, (step + 1) / (step + _YOUNG))

@@ -29,10 +29,6 @@ class NetworkSizes(_StrictModel):
 
     Args:
         vocab_size: the most tokens of the vocabulary.
-        hidden_size: features of a token.
-        num_layers: layers of the encoder.
-        num_heads: heads of each layer; must divide `hidden_size`.
-        intermediate_size: features inside the feed-forward parts.
         initializer_range: standard deviation of fresh weights.
     """
 
@@ -58,11 +54,7 @@ class ConvAttentionSizes(_StrictModel):
     Args:
         vocab_size: rows of the embedding; the course has more rows than words.
         num_words: number of words that get a row, the most frequent ones.
-        embedding_size: features of a word.
-        num_filters: filters of the convolution.
         kernel_size: words that a filter sees.
-        num_heads: heads of the one layer of attention.
-        head_dim: features of one head.
         mask_padding: whether attention ignores padding; the course did not.
     """
 
@@ -92,13 +84,10 @@ class Recipe(_StrictModel):
         network: sizes of an encoder that is trained from scratch; None for pretrained encoders.
         conv_attention: sizes of the classifier of the seed course, instead of an encoder.
         max_length: the most tokens of a text, special tokens included.
-        epochs: passes over the training rows.
         restarts: epochs after which the rate rises again, ascending (Loshchilov and Hutter 2017,
             "SGDR", with a linear fall). Patience restarts there too.
-        batch_size: texts of a step.
         accumulate: passes that a step is divided into, to need less memory.
         class_weights: `balanced` lets every class count alike in the loss, however rare.
-        learning_rate: the highest rate, at the end of the warm-up.
         warmup_share: share of the steps in which the rate rises.
         beta2: decay of the optimizer's mean of squared gradients.
         layer_decay: the rate of a layer, divided by the rate of the layer above.
@@ -108,7 +97,6 @@ class Recipe(_StrictModel):
             the text itself (Xie et al. 2020, "Unsupervised data augmentation for consistency
             training"). A step then reads every text twice. 0: none.
         label_smoothing: share of the target that is spread over all classes (Szegedy et al. 2016).
-        dropout: after embeddings and sublayers, and before the classifier.
         token_dropout: share of the tokens that are read as unknown in training.
         undo_penn_share: share of the texts in the Penn style (`do n't`) that are rewritten.
         validation_share: share of the rows held out if no validation file is given.
@@ -172,7 +160,6 @@ def load_recipe(preset: str, changes: Mapping[str, object]) -> Recipe:
 
     Args:
         preset: one of `presets`, or the path of a TOML file of the same form.
-        changes: fields that options set.
 
     Raises:
         RecipeError: there is no such preset, or values are wrong; lists every fault.

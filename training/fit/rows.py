@@ -29,7 +29,6 @@ class EncodedRows:
     """Encoded texts and their classes.
 
     Args:
-        label_ids: the class of each.
         targets: probabilities of the classes to learn, float32 [N, C]; None: learn the classes.
             A class with the target `LEFT_OUT` does not take part in the softmax of that row.
         perturbed: the same texts with changes that should not matter; None: not needed.
@@ -52,7 +51,6 @@ class LossAndAccuracy:
 
     Args:
         loss: mean negative log-likelihood, in nats.
-        accuracy: share of right rows.
     """
 
     loss: float
@@ -64,7 +62,6 @@ class TrainingBatch:
     """What a step reads, on the device.
 
     Args:
-        inputs: B texts.
         label_ids: their classes, int64 [B].
         targets: what to learn: the classes, or probabilities of them, float32 [B, C].
         perturbed: the B texts with changes that should not matter, or None.
@@ -78,12 +75,7 @@ class TrainingBatch:
 
 @dataclass(frozen=True, slots=True)
 class StepShare:
-    """What a process does of each step.
-
-    Args:
-        process: its number, from 0.
-        processes: how many there are.
-    """
+    """What a process does of each step."""
 
     process: int = 0
     processes: int = 1
@@ -150,13 +142,6 @@ def load_steps(
     share: StepShare = StepShare(),
 ) -> Iterator[Step]:
     """Loads steps one ahead, so that a GPU computes during the next copy.
-
-    Args:
-        rows: N of them.
-        batches: indices of the rows of each step.
-        pad_token_id: the id that pads a batch.
-        accelerator: where the batches go.
-        share: the share of this process.
 
     Yields:
         The steps, in their order.

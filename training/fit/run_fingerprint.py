@@ -49,11 +49,7 @@ def _rows_digest(dataset: Dataset) -> str:
 
 
 def check_fingerprint(path: Path, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Refuses to resume another run.
-
-    Raises:
-        ResumeError: they differ; the message says in what.
-    """
+    """Refuses to resume another run."""
     different = [name for name in {**now, **then} if then.get(name) != now.get(name)]
     if None in (then.get(_THREADS), now.get(_THREADS)) and _THREADS in different:
         different.remove(_THREADS)  # one of the runs had several processes

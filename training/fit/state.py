@@ -33,12 +33,8 @@ class TrainerState:
     """The progress of a run.
 
     Args:
-        step: optimizer steps done.
         loss_sum: sum of the losses of this epoch's rows.
-        correct: right rows of this epoch.
-        seen: rows of this epoch.
         best_epoch: the epoch with the best validation loss; 0: none yet.
-        history: one measurement for each finished epoch.
     """
 
     step: int = 0
@@ -77,11 +73,7 @@ def gather(
 def restore(
     tensors: Mapping[str, Tensor], network: nn.Module, averaged: nn.Module, optimizer: Optimizer
 ) -> dict[str, Tensor]:
-    """Loads tensors into a run.
-
-    Returns:
-        The weights of the best epoch.
-    """
+    """Loads tensors into a run, and returns the weights of the best epoch."""
     network.load_state_dict(_part(tensors, _WEIGHTS))
     if averaged is not network:
         averaged.load_state_dict(_part(tensors, _AVERAGE))
@@ -235,14 +227,11 @@ def size_of_state(folder: Path) -> int:
 def step_of_state(folder: Path) -> int | None:
     """Returns the step of the state on disk, without a look at its tensors.
 
-    Returns:
-        Optimizer steps done; None if there is no state, or its position cannot be read.
+    None if there is no state, or its position cannot be read.
     """
-    _, old = _beside(folder)
-    path = folder if folder.exists() else old
     try:
-        step = json.loads((path / _POSITION).read_text(encoding="utf-8"))["position"]["step"]
-    except (OSError, ValueError, KeyError, TypeError):
+        step = _unchecked(folder)["position"]["step"]
+    except (KeyError, TypeError):
         return None
     return step if isinstance(step, int) else None
 
@@ -252,14 +241,23 @@ def previous_run(folder: Path) -> tuple[dict[str, Any], int, int] | None:
 
     None if there is no state, or its position cannot be read.
     """
+    content = _unchecked(folder)
+    try:
+        position = content["position"]
+        return dict(content["identity"]), len(position["history"]), int(position["best_epoch"])
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _unchecked(folder: Path) -> dict[str, Any]:
+    """Returns the position of a state as its file says; empty if it cannot be read."""
     _, old = _beside(folder)
     path = folder if folder.exists() else old
     try:
         content = json.loads((path / _POSITION).read_text(encoding="utf-8"))
-        position = content["position"]
-        return dict(content["identity"]), len(position["history"]), int(position["best_epoch"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
 
 
 def remove_state(folder: Path) -> None:

@@ -28,11 +28,7 @@ class StepLog:
         self._unread.append((rows, loss.detach(), correct))
 
     def read_into(self, state: TrainerState) -> None:
-        """Moves the steps to the sums of the epoch.
-
-        Raises:
-            DivergedRunError: a loss is not a finite number; names the first step with such a loss.
-        """
+        """Moves the steps to the sums of the epoch."""
         if not self._unread:
             return
         rows, losses, correct = zip(*self._unread, strict=True)

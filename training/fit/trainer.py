@@ -54,15 +54,12 @@ class Trainer:
     """Trains one network.
 
     Args:
-        recipe: what to do.
-        training: the training rows.
         validation: rows that choose the best epoch.
         state_dir: folder of the state; None: no state is kept, and the run cannot be resumed.
         fingerprint: what an interrupted run must share with this one.
         measure_training: whether the training rows are measured in evaluation mode after each
             epoch, like the validation rows. Otherwise the history holds the means over the
             steps of the epoch, which cost nothing.
-        label: names the run in its progress.
         ranks: processes that train together. All of them make a trainer with the same arguments.
 
     Raises:
@@ -109,7 +106,8 @@ class Trainer:
         # A single process exchanges nothing.
         self._sync = GradientSync(network, tokenizer, ranks) if ranks.count > 1 else None
         self._state = TrainerState()
-        self._unsaved: str | None = None
+        #: why the state of the last step is not on disk; None if it is
+        self.unsaved: str | None = None
         self._pad_token_id = tokenizer.pad_token_id
         self._class_weights = class_weights(training, recipe, accelerator)
         self._leave_out = training.leave_out
@@ -123,28 +121,17 @@ class Trainer:
         self._steps_per_epoch = len(
             make_batches(self._lengths, batch_size=recipe.batch_size, seed=recipe.seed, epoch=0)
         )
-        self._total_steps = recipe.epochs * self._steps_per_epoch
+        #: optimizer steps of the whole run, unless it stops early
+        self.total_steps = recipe.epochs * self._steps_per_epoch
 
     @property
     def step(self) -> int:
         """Optimizer steps done."""
         return self._state.step
 
-    @property
-    def total_steps(self) -> int:
-        """Optimizer steps of the whole run, unless it stops early."""
-        return self._total_steps
-
-    @property
-    def unsaved(self) -> str | None:
-        """Why the state of the last step is not on disk; None if it is."""
-        return self._unsaved
-
     def interrupted(self, signal: int) -> InterruptedRunError:
         """Returns the error of a run that a signal interrupted."""
-        return InterruptedRunError(
-            signal, self._state.step, self._total_steps, unsaved=self._unsaved
-        )
+        return InterruptedRunError(signal, self._state.step, self.total_steps, unsaved=self.unsaved)
 
     def resume(self, then: Mapping[str, Any] | None = None) -> None:
         """Loads the last state on disk.
@@ -188,7 +175,7 @@ class Trainer:
         state = self._state
         if state.history:
             record(state.history)  # the run may have been killed between saving and recording
-        with progress(self._total_steps, self._label, done=state.step) as advance:
+        with progress(self.total_steps, self._label, done=state.step) as advance:
             while not self.is_over:
                 self._run_epoch(save_every, stop, advance)
                 record(state.history)
@@ -389,4 +376,4 @@ class Trainer:
             return
         position = replace(self._state, loss_sum=loss_sum, correct=correct, seen=seen)
         tensors = gather(self._network, self._averaged, self._best, self._optimizer)
-        self._unsaved = write_state(self._state_dir, position, tensors, self._fingerprint)
+        self.unsaved = write_state(self._state_dir, position, tensors, self._fingerprint)

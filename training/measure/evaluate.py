@@ -65,9 +65,6 @@ def evaluate(
             probabilities are those of a choice among these.
         path: names the file in the report.
         max_batch_tokens: the most tokens in a batch, padding counted.
-
-    Returns:
-        The figures of the file, and what they are made of.
     """
     answers = predict_probabilities(
         predictor, dataset.texts, max_batch_tokens=max_batch_tokens, label=path
@@ -194,11 +191,7 @@ def _compare(name: str, exact: Measured, rounded: Measured) -> PrecisionSet:
 
 
 def record_to_text(record: Precision) -> str:
-    """Formats a record for people, with what `auto` makes of it.
-
-    Returns:
-        Lines, each ended.
-    """
+    """Formats a record for people, with what `auto` makes of it, in lines that are each ended."""
     width = max(len(one.name) for one in record.sets)
     lines = [f"{record.dtype} beside float32"]
     lines += [

@@ -13,12 +13,9 @@ class Measurement:
     """Losses and accuracies at the end of an epoch.
 
     Args:
-        step: optimizer steps done.
-        epoch: epochs done.
         training_loss: mean over the steps of the epoch, with dropout and smoothing; or measured
             like the validation loss, if the run measures its training rows.
         validation_loss: mean negative log-likelihood of the validation rows, in nats.
-        validation_accuracy: share of right validation rows.
     """
 
     step: int
@@ -32,11 +29,7 @@ class Measurement:
 
 
 def write_history(history: Sequence[Measurement], path: Path) -> None:
-    """Writes one JSON object for each line, to a temporary file that is then renamed.
-
-    Raises:
-        OSError: the file could not be written.
-    """
+    """Writes one JSON object for each line, to a temporary file that is then renamed."""
     lines = [json.dumps(asdict(measurement)) + "\n" for measurement in history]
     write_whole(path, "".join(lines).encode())
 

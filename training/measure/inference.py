@@ -29,7 +29,6 @@ class Probabilities:
     Args:
         values: calibrated probabilities of every class, float64 [N, C].
         token_counts: tokens that were read of each text [N].
-        truncated: number of truncated texts.
         unknown_tokens: tokens that stand for what the vocabulary lacks.
     """
 
@@ -46,17 +45,7 @@ def predict_probabilities(
     max_batch_tokens: int = MAX_BATCH_TOKENS,
     label: str = "predict",
 ) -> Probabilities:
-    """Classifies texts exactly as the service does, calibration included.
-
-    Args:
-        predictor: the loaded model.
-        texts: N texts, none of them blank.
-        max_batch_tokens: the most tokens in a batch, padding counted.
-        label: names the work in its progress.
-
-    Returns:
-        Probabilities in the order of the texts.
-    """
+    """Classifies texts exactly as the service does, calibration included, in their order."""
     values = np.zeros((len(texts), len(predictor.info.labels)))  # [N, C]
     token_counts = np.zeros(len(texts), dtype=np.int64)  # [N]
     truncated = unknown_tokens = 0
@@ -90,9 +79,6 @@ def predict_logits(
     Args:
         network: in evaluation mode, on `device`.
         encodings: N texts, at least one.
-        pad_token_id: the id that pads a batch.
-        device: where the batches go.
-        max_batch_tokens: the most tokens in a batch, padding counted.
         label: names the work in its progress; none is shown if None.
 
     Returns:
@@ -126,10 +112,6 @@ def predict_together(
     Args:
         network: in evaluation mode, on `device`; the same in every process.
         encodings: N texts, at least one; the same in every process.
-        pad_token_id: the id that pads a batch.
-        device: where the batches go.
-        ranks: the processes.
-        label: names the work in its progress; none is shown if None.
 
     Returns:
         Logits in the order of the texts [N, C], in every process.

@@ -23,9 +23,7 @@ class Figures:
     """The metrics of a set of texts.
 
     Args:
-        rows: N.
         accuracy: share of texts whose most probable class is right.
-        interval: its 95 % Wilson interval.
         macro_f1: mean of the F1 scores of the classes that occur.
         f1: score of each class; None for a class that is neither true nor predicted anywhere.
         log_loss: mean negative log-likelihood of the true class, in nats.
@@ -140,7 +138,6 @@ def expected_calibration_error(
     Args:
         scores: probability of the predicted class of each text [N].
         correct: whether that class is right [N].
-        num_bins: bins of equal width between 0 and 1, open below and closed above.
     """
     bins = (np.ceil(scores * num_bins).astype(np.int64) - 1).clip(0, num_bins - 1)  # [N]
     # For each bin: its share of all texts, times the gap between mean score and accuracy.

@@ -25,74 +25,56 @@ TRAINING_COLOUR, VALIDATION_COLOUR, _BEST = "#0072B2", "#D55E00", "#666666"
 
 
 def plot_history(history: Sequence[Measurement], path: Path) -> None:
-    """Draws loss and accuracy against steps, side by side, and marks the least validation loss.
-
-    Raises:
-        RecipeError: the suffix is another, or there is nothing to draw.
-        OSError: the picture could not be written.
-    """
+    """Draws loss and accuracy against steps, side by side, and marks the least validation loss."""
     check_suffix(path)
     if not history:
         raise RecipeError("there is nothing to plot: the history holds 0 measurements")
     # Without pyplot, which needs a window system and keeps global state.
     figure = Figure(figsize=(10, 4), layout="constrained")
+    best = min(history, key=lambda measurement: measurement.validation_loss).step
     loss, accuracy = figure.subplots(1, 2)
-    _draw(
-        loss,
-        history,
-        [measurement.training_loss for measurement in history],
-        [measurement.validation_loss for measurement in history],
-    )
-    loss.set_title("Loss")
-    loss.set_ylabel("cross-entropy (nats)")
-    _draw(
-        accuracy,
-        history,
-        [measurement.training_accuracy for measurement in history],
-        [measurement.validation_accuracy for measurement in history],
-    )
-    accuracy.set_title("Accuracy")
-    accuracy.set_ylabel("share of right labels")
+    for axes, name, unit in (
+        (loss, "loss", "cross-entropy (nats)"),
+        (accuracy, "accuracy", "share of right labels"),
+    ):
+        draw_curves(axes, [history], name)
+        axes.axvline(best, color=_BEST, linestyle=":", label="least validation loss")
+        axes.set_title(name.capitalize())
+        axes.set_xlabel("step")
+        axes.set_ylabel(unit)
+        axes.legend()
     accuracy.yaxis.set_major_formatter(PercentFormatter(xmax=1.0))
     save_figure(figure, path)
 
 
 def check_suffix(path: Path) -> None:
-    """Refuses a picture that is neither PNG nor SVG.
-
-    Raises:
-        RecipeError: the suffix is another than PNG's or SVG's.
-    """
+    """Refuses a picture that is neither PNG nor SVG."""
     if path.suffix.lower() not in SUFFIXES:
         raise RecipeError(
             f"a plot is written as {' or '.join(SUFFIXES)}, got {path.name}: change the suffix"
         )
 
 
-def _draw(
-    axes: Axes,
-    history: Sequence[Measurement],
-    training: Sequence[float],
-    validation: Sequence[float],
-) -> None:
-    steps = [measurement.step for measurement in history]
-    best = min(history, key=lambda measurement: measurement.validation_loss).step
-    axes.plot(steps, training, marker="o", markersize=3, color=TRAINING_COLOUR, label="training")
-    axes.plot(
-        steps, validation, marker="s", markersize=3, color=VALIDATION_COLOUR, label="validation"
-    )
-    axes.axvline(best, color=_BEST, linestyle=":", label="least validation loss")
-    axes.set_xlabel("step")
+def draw_curves(axes: Axes, runs: Sequence[Sequence[Measurement]], name: str) -> None:
+    """Draws loss or accuracy of runs against steps, in training and in validation.
+
+    Lines are means over the runs, bands reach from the least to the greatest.
+    """
+    epochs = list(zip(*runs, strict=True))
+    steps = [points[0].step for points in epochs]
+    for rows, colour, marker in (
+        ("training", TRAINING_COLOUR, "o"),
+        ("validation", VALIDATION_COLOUR, "s"),
+    ):
+        values = np.array([[getattr(point, f"{rows}_{name}") for point in each] for each in epochs])
+        mean, low, high = values.mean(axis=1), values.min(axis=1), values.max(axis=1)
+        axes.plot(steps, mean, color=colour, marker=marker, markersize=3, label=rows)
+        axes.fill_between(steps, low, high, color=colour, alpha=0.2, linewidth=0)
     axes.grid(visible=True, alpha=0.3)
-    axes.legend()
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """Writes a picture to a temporary file that is then renamed.
-
-    Raises:
-        OSError: the picture could not be written.
-    """
+    """Writes a picture to a temporary file that is then renamed."""
     beside = path.with_name(f".part-{path.name}")
     try:
         figure.savefig(beside, dpi=120)
@@ -115,7 +97,6 @@ class Scores:
     Args:
         calibrated: probability of the predicted class [N].
         uncalibrated: the same without the temperature [N].
-        correct: whether that class is right [N].
     """
 
     title: str
@@ -125,11 +106,7 @@ class Scores:
 
 
 def plot_reliability(scores: Sequence[Scores], path: Path) -> None:
-    """Draws accuracy against score in 15 bins, with and without the temperature.
-
-    Raises:
-        OSError: the picture could not be written.
-    """
+    """Draws accuracy against score in 15 bins, with and without the temperature."""
     columns = min(len(scores), _MOST_COLUMNS)
     lines = math.ceil(len(scores) / columns)
     figure = Figure(figsize=(_SIDE * columns, _SIDE * lines), layout="constrained")

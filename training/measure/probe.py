@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict
 
 from training.synth.augment import (
     add_emoji,
@@ -28,7 +27,7 @@ from training.synth.augment import (
     elongate,
 )
 from training.synth.names import swap_names
-from training.synth.templates import Kind, fill, fill_for_each, read_templates
+from training.synth.templates import Kind, StrictModel, fill, fill_for_each, read_templates
 
 Answers = Callable[[Sequence[str]], NDArray[np.float64]]
 _CHANGES: Mapping[str, Callable[[str, random.Random], str]] = {
@@ -46,25 +45,19 @@ _OF_EACH_KIND = 200
 _OF_EACH_SWAP = 40
 
 
-class _Swap(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
+class _Swap(StrictModel):
     name: str
     templates: tuple[str, ...]
     groups: dict[str, tuple[str, ...]]
 
 
-class _Pairs(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
+class _Pairs(StrictModel):
     name: str
     positive: tuple[tuple[str, str], ...]
     negative: tuple[tuple[str, str], ...]
 
 
-class _Probes(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
+class _Probes(StrictModel):
     lists: dict[str, tuple[str, ...]]
     kinds: tuple[Kind, ...]
     said: tuple[Kind, ...]
@@ -79,8 +72,6 @@ class Probe:
     Args:
         test: `label` (is the answer right), `change` (does it stay), or `group` (is a group of
             people treated as the mean of all).
-        rows: number of sentences or pairs.
-        passed: how many were right or stayed.
         shift: for a change or a group, the mean probability that moves from some classes to others;
             else None.
         lean: for a group, the mean change of the positive class's probability, with its sign; None
@@ -118,9 +109,7 @@ def probe(
 
     Args:
         answers: gives the probabilities of texts, [N, C].
-        texts: real ones, which are changed.
         poles: the classes of sentences of known label; None: such sentences are left out.
-        seed: decides which sentences are made.
     """
     probes = _Probes.model_validate(tomllib.loads(read_templates("probes")))
     results = []

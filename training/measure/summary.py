@@ -35,8 +35,6 @@ def end_line(history: Sequence[Measurement], *, epochs: int, keeps_best: bool) -
     """Returns how long a run took, whether it stopped early, and which weights it keeps.
 
     Args:
-        history: one measurement for each epoch of the run.
-        epochs: the most epochs of the run.
         keeps_best: whether it keeps the weights of the best epoch, else those of the last.
     """
     best = min(history, key=lambda measurement: measurement.validation_loss).epoch
@@ -98,11 +96,7 @@ _NEAR_BOUND = 1.01  # the search for a temperature ends this near to a bound
 def row_warnings(
     training: Dataset, validation: Dataset, evaluated: Mapping[str, Dataset]
 ) -> list[str]:
-    """Looks at the rows before anything is trained on them.
-
-    Returns:
-        Sentences for people.
-    """
+    """Returns warnings about the rows, before anything is trained on them."""
     warnings = []
     if len(validation) < FEW_VALIDATION_ROWS:
         low, high = wilson_interval(len(validation) // 2, len(validation))
@@ -165,17 +159,12 @@ def result_warnings(
     share: float,
     baseline: float | None,
 ) -> list[str]:
-    """Looks at the figures of the validation rows.
+    """Returns warnings about the figures of the validation rows.
 
     Args:
-        figures: the figures of the validation rows.
         temperature: fitted on these rows.
-        labels: names of the classes, in their order.
         share: accuracy of always answering the most frequent class.
         baseline: accuracy of TF-IDF with logistic regression; None if it was not fitted.
-
-    Returns:
-        Sentences for people.
     """
     warnings = []
     unknown = [

@@ -18,7 +18,6 @@ class PlanData:
     """The data of a plan.
 
     Args:
-        pool: rows to train on.
         held_out: rows of every source that are not trained on.
         training: the labelled rows that are trained on; its sources are all files in use.
     """

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from model.files import MANIFEST, digest
-from training.errors import RecipeError
-from training.plan.plan import Plan, StageRows
+from training.plan.plan import Plan, StageRows, TeacherPlan
 from training.plan.pool import Pool
 from training.synth.templates import read_templates
 
@@ -29,11 +28,6 @@ class Fingerprints:
     """Fingerprints of the teacher and of every stage of a plan.
 
     Args:
-        plan: what to do.
-        pool: the rows that stages take from.
-        student: folder of the pretrained encoder.
-        teacher: folder of the pretrained teacher, if the plan has one.
-        expert: folder of the expert, if the plan has one.
         shared: what else all of them depend on.
     """
 
@@ -55,15 +49,8 @@ class Fingerprints:
         self._shared = shared
         self._sources: dict[str, str] = {}
 
-    def of_teacher(self) -> str:
-        """Fingerprints the fitted teacher, and so its answers.
-
-        Raises:
-            RecipeError: the plan has no teacher.
-        """
-        teacher = self._plan.teacher
-        if teacher is None:
-            raise RecipeError("the plan has no [teacher]")
+    def of_teacher(self, teacher: TeacherPlan) -> str:
+        """Fingerprints the fitted teacher, and so its answers."""
         return _seal(
             {
                 **self._shared,
@@ -75,21 +62,9 @@ class Fingerprints:
         )
 
     def of_expert(self) -> str:
-        """Fingerprints the expert, and so its answers.
-
-        Raises:
-            RecipeError: the plan has no expert.
-        """
-        expert = self._plan.expert
-        if expert is None:
-            raise RecipeError("the plan has no [expert]")
-        return _seal(
-            {
-                **self._shared,
-                "weights": expert.sha256,
-                "files": self._expert,
-            }
-        )
+        """Fingerprints the expert, and so its answers."""
+        weights = self._plan.expert and self._plan.expert.sha256
+        return _seal({**self._shared, "weights": weights, "files": self._expert})
 
     def of_stage(self, number: int) -> str:
         """Fingerprints the weights that a stage leaves."""
@@ -101,6 +76,7 @@ class Fingerprints:
         for plan in plans[max(means, default=0) :]:
             plan.pop("weight", None)
         begun = self._plan.pretrained.weight if means else 0.0
+        teacher = self._plan.teacher if any(s.rows.asks_teacher for s in stages) else None
         return _seal(
             {
                 **self._shared,
@@ -111,7 +87,7 @@ class Fingerprints:
                 "weights": self._plan.pretrained.sha256,
                 "files": self._student,
                 "stages": plans,
-                "teacher": self.of_teacher() if any(s.rows.asks_teacher for s in stages) else None,
+                "teacher": None if teacher is None else self.of_teacher(teacher),
                 **self._of_rows([stage.rows for stage in stages]),
             }
         )

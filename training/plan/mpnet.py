@@ -25,12 +25,6 @@ class MPNetClassifier(nn.Module):
     """MPNet, the mean of its tokens, and a linear map.
 
     The sentence embeddings that a teacher begins with were trained as such means.
-
-    Args:
-        mpnet: a `transformers.MPNetModel`.
-        hidden_size: D.
-        num_labels: C.
-        dropout: before the classifier, in training.
     """
 
     def __init__(
@@ -45,7 +39,6 @@ class MPNetClassifier(nn.Module):
         """Classifies a batch.
 
         Args:
-            batch: B texts of at most T tokens.
             need_weights: must be False.
 
         Returns:
@@ -78,13 +71,6 @@ def load_mpnet(
     folder: Path, *, num_labels: int, dropout: float, attention_dropout: float, seed: int
 ) -> MPNetClassifier:
     """Loads a pretrained MPNet from a transformers folder, and draws a fresh classifier.
-
-    Args:
-        folder: `config.json` and `model.safetensors`.
-        num_labels: C.
-        dropout: dropout after embeddings and sublayers, and before the classifier, in training.
-        attention_dropout: dropout of attention weights, in training.
-        seed: draws the classifier.
 
     Raises:
         CheckpointError: a file or a weight is missing, or the network is not MPNet.

@@ -49,13 +49,10 @@ class SourceFile(_StrictModel):
     """A file of texts.
 
     Args:
-        file: its path below the folder of the data.
-        labelled: whether its rows have labels.
         labels: its classes, in the order of their numbers; none: those of the plan. A file that
             lacks classes of the plan teaches only which of its own classes is the right one.
         hold_out: number of labelled rows that are not trained on but fit the temperature, chosen
             at random from the longer ones.
-        origin: its publisher.
     """
 
     file: str
@@ -119,12 +116,7 @@ class StageRows(_StrictModel):
 
 
 class Stage(_StrictModel):
-    """One run over rows of its own.
-
-    Args:
-        rows: what it learns from.
-        recipe: how it learns.
-    """
+    """One run over rows of its own."""
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9-]+$")]
     rows: StageRows
@@ -137,8 +129,6 @@ class TeacherPlan(_StrictModel):
     """The larger network that labels texts.
 
     Args:
-        pretrained: the encoder that it begins with.
-        rows: what it learns from, without a teacher of its own.
         recipe: how it learns; `max_length` is the longest text that it reads.
     """
 
@@ -159,12 +149,9 @@ class Plan(_StrictModel):
     Args:
         labels: names of the classes, in the order of the numbers in the files. The first and the
             last are opposites: sentences made by rule have one or the other.
-        max_length: the most tokens that the result reads.
         keep_out: labelled files that the result is measured on. Rows of the sources that equal one
             of their texts by letters and digits are dropped.
         emoji: whether common emoji are read as words (see `training.synth.emoji`).
-        pretrained: the encoder that the network begins with.
-        sources: files by the names that stages use.
         teacher: None if no stage needs one.
         expert: a finished checkpoint that knows some of the classes better than the teacher does;
             None if no stage asks one. The teacher says how probable the other classes are, and the

@@ -45,7 +45,6 @@ class SoftDataset:
     """Texts with soft targets.
 
     Args:
-        texts: N texts.
         targets: probabilities of the classes [N, C]. `LEFT_OUT` stands for a class of which a row
             says nothing: the others are learnt without it.
     """
@@ -67,12 +66,7 @@ def draw_rows(
     """Draws the rows of a stage.
 
     Args:
-        pool: the sources.
-        rows: what the stage learns from.
-        undo_penn_share: share of the texts in the Penn style that are rewritten.
-        seed: decides which rows.
         teach: returns the teacher's probabilities of texts; None without a teacher.
-        fits_teacher: whether the teacher can read a whole text.
         ask_expert: returns the expert's probabilities of texts [N, C], with `LEFT_OUT` for classes
             that it does not know; None without an expert.
 

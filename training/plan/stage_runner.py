@@ -30,7 +30,6 @@ class StageRunner:
     """Trains one network after the other.
 
     Args:
-        context: what all stages share.
         validation: texts that each epoch is measured on, with their classes.
     """
 
@@ -71,23 +70,7 @@ class StageRunner:
         rows: SoftDataset,
         fingerprint: str,
     ) -> dict[str, Tensor]:
-        """Trains a network, resuming its state if there is one, and keeps its weights.
-
-        Args:
-            name: of the stage.
-            network: on the device; left with the weights that the recipe keeps.
-            tokenizer: of the network.
-            recipe: what to do.
-            rows: the training rows.
-            fingerprint: fingerprint of the stage.
-
-        Returns:
-            The weights, on the CPU.
-
-        Raises:
-            InterruptedRunError: `stop` said so; the state is on disk.
-            DivergedRunError: a loss is not a finite number.
-        """
+        """Trains a network, or resumes it, and keeps and returns its weights, on the CPU."""
         texts, label_ids = self._validation
         state, ranks = self._state(name), self._context.ranks
         trainer = Trainer(

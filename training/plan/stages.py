@@ -27,13 +27,8 @@ class PlanRun:
     """One run of a plan.
 
     Args:
-        plan: what to do.
         pool: the rows that stages draw from.
         validation: texts that each epoch is measured on, with their classes.
-        student: folder of the pretrained encoder.
-        teacher: folder of the pretrained teacher, if the plan has one.
-        expert: folder of the expert, if the plan has one.
-        context: what all stages share.
     """
 
     def __init__(
@@ -69,12 +64,7 @@ class PlanRun:
         self._asked_teacher: Teacher | None = None
 
     def run(self, network: nn.Module) -> None:
-        """Runs every unfinished stage, and loads the mean of all weights into the network.
-
-        Raises:
-            InterruptedRunError: a signal came; the same command resumes the run.
-            DivergedRunError: a loss is not a finite number.
-        """
+        """Runs every unfinished stage, and loads the mean of all weights into the network."""
         weighted: list[tuple[float, dict[str, Tensor]]] = []
         if self._plan.pretrained.weight:
             begun = {name: tensor.clone() for name, tensor in network.state_dict().items()}
@@ -188,7 +178,7 @@ class PlanRun:
             network, tokenizer = load_teacher(
                 self._teacher, teacher, num_labels=len(self._plan.labels)
             )
-            fingerprint = self._fingerprints.of_teacher()
+            fingerprint = self._fingerprints.of_teacher(teacher)
             weights = self._runner.load(_TEACHER, fingerprint)
             if weights is None:
                 say("the teacher")

@@ -33,12 +33,7 @@ _KEYS, _VALUES, _TEACHER = "keys", "probabilities", "teacher"
 def load_teacher(
     folder: Path, plan: TeacherPlan, *, num_labels: int
 ) -> tuple[MPNetClassifier, Tokenizer]:
-    """Loads the pretrained network that the teacher begins with.
-
-    Raises:
-        CheckpointError: a file or a weight is missing, or the network is not MPNet.
-        ModuleNotFoundError: transformers is not installed.
-    """
+    """Loads the pretrained network that the teacher begins with."""
     recipe = plan.recipe
     network = load_mpnet(
         folder,
@@ -54,7 +49,6 @@ class TeacherLabels:
     """The answers of one teacher, by digests of texts. Texts are not written.
 
     Args:
-        path: the file; None: nothing is kept.
         teacher: fingerprint of the teacher. A file of another teacher is ignored.
         ranks: processes that label together; only the first one reads and writes the file.
     """
@@ -72,14 +66,7 @@ class TeacherLabels:
         return _key(text) in self._known
 
     def of(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Returns the known probabilities of texts.
-
-        Returns:
-            [N, C].
-
-        Raises:
-            KeyError: a text is not known.
-        """
+        """Returns the known probabilities of texts [N, C]."""
         return np.stack([self._known[_key(text)] for text in texts])
 
     def add(self, texts: Sequence[str], probabilities: NDArray[np.float32]) -> None:
@@ -122,11 +109,8 @@ class Teacher:
     """A network that labels texts: the trained teacher, or the network of a stage itself.
 
     Args:
-        labels: its earlier answers.
-        num_labels: C.
         temperature: logits are divided by it.
         stop: called before each batch of texts; the number of a signal ends the run.
-        ranks: processes that compute together, each some of the texts.
     """
 
     def __init__(
@@ -155,14 +139,7 @@ class Teacher:
         return not self._tokenizer.encode(text).truncated
 
     def probabilities(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Returns the probabilities of texts; each different text is computed once in a run.
-
-        Returns:
-            [N, C].
-
-        Raises:
-            InterruptedRunError: a signal came; the answers so far are on disk.
-        """
+        """Returns the probabilities of texts [N, C]; each text is computed once in a run."""
         if not texts:
             return np.zeros((0, self._num_labels), np.float32)
         fresh = [text for text in dict.fromkeys(texts) if text not in self._labels]

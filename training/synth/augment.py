@@ -141,13 +141,7 @@ def perturb_all(texts: Sequence[str], *, seed: int) -> tuple[str, ...]:
 
 
 def perturb_share(texts: Sequence[str], *, share: float, seed: int) -> tuple[str, ...]:
-    """Changes a share of the texts.
-
-    Args:
-        texts: the texts of the training rows.
-        share: how many of them are changed.
-        seed: decides which, and how.
-    """
+    """Changes a share of the texts."""
     rng = random.Random(f"{seed}/noise")  # noqa: S311 - not for secrets
     return tuple(perturb(text, rng) if rng.random() < share else text for text in texts)
 

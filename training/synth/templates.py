@@ -20,16 +20,14 @@ _TWO_ARTICLES = re.compile(r"\b(?:an?|the) (?=an? )", re.IGNORECASE)
 _SENTENCE_START = re.compile(r"(?:^|(?<=[.?!] ))\w")
 
 
-class Kind(BaseModel):
-    """Templates of one kind of sentence.
-
-    Args:
-        positive: templates of pleased sentences.
-        negative: templates of their opposites.
-        neutral: templates of sentences that are neither.
-    """
+class StrictModel(BaseModel):
+    """A table of a file of templates, which holds nothing else."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Kind(StrictModel):
+    """Templates of one kind of sentence."""
 
     name: str
     positive: tuple[str, ...] = ()
@@ -43,16 +41,12 @@ class Kind(BaseModel):
         return [(label, templates) for label, templates in every if templates]
 
 
-class _Templates(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
+class _Templates(StrictModel):
     lists: dict[str, tuple[str, ...]]
     kinds: tuple[Kind, ...]
 
 
-class _Groups(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
+class _Groups(StrictModel):
     templates: tuple[str, ...]
     people: dict[str, tuple[str, ...]]
     lists: dict[str, tuple[str, ...]]
@@ -63,7 +57,6 @@ class Example:
     """A sentence made by rule.
 
     Args:
-        text: the sentence.
         positive: its label; None: it is neither positive nor negative.
     """
 
@@ -82,8 +75,6 @@ def make_examples(count: int, *, seed: int, name: str = "behaviours") -> list[Ex
 
     Args:
         count: how many; fewer if the templates of a kind run out.
-        seed: decides which.
-        name: a file of templates in `training/synth/rules`.
     """
     templates = _Templates.model_validate(tomllib.loads(read_templates(name)))
     rng = random.Random(f"{seed}/{name}")  # noqa: S311 - not for secrets
@@ -103,10 +94,7 @@ def make_examples(count: int, *, seed: int, name: str = "behaviours") -> list[Ex
 def make_group_sets(count: int, *, seed: int) -> list[tuple[str, ...]]:
     """Makes sets of sentences that differ only in the group of people that they name.
 
-    The group should not change what a network predicts.
-
-    Returns:
-        For each set its texts, always in the same order of people.
+    The group should not change what a network predicts. Each set has the same order of people.
     """
     groups = _Groups.model_validate(tomllib.loads(read_templates("groups")))
     people = [person for members in groups.people.values() for person in members]

@@ -37,7 +37,6 @@ class Target:
     """Where runs are logged to.
 
     Args:
-        kind: `tensorboard` or `mlflow`.
         address: a folder or a URI; empty for the tracker's own choice.
     """
 
@@ -46,11 +45,7 @@ class Target:
 
 
 def parse_target(text: str) -> Target:
-    """Reads `tensorboard`, `tensorboard:DIR`, `mlflow` or `mlflow:URI`.
-
-    Raises:
-        ValueError: the text is something else.
-    """
+    """Reads `tensorboard`, `tensorboard:DIR`, `mlflow` or `mlflow:URI`."""
     kind, colon, address = text.partition(":")
     if kind not in (TENSORBOARD, MLFLOW):
         near = nearest(kind, (TENSORBOARD, MLFLOW))
@@ -148,11 +143,7 @@ def parameters_of(
 
 
 def check_installed(targets: Sequence[Target]) -> None:
-    """Imports the trackers, so that a missing one is reported before any work is done.
-
-    Raises:
-        ModuleNotFoundError: an extra is not installed.
-    """
+    """Imports the trackers, so that a missing one is reported before any work is done."""
     for target in targets:
         if target.kind == MLFLOW:
             # No telemetry, and a server that is away is reported soon.
@@ -168,14 +159,8 @@ def opened_logs(
     """Opens the logs of one run, and closes them in any case.
 
     Args:
-        targets: where the run is logged to; it may be empty.
-        name: the name of the run.
         folder: the local folder of the run, which keeps what a resumed run must know.
         first_step: steps that a resumed run has done; 0 for a new one.
-
-    Raises:
-        RecipeError: a target cannot be used.
-        ModuleNotFoundError: an extra is not installed.
     """
     check_installed(targets)
     logs: list[RunLog] = []

@@ -32,9 +32,6 @@ class MlflowLog:
     Args:
         uri: the tracking server or store; None: MLflow's own choice.
         first_step: steps that a resumed run has done; 0 for a new one.
-
-    Raises:
-        RecipeError: the server or store cannot be used.
     """
 
     def __init__(self, uri: str | None, name: str, *, folder: Path, first_step: int) -> None:

@@ -19,9 +19,6 @@ class TensorBoardLog:
 
     Args:
         first_step: steps that a resumed run has done; 0 for a new one.
-
-    Raises:
-        RecipeError: the folder cannot be written.
     """
 
     def __init__(self, folder: Path, *, first_step: int) -> None:

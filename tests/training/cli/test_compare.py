@@ -5,10 +5,11 @@ import signal
 from pathlib import Path
 
 import pytest
+from pydantic import TypeAdapter
 
 from tests.training.tiny_runs import Refusal, signal_after, write_sentences
 from training.__main__ import main
-from training.compare.comparison import Comparison, from_json
+from training.compare.comparison import Comparison
 from training.compare.report import to_markdown
 from training.fit.rows import LossAndAccuracy
 
@@ -30,7 +31,9 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def comparison(compared: Path) -> Comparison:
-    return from_json((compared / "comparison.json").read_text(encoding="utf-8"))
+    return TypeAdapter(Comparison).validate_json(
+        (compared / "comparison.json").read_text(encoding="utf-8")
+    )
 
 
 def test_the_report_is_whole(compared: Path, comparison: Comparison) -> None:
@@ -73,7 +76,9 @@ def test_the_command_of_the_report_repeats_it(
     output = str(tmp_path / "again")
     assert main([*words[:-1], output, "--variants", "four-heads,tf-idf", "--threads", "1"]) == 0
 
-    again = from_json((tmp_path / "again" / "comparison.json").read_text(encoding="utf-8"))
+    again = TypeAdapter(Comparison).validate_json(
+        (tmp_path / "again" / "comparison.json").read_text(encoding="utf-8")
+    )
     before = {outcome.name: outcome for outcome in comparison.outcomes}
     for outcome in again.outcomes:
         for one, other in zip(outcome.runs, before[outcome.name].runs, strict=True):

@@ -13,7 +13,8 @@ from model import load_predictor, open_checkpoint
 from tests.builders import tiny_checkpoint, tiny_config
 from tests.matching import exactly
 from tests.training.labelled_files import write_rows
-from training.cli.evaluate import add_arguments, run
+from training.cli.evaluate import run
+from training.cli.evaluate_options import add_arguments
 from training.errors import DataError, RecipeError, TrainingError
 from training.measure.evaluate import set_names
 from training.measure.metrics import measure

@@ -42,7 +42,12 @@ def fingerprints(
 ) -> dict[str, str]:
     plan = plan_of(folders["student"].parent, text)
     found = Fingerprints(plan, pool, **folders, shared={"device": device, "bfloat16": False})
-    return {TEACHER: found.of_teacher(), BROAD: found.of_stage(0), SHARP: found.of_stage(1)}
+    assert plan.teacher is not None
+    return {
+        TEACHER: found.of_teacher(plan.teacher),
+        BROAD: found.of_stage(0),
+        SHARP: found.of_stage(1),
+    }
 
 
 def changed(before: dict[str, str], after: dict[str, str]) -> set[str]:
