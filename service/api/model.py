@@ -8,7 +8,7 @@ from starlette.responses import Response
 from model.checkpoint.thresholds import Thresholds
 from model.explain.attribution import MOST_STEPS
 from model.explain.thumbnails import MOST_SIDE
-from model.tokenization.excerpt import MOST_GROWN
+from model.tokenization.tokenizer import MOST_GROWN
 from service.api.attention import MOST_TEXT, most_weights
 from service.api.input import MOST_PARAMETERS
 from service.api.openapi import describes

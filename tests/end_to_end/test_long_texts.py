@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.tokenization.check import is_blank
+from model.tokenization.tokenizer import is_blank
 from tests.builders import MAX_LENGTH, WORDS, tiny_manifest
 from tests.end_to_end.problems import assert_members, assert_problem
 from tests.end_to_end.servers import local_service

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from model.checkpoint.opening import open_checkpoint
-from model.tokenization.tokenizer import Tokenizer, load_tokenizer
+from model.tokenization.reader import load_tokenizer
+from model.tokenization.tokenizer import Tokenizer
 from training.errors import InterruptedRunError, RecipeError
 from training.fit.rows import LEFT_OUT
 from training.plan.fingerprint import Fingerprints, of_rows

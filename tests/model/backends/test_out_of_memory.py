@@ -7,8 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from model.backends.base import in_halves
 from model.backends.eager import CpuBackend
-from model.backends.out_of_memory import in_halves
 
 BACKEND = CpuBackend(torch.device("cpu"), torch.float32, threads=1)
 ERRORS = [

@@ -16,7 +16,7 @@ from model.explain.attribution import attribute
 from model.loading import load_predictor
 from model.network.batch import collate
 from model.predictor import AttentionOptions, Predictor
-from model.tokenization.tokenizer import load_tokenizer
+from model.tokenization.reader import load_tokenizer
 from tests.families import FAMILIES, LABELS, MAX_LENGTH, TEXTS, save_family, tokenizer_of
 from tests.model.parity import ask
 

@@ -9,7 +9,7 @@ from tokenizers import Tokenizer, models
 from transformers import AutoTokenizer
 
 from model.errors import CheckpointError, UnsupportedCheckpointError
-from model.tokenization.tokenizer import load_tokenizer
+from model.tokenization.reader import load_tokenizer
 from model.tokenization.wordpiece import wordpiece_tokenizer
 from tests.builders import MAX_LENGTH, SPECIALS, VOCABULARY
 from tests.matching import exactly

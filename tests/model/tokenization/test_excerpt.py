@@ -10,9 +10,15 @@ from hypothesis import strategies as st
 from tokenizers import normalizers
 
 from model.errors import TextGrowsError, TextTooLongError
-from model.tokenization import excerpt
-from model.tokenization.excerpt import MARGIN, Excerpt, check_growth, excerpts
-from model.tokenization.tokenizer import Tokenizer, Truncation
+from model.tokenization import tokenizer
+from model.tokenization.tokenizer import (
+    MARGIN,
+    Excerpt,
+    Tokenizer,
+    Truncation,
+    check_growth,
+    excerpts,
+)
 from model.tokenization.wordpiece import wordpiece_tokenizer
 from tests.builders import VOCABULARY, tiny_tokenizer
 from tests.matching import exactly
@@ -35,9 +41,9 @@ long_texts = st.lists(st.tuples(pieces, st.sampled_from([1, 2, 40, 99, 101, 150,
 def test_an_excerpt_gives_what_the_whole_gives(
     text: str, truncation: Truncation, with_tokens: bool
 ) -> None:
-    with patch.object(excerpt, "_CHARACTERS_A_TOKEN", 1):
+    with patch.object(tokenizer, "_CHARACTERS_A_TOKEN", 1):
         some = TOKENIZER.encode(text, truncation=truncation, with_tokens=with_tokens)
-    with patch.object(excerpt, "_CHARACTERS_A_TOKEN", len(text) + 1):
+    with patch.object(tokenizer, "_CHARACTERS_A_TOKEN", len(text) + 1):
         whole = TOKENIZER.encode(text, truncation=truncation, with_tokens=with_tokens)
 
     assert some == whole

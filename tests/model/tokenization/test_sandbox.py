@@ -9,8 +9,8 @@ import pytest
 from model.checkpoint.opening import open_checkpoint
 from model.errors import CheckpointError
 from model.tokenization import sandbox, sandbox_child
+from model.tokenization.reader import load_tokenizer
 from model.tokenization.sandbox import try_tokenizer
-from model.tokenization.tokenizer import load_tokenizer
 from tests.matching import exactly
 
 DEFAULT = Path(__file__).parents[3] / "checkpoints" / "default"
