@@ -142,7 +142,7 @@ async def _explain(context: RequestContext, request: Attention) -> Response:
         AttentionOptions(encoding, request.layer, request.head, _thumbnail(request, grouped))
         for encoding, grouped in zip(encodings, words, strict=True)
     ]
-    parts = await engine.explain(
+    parts = await engine.batcher.explain(
         options, write, numbers=weights, deadline=context.deadline, caller=context.client
     )
     body: bytes | memoryview

@@ -120,7 +120,9 @@ async def _attribute(context: RequestContext, request: AttributionsRequest) -> R
     ]
     _check_work(context, sum(job.tokens for job in jobs))
     advice = partial(_fewer_steps, len(encoding.input_ids))
-    shares = await engine.run(jobs, deadline=context.deadline, caller=context.client, advice=advice)
+    shares = await engine.batcher.run(
+        jobs, deadline=context.deadline, caller=context.client, advice=advice
+    )
     attribution = attributor.finish(shares)
     if request.level == "word":
         attribution = attribution.by_word()
@@ -132,7 +134,9 @@ async def _rank_heads(context: RequestContext, request: ImportanceRequest) -> Re
     (encoding,) = await encode(context, request)
     work = partial(engine.predictor.gradients.head_importance, encoding, label=request.label)
     job = Job(partial(engine.predictor.attempt, work), [encoding])
-    (importance,) = await engine.run([job], deadline=context.deadline, caller=context.client)
+    (importance,) = await engine.batcher.run(
+        [job], deadline=context.deadline, caller=context.client
+    )
     return json_response(importance_answer(engine.info, importance))
 
 

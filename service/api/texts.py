@@ -107,7 +107,7 @@ async def classify(
     ]
     predicted: list[Prediction | InternalError] = []
     if encodings:
-        predicted = await state.engine.predict(
+        predicted = await state.engine.batcher.predict(
             encodings, deadline=context.deadline, caller=context.client
         )
     results: list[TextResult | ServiceError] = []
@@ -126,7 +126,7 @@ async def classify(
         results.append(result)
     # What a changed network or text says does not show how the model is used.
     if not texts.options.intervenes:
-        state.engine.note_answers(answered)
+        state.metrics.observe_answers(answered)
     return results
 
 

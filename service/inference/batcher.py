@@ -26,8 +26,15 @@ from model import AttentionOptions, Encoding, Explanation, Prediction
 from model.predictor import PathName
 from service.errors import DrainingError, InternalError, NotReadyError
 from service.inference.admission import ClientId, Cost, RequestCost, fewer_tokens
-from service.inference.supervision import Ends
-from service.inference.waiting import DRAINED, Queue, WorkerState
+from service.inference.waiting import (
+    DRAINED,
+    EXTRA_WORKERS,
+    WORTH_SHARING_TOKENS,
+    Ends,
+    Queue,
+    WorkerKind,
+    WorkerState,
+)
 from service.inference.work_items import (
     Job,
     PendingRequest,
@@ -36,7 +43,6 @@ from service.inference.work_items import (
     WorkItem,
     failure,
 )
-from service.inference.workers import EXTRA_WORKERS, WORTH_SHARING_TOKENS, WorkerKind
 from service.logs import safe_fault
 from service.metrics import EXPLICIT, FUSED, GRADIENT, Metrics
 from service.tracing.record import CURRENT

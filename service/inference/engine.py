@@ -3,26 +3,24 @@
 import asyncio
 import gc
 import logging
-import math
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Literal, TypeVar
 
 import torch
 
-from model import AttentionOptions, Encoding, Explanation, ModelInfo, Prediction, Predictor
+from model import AttentionOptions, Encoding, ModelInfo, Predictor
 from model.allocator import return_memory
 from model.backends.base import Backend
 from model.backends.threads import yield_to_others
 from model.predictor import WARM_UP_TEXT, PathName
 from service.errors import InternalError, NotReadyError, OverloadedError
-from service.inference.admission import ClientId, Cost, fewer_tokens
-from service.inference.batcher import ANYONE, Batcher
-from service.inference.supervision import Faults
+from service.inference.admission import ClientId, Cost
+from service.inference.batcher import Batcher
+from service.inference.waiting import EXTRA_WORKERS, WorkerKind
 from service.inference.work_items import Job
-from service.inference.workers import EXTRA_WORKERS, WorkerKind
 from service.logs import safe_fault
 from service.metrics import EXPLICIT, FUSED, GRADIENT, Metrics
 
@@ -39,6 +37,31 @@ _LOST = "The device {} is lost to this process: it has to be restarted."
 _NO_WORKER = "Worker threads stopped unexpectedly too often: the process has to be restarted."
 _CLOSE_SECONDS = 2.0
 _FAILING = "The last forward pass failed; the service probes itself every second."
+
+
+class Faults:
+    """The paths through the network that failed and have not worked since."""
+
+    def __init__(self) -> None:
+        self._since: dict[PathName, float] = {}
+
+    def __bool__(self) -> bool:
+        """Whether a path fails."""
+        return bool(self._since)
+
+    @property
+    def paths(self) -> list[PathName]:
+        """The paths that fail, the one that failed first at the beginning."""
+        return list(self._since)
+
+    def note(self, path: PathName, now: float) -> None:
+        """Notes when a pass of a path failed."""
+        self._since[path] = now
+
+    def clear(self, path: PathName, began: float) -> None:
+        """Notes that a pass worked, which proves nothing about a fault after it began."""
+        if self._since.get(path, began) <= began:
+            self._since.pop(path, None)
 
 
 class Engine:
@@ -136,6 +159,17 @@ class Engine:
         """
         return self.predictor.info
 
+    @property
+    def batcher(self) -> Batcher:
+        """The queue before the network.
+
+        Raises:
+            NotReadyError: the model is still loading or failed to, or the process must restart.
+        """
+        if self._batcher is None or self._lost is not None:
+            raise NotReadyError(self._lost or self._not_loaded or _LOADING, retry_after=1)
+        return self._batcher
+
     def start(self) -> None:
         """Starts to load the model and to warm it up, in the background."""
         self._spawn(self._start())
@@ -144,45 +178,6 @@ class Engine:
         """Raises as `Batcher.check_room` does; admits every request while the model loads."""
         if self._batcher is not None:
             self._batcher.check_room(caller, deadline, ahead=ahead)
-
-    async def predict(
-        self,
-        encodings: Sequence[Encoding],
-        *,
-        deadline: float = math.inf,
-        caller: ClientId = ANYONE,
-    ) -> list[Prediction | InternalError]:
-        """Waits for the predictions of one request; see `Batcher.predict`."""
-        return await self._running().predict(encodings, deadline=deadline, caller=caller)
-
-    def note_answers(self, answered: Sequence[tuple[Sequence[Encoding], Prediction]]) -> None:
-        """Counts the texts of one request that have predictions, each with its windows."""
-        self._metrics.observe_answers(answered)
-
-    async def explain(
-        self,
-        options: Sequence[AttentionOptions],
-        finish: Callable[[int, Explanation], Result],
-        *,
-        numbers: int = 0,
-        deadline: float = math.inf,
-        caller: ClientId = ANYONE,
-    ) -> list[Result]:
-        """Waits for the finished explanations of one request; see `Batcher.explain`."""
-        return await self._running().explain(
-            options, finish, numbers=numbers, deadline=deadline, caller=caller
-        )
-
-    async def run(
-        self,
-        jobs: Sequence[Job[Result]],
-        *,
-        deadline: float = math.inf,
-        caller: ClientId = ANYONE,
-        advice: Callable[[int], str] = fewer_tokens,
-    ) -> list[Result]:
-        """Runs the jobs of one request; see `Batcher.run`."""
-        return await self._running().run(jobs, deadline=deadline, caller=caller, advice=advice)
 
     async def close(self) -> bool:
         """Waits for the running passes and answers all waiting requests.
@@ -196,11 +191,6 @@ class Engine:
         ended = self._batcher is None or await self._batcher.close(_CLOSE_SECONDS)
         self._executor.shutdown(wait=ended)
         return ended
-
-    def _running(self) -> Batcher:
-        if self._batcher is None or self._lost is not None:
-            raise NotReadyError(self._lost or self._not_loaded or _LOADING, retry_after=1)
-        return self._batcher
 
     def _spawn(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
@@ -332,7 +322,7 @@ class Engine:
     async def _probe_path(self, path: PathName) -> None:
         began = time.monotonic()
         try:
-            await self.run([Job(partial(self.predictor.probe, path))])
+            await self.batcher.run([Job(partial(self.predictor.probe, path))])
         except InternalError as error:  # still broken: try again in a second
             cause = error.__cause__
             logger.exception("a probe failed", exc_info=cause, extra=safe_fault(cause))

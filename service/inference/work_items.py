@@ -12,12 +12,22 @@ from typing import Any, Generic, TypeVar
 from model import Encoding
 from model.predictor import PathName
 from service.errors import INTERNAL_DETAIL, UNCOMPUTABLE_DETAIL, InternalError
-from service.inference.workers import LIGHT, Weight
 from service.logs import safe_fault
 from service.tracing.record import NOTHING, Together, Trace, stage_of
 
 Result = TypeVar("Result")
 logger = logging.getLogger("headlight.work")
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """How long a request keeps a core busy: little, or as a piece of gradients."""
+
+    light: bool
+    gradient: bool = False
+
+
+LIGHT = Weight(light=True)
 
 
 @dataclass(slots=True, eq=False)

@@ -150,7 +150,7 @@ def test_a_pass_that_does_not_end_makes_a_replica_look_full_and_not_idle(engine:
             return collate(*arguments, **options)  # type: ignore[arg-type]
 
         with mock.patch.object(base_module, "collate", side_effect=hold):
-            waiting = asyncio.create_task(engine.predict([text]))
+            waiting = asyncio.create_task(engine.batcher.predict([text]))
             await until(lambda: engine.backlog_seconds(full=FULL) > 0)
             first = engine.backlog_seconds(full=FULL)
             assert first <= FULL

@@ -85,7 +85,7 @@ def test_a_lone_text_has_more_threads_where_products_take_long(
         await until(lambda: engine.fault is None)
         asked.clear()
         encoding = Encoding([5] * 16, truncated=False)
-        await engine.predict([encoding])
+        await engine.batcher.predict([encoding])
         await engine.close()
 
     run(work())
@@ -98,14 +98,14 @@ def test_before_it_is_loaded_everything_is_refused(predictor: Predictor) -> None
         encoding = predictor.encode("good")
         assert engine.fault == LOADING
         with pytest.raises(NotReadyError, match=exactly(LOADING)) as refused:
-            await engine.predict([encoding])
+            await engine.batcher.predict([encoding])
         assert refused.value.retry_after == 1
         with pytest.raises(NotReadyError, match=exactly(LOADING)):
-            await engine.explain([AttentionOptions(encoding)], lambda _, each: each)
+            await engine.batcher.explain([AttentionOptions(encoding)], lambda _, each: each)
         with pytest.raises(NotReadyError, match=exactly(LOADING)):
             _ = engine.info
         with pytest.raises(NotReadyError, match=exactly(LOADING)):
-            await engine.run([Job(lambda: None)])
+            await engine.batcher.run([Job(lambda: None)])
         await engine.close()
 
     run(work())
@@ -138,7 +138,7 @@ def test_it_probes_itself_until_a_pass_works(predictor: Predictor) -> None:
         ):
             for _ in range(2):  # a second failure starts no second round of probes
                 with pytest.raises(InternalError):
-                    await engine.explain(
+                    await engine.batcher.explain(
                         [AttentionOptions(predictor.encode("good"))], lambda _, each: each
                     )
             assert engine.fault == (
@@ -146,7 +146,7 @@ def test_it_probes_itself_until_a_pass_works(predictor: Predictor) -> None:
             )
             await until(lambda: engine.fault is None)
         assert probe.mock_calls == [mock.call("explicit")] * 5
-        assert len(await engine.predict([predictor.encode("good")])) == 1
+        assert len(await engine.batcher.predict([predictor.encode("good")])) == 1
         await engine.close()
 
     run(work())
@@ -168,7 +168,7 @@ def test_the_log_tells_what_torch_says_and_nothing_that_may_hold_a_text(
             mock.patch.object(predictor, "probe", side_effect=[error, error, None]),
         ):
             with pytest.raises(InternalError):
-                await engine.explain(
+                await engine.batcher.explain(
                     [AttentionOptions(predictor.encode("good"))], lambda _, each: each
                 )
             await until(lambda: engine.fault is None)
@@ -193,12 +193,14 @@ def test_a_pass_that_works_ends_the_probes(predictor: Predictor) -> None:
                 mock.patch.object(base_module, "collate", side_effect=RuntimeError),
                 pytest.raises(InternalError),
             ):
-                await engine.explain(
+                await engine.batcher.explain(
                     [AttentionOptions(predictor.encode("good"))], lambda _, each: each
                 )
-            await engine.predict([predictor.encode("good")])
+            await engine.batcher.predict([predictor.encode("good")])
             assert engine.fault is not None  # the path that failed has not worked yet
-            await engine.explain([AttentionOptions(predictor.encode("good"))], lambda _, each: each)
+            await engine.batcher.explain(
+                [AttentionOptions(predictor.encode("good"))], lambda _, each: each
+            )
             assert engine.fault is None
             await until(lambda: not engine._tasks)  # though no probe ever worked
         assert engine.fault is None
@@ -219,11 +221,11 @@ def test_gradients_that_fail_are_failed_passes(predictor: Predictor) -> None:
                 mock.patch.object(predictor.gradients, "_batch", side_effect=RuntimeError),
                 pytest.raises(InternalError),
             ):
-                await engine.run([job])
+                await engine.batcher.run([job])
             assert engine.fault is not None
             await until(lambda: engine.fault is None)
         assert probe.call_count == 2
-        (importance,) = await engine.run([job])
+        (importance,) = await engine.batcher.run([job])
         assert importance.label in predictor.info.labels
         await engine.close()
 
@@ -254,8 +256,10 @@ def test_a_probe_that_began_before_a_fault_does_not_clear_it(predictor: Predicto
         engine.start()
         await until(lambda: engine.fault is None)
         encoding = predictor.encode("good")
-        predict = partial(engine.predict, [encoding])
-        explain = partial(engine.explain, [AttentionOptions(encoding)], lambda _, each: each)
+        predict = partial(engine.batcher.predict, [encoding])
+        explain = partial(
+            engine.batcher.explain, [AttentionOptions(encoding)], lambda _, each: each
+        )
         with mock.patch.object(predictor, "probe", side_effect=probe):
             await fail(engine, predict)
             assert await asyncio.to_thread(entered.acquire, timeout=20)
@@ -297,14 +301,14 @@ def test_a_pass_that_began_before_a_fault_does_not_clear_it(predictor: Predictor
             mock.patch.object(base_module, "collate", side_effect=hold),
             mock.patch.object(predictor, "probe", side_effect=RuntimeError),
         ):
-            early = asyncio.create_task(engine.predict([predictor.encode("good")]))
+            early = asyncio.create_task(engine.batcher.predict([predictor.encode("good")]))
             assert await asyncio.to_thread(entered.wait, 20)
             with pytest.raises(InternalError):
-                await engine.predict([predictor.encode("bad")])
+                await engine.batcher.predict([predictor.encode("bad")])
             leave.set()
             assert len(await early) == 1
             assert engine.fault is not None
-        await engine.predict([predictor.encode("good")])
+        await engine.batcher.predict([predictor.encode("good")])
         assert engine.fault is None
         await engine.close()
 
@@ -340,7 +344,7 @@ def test_a_lost_device_is_told_apart_and_not_probed(
                     mock.patch.object(base_module, "collate", side_effect=RuntimeError(message)),
                     pytest.raises(InternalError),
                 ):
-                    await engine.predict([predictor.encode("good")])
+                    await engine.batcher.predict([predictor.encode("good")])
                 assert engine.stuck == stuck
                 assert engine.fault is not None
             await asyncio.sleep(0.05)
@@ -364,7 +368,7 @@ def test_a_device_that_is_lost_in_the_warm_up_needs_another_process(predictor: P
         message = "The device cpu is lost to this process: it has to be restarted."
         assert engine.stuck == message
         with pytest.raises(NotReadyError, match=exactly(message)):
-            await engine.predict([predictor.encode("good")])
+            await engine.batcher.predict([predictor.encode("good")])
         await engine.close()
 
     run(work())
@@ -376,7 +380,7 @@ def test_threads_that_launch_kernels_are_not_niced(predictor: Predictor) -> None
         engine.start()
         await until(lambda: engine.fault is None)
         seen: list[int] = []
-        await engine.run(
+        await engine.batcher.run(
             [Job(lambda: seen.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id())))]
         )
         await engine.close()
@@ -398,12 +402,12 @@ def test_closing_while_it_loads_or_probes(predictor: Predictor) -> None:
             mock.patch.object(predictor, "probe", side_effect=RuntimeError),
         ):
             with pytest.raises(InternalError):
-                await probing.explain(
+                await probing.batcher.explain(
                     [AttentionOptions(predictor.encode("good"))], lambda _, each: each
                 )
             await probing.close()
         with pytest.raises(DrainingError):
-            await probing.predict([predictor.encode("good")])
+            await probing.batcher.predict([predictor.encode("good")])
 
     run(work())
 
@@ -414,7 +418,7 @@ def test_its_threads_give_way_and_what_stays_is_no_garbage(predictor: Predictor)
         engine.start()
         await until(lambda: engine.fault is None)
         seen: list[int] = []
-        await engine.run(
+        await engine.batcher.run(
             [Job(lambda: seen.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id())))]
         )
         await engine.close()
@@ -440,7 +444,7 @@ def test_a_pass_that_does_not_end_is_told_and_does_not_hold_up_the_end(
         await until(lambda: engine.fault is None)
         assert engine.stuck is None
         with mock.patch.object(base_module, "collate", side_effect=lambda *_, **__: release.wait()):
-            waiting = asyncio.create_task(engine.predict([predictor.encode("good")]))
+            waiting = asyncio.create_task(engine.batcher.predict([predictor.encode("good")]))
             await until(lambda: engine.stuck is not None)
             assert engine.stuck == engine.fault
             assert await engine.close() is False
