@@ -30,7 +30,7 @@ from service.errors import (
 from service.formats.json import JSON
 from service.formats.size_estimates import Size
 from service.http.access import authorization, challenge, client_of, explain_rejection
-from service.http.memory_watch import LARGE_SHARE
+from service.http.capacity import LARGE_SHARE
 from service.http.middleware import deadline_of, seconds_of
 from service.http.negotiation import negotiate
 from service.http.response_budget import SENDER, SMALL_BYTES, Reservation, Sender

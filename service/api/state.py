@@ -7,8 +7,8 @@ from starlette.requests import Request
 
 from model import Checkpoint
 from service.http.access import ApiKeys
+from service.http.capacity import MemoryWatch
 from service.http.gate import Gate
-from service.http.memory_watch import MemoryWatch
 from service.http.middleware import Lifecycle
 from service.http.rate_limit import RateLimit
 from service.http.response_budget import ResponseBudget
