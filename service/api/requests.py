@@ -1,8 +1,7 @@
 """Lets a request in once, and carries it on as one context: read, compute, answer.
 
-FastAPI documents an endpoint that computes by its typed body or query. Its own way to call one
-(routing, dependencies, parsing) takes several times as long as a prediction of one sentence, so
-`answers` calls the endpoint itself.
+`answers` calls the endpoint itself, because FastAPI's own way takes several times as long as a
+prediction of one sentence.
 """
 
 import asyncio

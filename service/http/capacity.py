@@ -1,14 +1,8 @@
 """Refuses what the process has no capacity for: more connections, or more memory.
 
-Health is answered however many clients come. Beyond the limit of connections, the one that has been
-idle longest is closed. If none is idle, the new one is an extra connection: its health check is
-answered, and anything else gets 503. Only a few extra connections are open at once; one more closes
-the first of them. Open files are reserved for all of this: without a free one, a process can accept
-no connection.
-
-While the memory of the process's control group is nearly full, requests are refused: the kernel
-kills a process that exceeds it. Sources: the kernel's Documentation/admin-guide/cgroup-v2.rst and
-cgroup-v1/memory.rst.
+Beyond the limit of connections, the one idle for longest is closed. If none is idle, the new one is
+an extra connection: only its health check is answered. Open files are reserved for all of this.
+Sources for memory: the kernel's admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst.
 """
 
 import logging
@@ -61,13 +55,7 @@ _NO_LIMIT = 2**60
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """How many connections the limit of open files allows.
-
-    Args:
-        connections: open connections at once.
-        backlog: connections that may wait to be accepted.
-        files: the limit of open files; -1 if there is none.
-    """
+    """Open and waiting connections that the limit of open files allows; -1 files: no limit."""
 
     connections: int
     backlog: int
@@ -113,7 +101,7 @@ class Connection(Protocol):
 
 
 class Connections:
-    """All open connections; see the module."""
+    """All open connections."""
 
     def __init__(self, most: int, metrics: Metrics) -> None:
         self.most = most
@@ -207,8 +195,7 @@ class Connections:
 class _Group:
     """A control group: its limit in bytes, and the files that hold what it uses.
 
-    The usage includes the cache of files. The kernel can take back a part of that cache, which the
-    statistics name `cache`.
+    The usage includes files that the kernel can drop, which the statistics name `cache`.
     """
 
     limit: int

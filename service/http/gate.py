@@ -1,12 +1,8 @@
 """Saves the event loop work on the busiest routes: refuses early, and skips the frameworks.
 
-One thread reads all requests and sends all answers. In a flood of requests, it would spend its time
-on those that it refuses, and answer the others too late. So `Gate` refuses a request that would be
-refused whatever its body holds by its first line and headers, without a line in the log.
-
-Routing, contexts and error handling of FastAPI and Starlette take several times as long as a
-prediction of one sentence. `DirectApp` hands a request with an exact method and path straight to
-its endpoint, through the same layers of the service.
+One thread reads all requests and sends all answers. In a flood it would spend its time on those
+that it refuses. So `Gate` refuses by the head, without a line in the log. FastAPI's routing takes
+several times as long as a prediction of one sentence, so `DirectApp` calls endpoints itself.
 """
 
 import asyncio
@@ -41,7 +37,7 @@ _OF_UNKNOWN_SIZE = frozenset({b"transfer-encoding", b"content-encoding"})
 
 
 class Gate:
-    """Refuses requests that would wait for the network; see the module.
+    """Refuses requests that would wait for the network.
 
     Args:
         engine: the engine with the queue.
@@ -96,10 +92,10 @@ class Gate:
         """Returns the whole answer if the request is refused; None if it may come in.
 
         Args:
-            method: method of the request.
-            path: path of the request, without its query.
-            headers: its headers, names in lower case.
-            peer: address and port of its client.
+            method: HTTP method.
+            path: path without query.
+            headers: names in lower case.
+            peer: address and port of the client.
             closes: whether the connection closes after the answer, which then says so.
         """
         route = self._routes.get((method, path))
@@ -128,14 +124,7 @@ class Gate:
         *,
         closes: bool,
     ) -> bytes:
-        """Counts a request for which no connection is free, and returns the whole answer.
-
-        Args:
-            error: the error to answer.
-            place: method and path of the request.
-            headers: its headers, names in lower case.
-            closes: whether the connection closes after the answer.
-        """
+        """Counts a request for which no connection is free; returns the whole answer."""
         self._metrics.requests.labels(UNMATCHED, UNMATCHED, str(error.status)).inc()
         return self._answer(error, place, headers, closes=closes)
 
@@ -206,7 +195,7 @@ def direct_routes(
 
 
 class DirectApp(FastAPI):
-    """An application with a short way to some of its routes; see the module."""
+    """An application with a short way to some of its routes."""
 
     _direct: frozenset[tuple[str, str]] = frozenset()
     _short_way: ASGIApp

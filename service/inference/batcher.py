@@ -1,16 +1,7 @@
-"""Forms batches of waiting texts, runs them, and answers each request in its own order.
+"""Forms batches of waiting texts, runs them on workers, and answers each request in its own order.
 
-A request is admitted by its tokens and split over as many batches as it needs. Forward passes run
-on worker threads, never on the event loop.
-
-- A worker takes its next batch itself, so that it does not wait for a busy event loop.
-- While heavy passes keep all cores busy, extra workers compute light requests beside them.
-- Several workers with one core each get more out of a processor than one pass over all cores,
-  whose threads wait for each other a hundred times. On an idle replica, one text uses several.
-- Nobody waits for ever. A full queue, a failed pass, a worker that stops and shutdown answer every
-  request. A worker that stops unexpectedly is restarted, unless it does so again and again.
-- A request that is cancelled (deadline passed, client gone) leaves the queue at once. One that
-  could not be answered before its deadline is not admitted.
+A worker takes its next batch itself, so that it does not wait for a busy event loop. Nobody waits
+for ever: a full queue, a failed pass, a worker that stops and shutdown answer every request.
 """
 
 import asyncio
@@ -146,15 +137,12 @@ class Batcher:
         deadline: float = math.inf,
         caller: ClientId = ANYONE,
     ) -> list[Prediction | InternalError]:
-        """Waits for the predictions of one request.
+        """Returns a prediction for each text, or the error of a text that fails by itself.
 
         Args:
             encodings: its texts, at least one.
-            deadline: of the answer, by the event loop's clock.
+            deadline: when the answer is due, by the event loop's clock.
             caller: who asks.
-
-        Returns:
-            For each text, in order, its prediction, or the error of a text that fails by itself.
 
         Raises:
             InvalidRequestError: an idle replica could not answer in time either.
@@ -174,17 +162,14 @@ class Batcher:
         deadline: float = math.inf,
         caller: ClientId = ANYONE,
     ) -> list[Result]:
-        """Waits for the explanations of one request; raises as `predict` does.
+        """Returns a finished explanation for each text of a request; see `predict`.
 
         Args:
             options: its texts with their layers and heads, at least one.
             finish: makes a result from a text's index and explanation; runs on a worker.
             numbers: how many numbers `finish` writes for all texts together.
-            deadline: of the answer, by the event loop's clock.
+            deadline: when the answer is due, by the event loop's clock.
             caller: who asks.
-
-        Returns:
-            A result for each text, in order.
         """
         inputs = [(each, (each.encoding,)) for each in options]
         return await self._wait(
@@ -204,28 +189,19 @@ class Batcher:
         caller: ClientId = ANYONE,
         advice: Callable[[int], str] = fewer_tokens,
     ) -> list[Result]:
-        """Runs the jobs of one request on workers; raises as `predict` does.
-
-        Other requests go in between. Jobs are never urgent: late heavy work must not go first.
+        """Returns a result for each job of a request; see `predict`. Other requests go in between.
 
         Args:
             jobs: at least one; several workers run them at once.
-            deadline: of the results, by the event loop's clock.
+            deadline: when the results are due, by the event loop's clock.
             caller: who asks.
             advice: names a request that would fit, by the tokens that fit.
-
-        Returns:
-            A result for each job, in order.
         """
         inputs = [(job, job.encodings) for job in jobs]
         return await self._wait(self._run_jobs, inputs, deadline, caller, advice=advice)
 
     async def close(self, patience: float | None = None) -> bool:
-        """Waits `patience` seconds for the running passes and refuses all waiting requests.
-
-        Returns:
-            Whether all passes ended.
-        """
+        """Refuses all waiting requests; returns whether all passes ended in `patience` seconds."""
         self._queue.close()
         _, stuck = await asyncio.wait(self._workers, timeout=patience)
         await asyncio.sleep(0)  # the results of the last passes are delivered first
@@ -234,7 +210,7 @@ class Batcher:
         return not stuck
 
     def give_up(self, reason: str) -> None:
-        """Answers all who wait with a reason, and computes nothing any more."""
+        """Answers all waiting requests with a reason, and stops computing."""
         self._queue.close()
         for request in list(self._requests):
             request.fail(NotReadyError(reason, retry_after=1))

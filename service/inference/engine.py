@@ -71,8 +71,8 @@ class Engine:
         load: reads the weights; called on a thread of the engine.
         backend: where the network runs.
         max_batch_tokens: tokens of one pass with padding; `auto` takes the backend's number.
-        max_queue_tokens: most tokens that may wait.
-        watchdog_seconds: how long a pass may take before it counts as one that never ends.
+        max_queue_tokens: the most tokens that may wait.
+        watchdog_seconds: longer passes count as stuck.
         metrics: counts passes and the queue.
     """
 
@@ -128,11 +128,9 @@ class Engine:
         return _STUCK.format(self._watchdog_seconds)
 
     def backlog_seconds(self, *, full: float) -> float:
-        """Returns how many seconds the admitted work takes.
+        """Returns how many seconds the admitted work takes; `full` if a restart is needed.
 
-        A replica that computes nothing must not look idle. So a pass that takes longer than
-        expected counts by the time that it has taken, at most `full`, and a replica that has to be
-        restarted counts as `full`.
+        A replica whose pass is slow must not look idle: it counts by the time that it has taken.
         """
         if self._batcher is None:
             return 0.0
@@ -152,11 +150,7 @@ class Engine:
 
     @property
     def info(self) -> ModelInfo:
-        """A description of the model.
-
-        Raises:
-            NotReadyError: the model is still loading or failed to.
-        """
+        """A description of the model; raises as `predictor`."""
         return self.predictor.info
 
     @property
@@ -180,11 +174,7 @@ class Engine:
             self._batcher.check_room(caller, deadline, ahead=ahead)
 
     async def close(self) -> bool:
-        """Waits for the running passes and answers all waiting requests.
-
-        Returns:
-            Whether all threads are free. If not, the process will not end by itself.
-        """
+        """Answers all waiting requests; returns False if a pass keeps the process from ending."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -248,8 +238,7 @@ class Engine:
         predictor = self._load()
         predictor.warm_up()
         self._measure(predictor)
-        # All objects so far stay. Each time the garbage collector went through them, the whole
-        # process would stop for a fifth of a second.
+        # All objects so far stay; to collect garbage among them takes a fifth of a second.
         gc.collect()
         gc.freeze()
         # Loading took the weights several times over, and the first gradients widened them.

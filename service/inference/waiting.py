@@ -1,11 +1,7 @@
 """Holds the requests that wait, and gives each worker its next batch; threads may share it.
 
-There is an ordinary worker for each core. A pass over long texts keeps it busy for tens of
-milliseconds, a piece of an integral for a fifth of a second. Two extra workers compute at once what
-comes meanwhile, and the operating system shares the cores.
-
-- The express worker takes light requests while heavy passes keep all cores busy.
-- The relief worker takes all other predictions while gradients do.
+There is an ordinary worker for each core. While heavy passes keep all cores busy, the express
+worker takes light requests; while gradients do, the relief worker takes all other predictions.
 """
 
 import math
@@ -108,9 +104,9 @@ class WorkerState:
     """What a worker is doing.
 
     Args:
-        thread: identifies it among those that run.
+        thread: its thread id.
         batch: what it computes, until the report is sent.
-        free_since: when its last pass ended, or it was woken if it had to wait.
+        free_since: when its last pass ended, or it was woken.
         is_full: whether more texts waited when the batch was taken.
         is_counted: whether `Workers` counts the batch.
     """
@@ -201,7 +197,8 @@ class Queue:
     ) -> Flow:
         """Queues a request with some seconds until its deadline, or refuses it.
 
-        Jobs of two requests do not share a pass, and are never urgent.
+        Jobs of two requests do not share a pass. Late heavy work must not go first, so jobs are
+        never urgent.
 
         Raises:
             DrainingError: the queue is closed.
@@ -318,10 +315,8 @@ class Queue:
             self._wake_extra()
 
     def times_a_prediction(self, path: PathName) -> float:
-        """How many times what a token of a prediction costs.
-
-        Seconds would not do: when all passes get slower, younger requests would seem to cost more.
-        """
+        """How many times what a token of a prediction costs."""
+        # Not in seconds: when all passes get slower, younger requests would seem to cost more.
         usual, cost = self._costs[FUSED].per_token, self._costs[path].per_token
         return cost / usual if usual and cost else 1.0
 
