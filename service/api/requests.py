@@ -48,14 +48,7 @@ _ANY_FORM: tuple[list[str], ...] = ([], ["*/*"])
 
 @dataclass(slots=True)
 class RequestContext:
-    """A request that was let in.
-
-    Args:
-        request: the request itself.
-        state: the parts of the service.
-        client: who asks, for the share of the queue.
-        form: media type of the answer.
-    """
+    """A request that was let in; `form` is the media type of its answer."""
 
     request: Request
     state: State
@@ -231,15 +224,7 @@ def require_access(request: Request, *parts: Access) -> None:
 
 
 def choose_form(request: Request, *media_types: str) -> str:
-    """Chooses the form of an answer by the header `Accept`.
-
-    Args:
-        request: any request.
-        media_types: the forms that there are, the preferred one first.
-
-    Raises:
-        NotAcceptableError: `Accept` names none of them.
-    """
+    """Chooses a media type by `Accept`, the preferred one first; raises NotAcceptableError."""
     accepted = request.headers.getlist("accept")
     return media_types[0] if accepted in _ANY_FORM else negotiate(accepted, media_types)
 
@@ -247,9 +232,8 @@ def choose_form(request: Request, *media_types: str) -> str:
 def require_same_site(request: Request) -> None:
     """Refuses a request that another site's page can make a browser send without asking first.
 
-    Such requests come from markup, an image for example, and from bodies without a type. Browsers
-    name the site in `Sec-Fetch-Site`, which no page can change. A page that may read the answers
-    (CORS) also names its origin.
+    Such requests come from markup, and from bodies without a type. Browsers name the site in
+    `Sec-Fetch-Site`. A page that may read the answers (CORS) also names its origin.
 
     Raises:
         CrossSiteError: another site's page made a browser send it.
@@ -273,15 +257,7 @@ def _unauthorized(scope: Scope) -> UnauthorizedError:
 
 
 async def unless_gone(request: Request, work: Awaitable[Answer]) -> Answer:
-    """Waits for work, and cancels it if the client disconnects first.
-
-    Args:
-        request: its body is read to the end.
-        work: cancelled if the connection closes.
-
-    Raises:
-        ClientDisconnect: the client is gone.
-    """
+    """Waits for work; cancels it and raises ClientDisconnect if the client leaves first."""
     sender: Sender | None = request.scope.get(SENDER)
     task = asyncio.current_task()
     if sender is None or task is None:

@@ -108,9 +108,7 @@ class Gate:
             client = ClientId(client_of(self._api_keys, peer, headers), route)
             self._engine.check_room(client, loop.time() + self._seconds, ahead=self._let_in)
         except OverloadedError as error:
-            status = str(error.status)
-            self._metrics.requests.labels(route, method.decode("ascii"), status).inc()
-            return self._answer(error, (method, path), headers, closes=closes)
+            return self.answer(error, (method, path), headers, closes=closes, route=route)
         if not self._let_in:
             loop.call_soon(self._forget)
         self._let_in += 1
@@ -123,19 +121,11 @@ class Gate:
         headers: Headers,
         *,
         closes: bool,
+        route: str = UNMATCHED,
     ) -> bytes:
-        """Counts a request for which no connection is free; returns the whole answer."""
-        self._metrics.requests.labels(UNMATCHED, UNMATCHED, str(error.status)).inc()
-        return self._answer(error, place, headers, closes=closes)
-
-    def _answer(
-        self,
-        error: OverloadedError,
-        place: tuple[bytes, bytes],
-        headers: Headers,
-        *,
-        closes: bool,
-    ) -> bytes:
+        """Counts a refused request of a method and path, and returns the whole answer."""
+        method = UNMATCHED if route == UNMATCHED else place[0].decode("ascii")
+        self._metrics.requests.labels(route, method, str(error.status)).inc()
         is_foreign = place in self._foreign
         self._metrics.count_problem(error)
         written = self._written[is_foreign]

@@ -93,7 +93,7 @@ class Batcher:
         self._on_lost = on_lost
         self._begin_worker = begin_worker
         self._use_threads = use_threads
-        self._queue = Queue(
+        self.queue = Queue(
             workers=workers,
             cores=workers if cores is None else cores,
             worth_sharing=worth_sharing,
@@ -104,7 +104,7 @@ class Batcher:
         self._max_batch_tokens = max_batch_tokens
         self._computes_padding = computes_padding
         self._requests: dict[PendingRequest[Any], float] = {}  # since when; the oldest is first
-        metrics.queue_tokens.set_function(lambda: float(self._queue.tokens))
+        metrics.queue_tokens.set_function(lambda: float(self.queue.tokens))
         metrics.queue_requests.set_function(lambda: float(len(self._requests)))
         metrics.queue_oldest_seconds.set_function(self._oldest)
         self._loop = asyncio.get_running_loop()
@@ -116,19 +116,6 @@ class Batcher:
         self._workers = [
             self._loop.run_in_executor(executor, self._work, place) for place in places
         ]
-
-    def work_seconds(self) -> float:
-        """Returns how many seconds the admitted work takes; 0 if idle."""
-        return self._queue.work_seconds()
-
-    def longest_pass(self) -> float:
-        """Returns for how many seconds the oldest running pass has been running; 0 if idle."""
-        return self._queue.longest_pass()
-
-    def check_room(self, caller: ClientId, deadline: float, *, ahead: int = 0) -> None:
-        """Refuses a request before it is read; see `Admission.check_room`."""
-        now = self._loop.time()
-        self._queue.check_room(caller, deadline - now, now=now, ahead=ahead)
 
     async def predict(
         self,
@@ -202,7 +189,7 @@ class Batcher:
 
     async def close(self, patience: float | None = None) -> bool:
         """Refuses all waiting requests; returns whether all passes ended in `patience` seconds."""
-        self._queue.close()
+        self.queue.close()
         _, stuck = await asyncio.wait(self._workers, timeout=patience)
         await asyncio.sleep(0)  # the results of the last passes are delivered first
         for request in list(self._requests):
@@ -211,7 +198,7 @@ class Batcher:
 
     def give_up(self, reason: str) -> None:
         """Answers all waiting requests with a reason, and stops computing."""
-        self._queue.close()
+        self.queue.close()
         for request in list(self._requests):
             request.fail(NotReadyError(reason, retry_after=1))
 
@@ -241,10 +228,10 @@ class Batcher:
             sized.sort(key=lambda each: each[1])
         tokens = sum(count for _, count in sized)
         request.cost += extra / max(tokens, 1)
-        request.predictions = request.cost * self._queue.times_a_prediction(task.path)
+        request.predictions = request.cost * self.queue.times_a_prediction(task.path)
         work = RequestCost(tokens, tokens * request.predictions, advice)
         now = self._loop.time()
-        flow = self._queue.admit(sized, caller, work, deadline - now, is_job=is_job)
+        flow = self.queue.admit(sized, caller, work, deadline - now, is_job=is_job)
         self._requests[request] = now
         answered = False
         try:
@@ -253,7 +240,7 @@ class Batcher:
             return results
         finally:
             del self._requests[request]
-            self._queue.leave(request, flow, caller, work, answered=answered)
+            self.queue.leave(request, flow, caller, work, answered=answered)
 
     def _oldest(self) -> float:
         since = next(iter(self._requests.values()), None)
@@ -267,15 +254,15 @@ class Batcher:
             self._run_batches(worker)
         except BaseException as error:  # nothing else would notice
             try:
-                self._queue.put_down(worker)
-                self._queue.wake_another()
+                self.queue.put_down(worker)
+                self.queue.wake_another()
             finally:
                 self._loop.call_soon_threadsafe(self._replace, place, worker.batch, error)
 
     def _run_batches(self, worker: WorkerState) -> None:
         """Runs one batch after the other until `close`."""
         threads_before = 0
-        while (batch := self._queue.next_batch(worker)) is not None:
+        while (batch := self.queue.next_batch(worker)) is not None:
             try:
                 if worker.threads != threads_before:
                     self._use_threads(worker.threads)
@@ -284,10 +271,10 @@ class Batcher:
             except Exception as error:  # every request gets an answer, whatever a pass raises
                 report = partial(self._failed, batch, error)
             else:
-                seconds = self._queue.seconds_of(worker)
+                seconds = self.queue.seconds_of(worker)
                 report = partial(self._succeeded, batch, deliver, seconds)
-                self._queue.note_cost(worker)
-            self._queue.put_down(worker)
+                self.queue.note_cost(worker)
+            self.queue.put_down(worker)
             self._loop.call_soon_threadsafe(self._report, batch, report)
             worker.batch = None
 
@@ -318,7 +305,7 @@ class Batcher:
             self._loop.call_soon(self._start, place)
 
     def _start(self, place: int) -> None:
-        if self._queue.closed:
+        if self.queue.closed:
             return
         try:
             work = self._loop.run_in_executor(self._executor, self._work, place)
@@ -329,7 +316,7 @@ class Batcher:
             self._workers[place] = work
 
     def _lose(self) -> None:
-        if not self._queue.closed:
+        if not self.queue.closed:
             self._on_lost()
 
     def _failed(self, batch: ScheduledBatch, error: Exception) -> None:

@@ -119,7 +119,7 @@ class Engine:
         """Why the process has to be restarted, or None if it does not."""
         if self._lost is not None:
             return self._lost
-        seconds = self._batcher.longest_pass() if self._batcher is not None else 0.0
+        seconds = self._batcher.queue.longest_pass() if self._batcher is not None else 0.0
         if seconds < self._watchdog_seconds:
             return None
         if not self._logged_stuck:
@@ -134,8 +134,8 @@ class Engine:
         """
         if self._batcher is None:
             return 0.0
-        running = full if self.stuck is not None else self._batcher.longest_pass()
-        return max(self._batcher.work_seconds(), min(running, full))
+        running = full if self.stuck is not None else self._batcher.queue.longest_pass()
+        return max(self._batcher.queue.work_seconds(), min(running, full))
 
     @property
     def predictor(self) -> Predictor:
@@ -169,9 +169,10 @@ class Engine:
         self._spawn(self._start())
 
     def check_room(self, caller: ClientId, deadline: float, *, ahead: int = 0) -> None:
-        """Raises as `Batcher.check_room` does; admits every request while the model loads."""
+        """Raises as `Admission.check_room` does; admits every request while the model loads."""
         if self._batcher is not None:
-            self._batcher.check_room(caller, deadline, ahead=ahead)
+            now = asyncio.get_running_loop().time()
+            self._batcher.queue.check_room(caller, deadline - now, now=now, ahead=ahead)
 
     async def close(self) -> bool:
         """Answers all waiting requests; returns False if a pass keeps the process from ending."""
