@@ -194,15 +194,14 @@ def isolate(
 ) -> list[Result | Exception]:
     """Runs a pass, and repeats the halves of what fails, about log2 N times for one bad text of N.
 
-    Where everything fails, the search ends early: once two texts could have been found, no part is
-    halved again.
+    Where everything fails, the search ends early: once two texts could have been found.
 
     Args:
         run: returns a result or an error for each entry, in order.
         entries: the batch, at least one entry.
         backend: where the pass runs.
-        control: runs a sound text the same way. It is called if every entry failed. If it fails
-            too, the fault lies with the device or the weights, not with the entries.
+        control: runs a sound text. It is called if every entry failed; if it fails too, the fault
+            lies with the device or the weights.
 
     Raises:
         Exception: the device is lost, or `control` failed too.

@@ -1,8 +1,7 @@
 """Answers `/attributions` and `/importance`: what a prediction depends on, by tokens or heads.
 
-Gradients cost several times as much as a prediction, and an integral needs many of them. So the
-work is cut into jobs, each about as large as a batch. Other requests run between them, and the
-remaining jobs are dropped when the client leaves or the deadline passes.
+The work is cut into jobs about as large as a batch, so that other requests run between them, and
+the remaining jobs are dropped when the client leaves or the deadline passes.
 """
 
 from functools import partial

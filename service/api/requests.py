@@ -185,12 +185,7 @@ def from_query(schema: type[Schema]) -> Reader[Schema]:
 def from_body(
     schema: type[Schema], several: type[Several] | None = None
 ) -> Reader[Schema | Several]:
-    """Makes a reader of JSON bodies; it raises as `read_body`.
-
-    Args:
-        schema: what the body must be.
-        several: what a body with the field `sentences` must be instead.
-    """
+    """Makes a reader of JSON bodies; one with the field `sentences` is read as `several`."""
 
     async def read(context: RequestContext) -> Schema | Several:
         limits = context.state.limits

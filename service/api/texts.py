@@ -157,12 +157,7 @@ def _encode_item(
 
 
 def guard(read: Callable[..., Result], *args: object) -> Result:
-    """Calls a function that encodes a text.
-
-    Raises:
-        InputError: the text cannot be classified.
-        InternalError: the tokenizer broke on it; the log says how.
-    """
+    """Calls a function that encodes a text; InternalError if the tokenizer breaks on it."""
     try:
         return read(*args)
     except TokenizerError as error:
