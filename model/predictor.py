@@ -11,9 +11,7 @@ from typing import Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from model.backends.base import Backend, Runner, Selection
-from model.backends.isolation import isolate
-from model.backends.out_of_memory import in_halves
+from model.backends.base import Backend, Runner, Selection, in_halves, isolate
 from model.checkpoint.manifest import Metric
 from model.checkpoint.thresholds import Thresholds
 from model.errors import NotFiniteError
@@ -22,8 +20,7 @@ from model.explain.gradients import Gradients
 from model.explain.thumbnails import Strongest, Thumbnail, make_thumbnails
 from model.network.config import EncoderConfig
 from model.network.prediction import Prediction, join_predictions, make_predictions
-from model.tokenization.check import check_text
-from model.tokenization.tokenizer import Encoding, Tokenizer, Truncation
+from model.tokenization.tokenizer import Encoding, Tokenizer, Truncation, check_text
 from model.tokenization.windows import MAX_WINDOWS
 
 Entry = TypeVar("Entry")
@@ -183,7 +180,7 @@ class Predictor:
         """Classifies texts as `predict` does; returns the error of one that fails in its place.
 
         Raises:
-            Exception: the pass fails for a sound text too; see `model.backends.isolation`.
+            Exception: the pass fails for a sound text too; see `model.backends.base`.
         """
         return self._each(self._predict, encodings, "fused")
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from model.tokenization.check import TEXT_COLUMNS
+from model.tokenization.tokenizer import TEXT_COLUMNS
 from scoring.errors import InputFileError, OptionError
 from scoring.output.manifest import Column, ColumnType
 

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from model.errors import InputError
-from model.tokenization.check import check_text
+from model.tokenization.tokenizer import check_text
 from scoring.errors import InputFileError, ScoringError
 from scoring.lines import LineReader, RawRow, open_unpacked, read_raw, split_tsv
 from scoring.output.manifest import BadRow, Manifest, Source, Unit

@@ -28,9 +28,8 @@ from service.api.state import State, request_limits
 from service.errors import NOT_FOUND_DETAIL, MethodNotAllowedError, NotFoundError, Refusal
 from service.formats.tensors import HEADER
 from service.http.access import AllowedHosts, ApiKeys
-from service.http.direct import DirectApp, Layer, direct_routes
-from service.http.gate import Gate
-from service.http.memory_watch import MemoryWatch
+from service.http.capacity import MemoryWatch
+from service.http.gate import DirectApp, Gate, Layer, direct_routes
 from service.http.middleware import (
     REQUEST_ID,
     TIMEOUT,

@@ -1,11 +1,15 @@
-"""Defines the interface to a device: a `Backend`, and a `Runner` that runs passes.
+"""Defines the interface to a device, and repeats passes that fail on it.
+
+`in_halves` repeats a pass that runs out of memory; `isolate` finds the texts on which one fails.
 
 Legend: B batch, T tokens, C classes, L chosen layers, H chosen heads.
 """
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -16,6 +20,12 @@ from model.network.architecture import Network
 from model.network.batch import Batch, collate
 from model.network.classifier import Classifier
 from model.tokenization.tokenizer import Encoding
+
+Entry = TypeVar("Entry")
+Result = TypeVar("Result")
+
+_isolation_log = logging.getLogger("headlight.isolation")
+_memory_log = logging.getLogger("headlight.memory")
 
 # Messages of torch's CPU allocator, which raises a plain RuntimeError.
 _CPU_MESSAGES = ("can't allocate memory", "not enough memory")
@@ -148,3 +158,90 @@ class Backend(ABC):
         """Returns whether only a new process can use the device after this error."""
         del error
         return False
+
+
+def in_halves(
+    run: Callable[[Sequence[Entry]], Sequence[Result]], entries: Sequence[Entry], backend: Backend
+) -> list[Result]:
+    """Runs a pass, and repeats it in halves as long as memory runs out.
+
+    Raises:
+        Exception: any other error of `run`, or that of a single entry which is too large.
+    """
+    try:
+        return list(run(entries))
+    except Exception as error:
+        if len(entries) == 1 or not backend.is_out_of_memory(error):
+            raise
+    # After the handler: its traceback would keep the tensors of the failed pass.
+    backend.free_memory()
+    _memory_log.warning(
+        "a pass ran out of memory: once more in halves", extra={"texts": len(entries)}
+    )
+    middle = len(entries) // 2
+    return [
+        *in_halves(run, entries[:middle], backend),
+        *in_halves(run, entries[middle:], backend),
+    ]
+
+
+def isolate(
+    run: Callable[[Sequence[Entry]], Sequence[Result | Exception]],
+    entries: Sequence[Entry],
+    backend: Backend,
+    *,
+    control: Callable[[], object],
+) -> list[Result | Exception]:
+    """Runs a pass, and repeats the halves of what fails, about log2 N times for one bad text of N.
+
+    Where everything fails, the search ends early: once two texts could have been found.
+
+    Args:
+        run: returns a result or an error for each entry, in order.
+        entries: the batch, at least one entry.
+        backend: where the pass runs.
+        control: runs a sound text. It is called if every entry failed; if it fails too, the fault
+            lies with the device or the weights.
+
+    Raises:
+        Exception: the device is lost, or `control` failed too.
+    """
+    results: list[Result | Exception] = []
+    parts = [entries]  # the first one is last
+    most_failures = 2 * len(entries).bit_length() + 1
+    failures = 0
+    while parts:
+        part = parts.pop()
+        try:
+            results += run(part)
+            continue
+        except Exception as error:
+            if backend.is_fatal(error):
+                raise
+            if not failures:
+                _isolation_log.warning("a pass failed", exc_info=error, extra={"texts": len(part)})
+            # The frames of a traceback would keep the results and the tensors alive.
+            fault = error.with_traceback(None)
+            fault.__context__ = fault.__cause__ = None
+        if backend.is_out_of_memory(fault):
+            backend.free_memory()
+        failures += 1
+        if len(part) == 1 or failures >= most_failures:
+            results += [fault] * len(part)
+        else:
+            middle = len(part) // 2
+            parts += [part[middle:], part[:middle]]
+    faults = [result for result in results if isinstance(result, Exception)]
+    if len(faults) == len(results):
+        _blame(faults[0], backend, control)
+    return results
+
+
+def _blame(fault: Exception, backend: Backend, control: Callable[[], object]) -> None:
+    """Raises the fault of a pass if a sound text fails too."""
+    try:
+        control()
+    except Exception as error:
+        if backend.is_fatal(error):
+            raise
+        raise fault from None

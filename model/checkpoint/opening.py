@@ -25,8 +25,9 @@ from model.network.architecture import (
     unused_names,
 )
 from model.network.config import EncoderConfig
+from model.tokenization.reader import load_tokenizer
 from model.tokenization.sandbox import try_tokenizer
-from model.tokenization.tokenizer import Tokenizer, load_tokenizer
+from model.tokenization.tokenizer import Tokenizer
 
 _VERSION_LENGTH = 12
 

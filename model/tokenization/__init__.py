@@ -1,16 +1,17 @@
 """Turns text into tokens, and reads tokenizer files."""
 
-from model.tokenization.check import TEXT_COLUMNS, check_text
-from model.tokenization.excerpt import MOST_GROWN
+from model.tokenization.reader import load_tokenizer
 from model.tokenization.sandbox import try_tokenizer
 from model.tokenization.sentences import MAX_SENTENCES, Span, split_sentences
 from model.tokenization.tokenizer import (
+    MOST_GROWN,
+    TEXT_COLUMNS,
     Encoding,
     Token,
     Tokenizer,
     Truncation,
+    check_text,
     count_unknown,
-    load_tokenizer,
 )
 from model.tokenization.windows import MAX_WINDOWS, Reading
 from model.tokenization.wordpiece import wordpiece_tokenizer

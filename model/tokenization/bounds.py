@@ -13,7 +13,7 @@ from typing import Any
 import tokenizers
 
 from model.errors import CheckpointError, UnsupportedCheckpointError
-from model.tokenization.excerpt import MARGIN
+from model.tokenization.tokenizer import MARGIN
 
 # Answers repeat tokens.
 _MOST_TOKEN = 512

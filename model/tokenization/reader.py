@@ -14,10 +14,11 @@ from typing import Any
 import tokenizers
 from tokenizers import AddedToken
 
-from model.errors import CheckpointError, UnsupportedCheckpointError
+from model.errors import CheckpointError, TokenizerError, UnsupportedCheckpointError
 from model.files import read_object
 from model.tokenization.bounds import check_parts, check_tokens
 from model.tokenization.classes import CLASSES, DEFAULTS, OPTIONS, content_of
+from model.tokenization.tokenizer import Tokenizer
 from model.tokenization.wordpiece import SPECIAL_TOKENS
 
 # The first two are the generic class in transformers 4 and 5. The other two belong to the network
@@ -28,7 +29,7 @@ _ADDED = "added_tokens_decoder"
 
 
 @dataclass(frozen=True, slots=True)
-class TokenizerFiles:
+class _Files:
     """The tokenizer that the files of a folder describe, without truncation and padding."""
 
     path: Path
@@ -37,13 +38,32 @@ class TokenizerFiles:
     special_tokens: Mapping[str, str]
 
 
-def read_tokenizer_files(folder: Path) -> TokenizerFiles:
-    """Reads the tokenizer of a checkpoint folder as transformers does.
+def load_tokenizer(folder: Path, *, max_length: int, padded_length: int | None = None) -> Tokenizer:
+    """Reads the tokenizer of a checkpoint folder, of at most `max_length` tokens a text.
+
+    Args:
+        folder: has the files that transformers reads.
+        max_length: the most tokens that the model reads.
+        padded_length: the length of every text, for a model that reads padding; else None.
 
     Raises:
         CheckpointError: a file is missing, damaged or contradicts another.
-        UnsupportedCheckpointError: this class of tokenizer, or a part of it, is not supported.
+        UnsupportedCheckpointError: this class of tokenizer is not supported.
     """
+    files = _read_files(folder)
+    try:
+        return Tokenizer(
+            files.backend,
+            max_length=max_length,
+            pad_token_id=files.pad_token_id,
+            padded_length=padded_length,
+            special_tokens=files.special_tokens,
+        )
+    except (ValueError, TokenizerError) as error:
+        raise CheckpointError(files.path, str(error)) from error
+
+
+def _read_files(folder: Path) -> _Files:
     config = _read(folder / "config.json")
     options = _read(folder / OPTIONS)
     name = _class_of(folder, options, config)
@@ -69,7 +89,7 @@ def read_tokenizer_files(folder: Path) -> TokenizerFiles:
     for source, new in added:
         _add(backend, new, source)
     check_tokens(path, backend)
-    return TokenizerFiles(path, backend, _pad_token_id(backend, options, tokens, config), tokens)
+    return _Files(path, backend, _pad_token_id(backend, options, tokens, config), tokens)
 
 
 def _read(path: Path) -> dict[str, Any]:

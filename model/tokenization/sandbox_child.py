@@ -36,7 +36,7 @@ def main(folder: Path) -> None:
     limit(folder)
     import_alone()
     from model.errors import CheckpointError, UnsupportedCheckpointError
-    from model.tokenization.tokenizer import load_tokenizer
+    from model.tokenization.reader import load_tokenizer
 
     try:
         tokenizer = load_tokenizer(folder, max_length=_MAX_LENGTH)

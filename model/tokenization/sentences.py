@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import sentencex
 
 from model.errors import TooManySentencesError
-from model.tokenization.check import is_blank
+from model.tokenization.tokenizer import is_blank
 
 #: the most sentences of a text unless a setting says another number
 MAX_SENTENCES = 1024

@@ -1,37 +1,52 @@
-"""Encodes text as token ids, with offsets into the text as the user wrote it.
+"""Checks text and encodes it as token ids, with offsets into the text as the user wrote it.
 
 Text is only text: a `[SEP]` typed by a user is five characters, never the separator.
 """
 
 import re
+import unicodedata
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import takewhile
-from pathlib import Path
 from typing import Literal
 
 import tokenizers
 from tokenizers import normalizers
 
 from model.errors import (
-    CheckpointError,
+    BlankTextError,
     InputError,
+    InvalidTextError,
     NoSuchWindowError,
+    TextGrowsError,
     TextTooLongError,
     TokenizerError,
     TooManyWindowsError,
 )
-from model.tokenization.excerpt import MARGIN, Excerpt, check_growth, excerpts
-from model.tokenization.reader import read_tokenizer_files
 from model.tokenization.windows import divide, most_tokens
 from model.tokenization.wordpiece import SPECIAL_TOKENS
 
 Truncation = Literal["right", "left", "error"]
 
+#: names that columns of texts usually have
+TEXT_COLUMNS = ("sentence", "text", "review", "content")
+
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+# Nearly every text has a visible character among its first ones.
+_CHECKED_FIRST = 64
 _NON_SPACE = re.compile(r"\S+")
+
+# A tokenizer cannot stop early and takes some 500 bytes per token, so very long text is cut first.
+# A cut changes at most the tokens of a word of 100 characters; a longer word is one unknown token.
+MARGIN = 128
+_CHARACTERS_A_TOKEN = 16
+_GROWTH = 4
+# A part of so many characters is encoded at once, whatever it becomes: `reader` bounds that too.
+_FREE = 16_384
+_MOST_TIMES, MOST_GROWN = 4, 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +91,41 @@ class Encoding:
     head_mask: tuple[tuple[float, ...], ...] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """A part of a text at its beginning or end; `whole` if it is the whole text."""
+
+    start: int
+    stop: int
+    whole: bool
+
+
+def check_text(text: str) -> None:
+    """Refuses a blank text and a text that is not valid Unicode.
+
+    Raises:
+        InvalidTextError: the string contains a lone surrogate (U+D800 to U+DFFF).
+        BlankTextError: the string has only white space (`str.isspace`), control (Cc) and format
+            (Cf) characters.
+    """
+    if not text.isascii():
+        surrogate = _LONE_SURROGATE.search(text)
+        if surrogate is not None:
+            raise InvalidTextError(surrogate.start())
+    if is_blank(text):
+        raise BlankTextError
+
+
+def is_blank(text: str) -> bool:
+    """Whether a text has only white space, control and format characters."""
+    # In a long text without one there, each different character is checked once.
+    return not (any(map(_is_visible, text[:_CHECKED_FIRST])) or any(map(_is_visible, set(text))))
+
+
+def _is_visible(character: str) -> bool:
+    return not character.isspace() and unicodedata.category(character) not in {"Cc", "Cf"}
+
+
 def count_unknown(encodings: Iterable[Encoding], unknown_id: int | None) -> int:
     """Counts the tokens that stand for what the vocabulary lacks; none if `unknown_id` is None."""
     if unknown_id is None:
@@ -89,11 +139,10 @@ class Tokenizer:
     `unknown_id` is the id of the token for what the vocabulary lacks, or None if there is none.
 
     Args:
-        backend: the `tokenizers.Tokenizer`; its own truncation and padding are turned off.
+        backend: its own truncation and padding are turned off.
         max_length: the most tokens that the model reads, special tokens included.
         pad_token_id: the id that pads a batch.
-        padded_length: for a model that reads padding like words: every text is padded to this
-            many tokens, which are special. None means no padding.
+        padded_length: length to which every text is padded, for a model that reads padding.
         special_tokens: the tokens of the vocabulary by the roles that transformers knows.
 
     Raises:
@@ -158,7 +207,7 @@ class Tokenizer:
         """Encodes one text.
 
         Args:
-            text: valid Unicode (see `model.tokenization.check.check_text`).
+            text: valid Unicode; see `check_text`.
             truncation: the end to cut off if the text does not fit, or `error`.
             with_tokens: whether to return offsets and words.
 
@@ -187,7 +236,7 @@ class Tokenizer:
         )
 
     def encode_windows(self, text: str, *, max_windows: int) -> list[Encoding]:
-        """Encodes the whole of a text, in windows that overlap, without tokens; raises as `encode`.
+        """Encodes a whole text in overlapping windows, without tokens; raises as `encode`.
 
         Raises:
             TooManyWindowsError: it takes more than `max_windows`.
@@ -226,7 +275,7 @@ class Tokenizer:
     def _divide(
         self, text: str, max_windows: int, *, with_tokens: bool
     ) -> tuple[Excerpt, tokenizers.Encoding, list[slice]]:
-        """Encodes a text that has to fit into so many windows, and divides its tokens."""
+        """Encodes a whole text and divides its tokens into windows."""
         most = most_tokens(self._room, max_windows)
         excerpt, encoded = self._split(text, most, from_end=False, with_tokens=with_tokens)
         windows = divide(len(encoded.ids), self._room)
@@ -239,7 +288,7 @@ class Tokenizer:
     def _split(
         self, text: str, room: int, *, from_end: bool, with_tokens: bool
     ) -> tuple[Excerpt, tokenizers.Encoding]:
-        """Encodes no more of a text than decides which `room` tokens are kept."""
+        """Encodes only as much of a text as decides which `room` tokens are kept."""
         # Batch calls let other threads run meanwhile; the fast one computes no offsets.
         encode = self._backend.encode_batch if with_tokens else self._backend.encode_batch_fast
         for excerpt in excerpts(len(text), room=room, from_end=from_end):
@@ -253,7 +302,7 @@ class Tokenizer:
         return excerpt, encoded
 
     def _input_ids(self, encoded: tokenizers.Encoding, kept: slice) -> list[int]:
-        """The ids that the model reads of some tokens, with special tokens and padding."""
+        """The ids of the kept tokens, with special tokens and padding."""
         ids = [*self._leading, *encoded.ids[kept], *self._trailing] or [self._nothing_id]
         return ids + [self.pad_token_id] * (self._padded_length - len(ids))
 
@@ -298,7 +347,7 @@ class Tokenizer:
 
 
 def _unknown_id(backend: tokenizers.Tokenizer, by_role: int | None) -> int | None:
-    """The id of the model's own token for what its vocabulary lacks, else of that role's."""
+    """The id of the model's own unknown token, else of the vocabulary's."""
     own = getattr(backend.model, "unk_token", None)
     found: int | None = None if own is None else backend.token_to_id(own)
     return by_role if found is None else found
@@ -308,7 +357,7 @@ def _unknown_id(backend: tokenizers.Tokenizer, by_role: int | None) -> int | Non
 def _no_panic() -> Iterator[None]:
     """Turns whatever the tokenizer raises into an error that callers know.
 
-    A panic of its Rust code is no `Exception`, so it would pass every handler of errors.
+    A panic of its Rust code is no `Exception`.
     """
     try:
         yield
@@ -319,26 +368,27 @@ def _no_panic() -> Iterator[None]:
         raise TokenizerError(type(error).__name__) from None
 
 
-def load_tokenizer(folder: Path, *, max_length: int, padded_length: int | None = None) -> Tokenizer:
-    """Reads the tokenizer of a checkpoint folder, of at most `max_length` tokens a text.
+def excerpts(length: int, *, room: int, from_end: bool) -> Iterator[Excerpt]:
+    """Yields growing parts of a text; the last one is the whole text.
 
-    Args:
-        folder: has the files that transformers reads; see `model.tokenization.reader`.
-        max_length: the most tokens that the model reads.
-        padded_length: the length of every text, for a model that reads padding; else None.
-
-    Raises:
-        CheckpointError: a file is missing, damaged or contradicts another.
-        UnsupportedCheckpointError: this class of tokenizer is not supported.
+    A part that gives `room` + `MARGIN` tokens is enough: its first `room` tokens, or its last
+    with `from_end`, are those of the whole text.
     """
-    files = read_tokenizer_files(folder)
-    try:
-        return Tokenizer(
-            files.backend,
-            max_length=max_length,
-            pad_token_id=files.pad_token_id,
-            padded_length=padded_length,
-            special_tokens=files.special_tokens,
-        )
-    except (ValueError, TokenizerError) as error:
-        raise CheckpointError(files.path, str(error)) from error
+    size = _CHARACTERS_A_TOKEN * (room + MARGIN)
+    while size < length:
+        start = length - size if from_end else 0
+        yield Excerpt(start, start + size, whole=False)
+        size *= _GROWTH
+    yield Excerpt(0, length, whole=True)
+
+
+def check_growth(text: str, normalize: Callable[[str], str]) -> None:
+    """Raises TextGrowsError for a part that becomes several times as long when normalised."""
+    if len(text) <= _FREE:
+        return
+    limit = max(MOST_GROWN, _MOST_TIMES * len(text))
+    grown = 0
+    for start in range(0, len(text), _FREE):
+        grown += len(normalize(text[start : start + _FREE]))
+        if grown > limit:
+            raise TextGrowsError(len(text), limit)

@@ -142,7 +142,7 @@ async def _explain(context: RequestContext, request: Attention) -> Response:
         AttentionOptions(encoding, request.layer, request.head, _thumbnail(request, grouped))
         for encoding, grouped in zip(encodings, words, strict=True)
     ]
-    parts = await engine.explain(
+    parts = await engine.batcher.explain(
         options, write, numbers=weights, deadline=context.deadline, caller=context.client
     )
     body: bytes | memoryview
@@ -237,12 +237,7 @@ def _check_size(
 
 
 def most_weights(form: FormName, max_weights: int) -> int:
-    """The most weights of one answer.
-
-    Args:
-        form: of the answer.
-        max_weights: the setting.
-    """
+    """Returns the most weights of one answer of a form, by the setting `max_weights`."""
     most = {"csv": max_weights // _CSV_SHARE, "svg": min(max_weights, MOST_CELLS)}
     return most.get(form, max_weights)
 

@@ -1,8 +1,7 @@
 """Answers `/attributions` and `/importance`: what a prediction depends on, by tokens or heads.
 
-Gradients cost several times as much as a prediction, and an integral needs many of them. So the
-work is cut into jobs, each about as large as a batch. Other requests run between them, and the
-remaining jobs are dropped when the client leaves or the deadline passes.
+The work is cut into jobs about as large as a batch, so that other requests run between them, and
+the remaining jobs are dropped when the client leaves or the deadline passes.
 """
 
 from functools import partial
@@ -120,7 +119,9 @@ async def _attribute(context: RequestContext, request: AttributionsRequest) -> R
     ]
     _check_work(context, sum(job.tokens for job in jobs))
     advice = partial(_fewer_steps, len(encoding.input_ids))
-    shares = await engine.run(jobs, deadline=context.deadline, caller=context.client, advice=advice)
+    shares = await engine.batcher.run(
+        jobs, deadline=context.deadline, caller=context.client, advice=advice
+    )
     attribution = attributor.finish(shares)
     if request.level == "word":
         attribution = attribution.by_word()
@@ -132,7 +133,9 @@ async def _rank_heads(context: RequestContext, request: ImportanceRequest) -> Re
     (encoding,) = await encode(context, request)
     work = partial(engine.predictor.gradients.head_importance, encoding, label=request.label)
     job = Job(partial(engine.predictor.attempt, work), [encoding])
-    (importance,) = await engine.run([job], deadline=context.deadline, caller=context.client)
+    (importance,) = await engine.batcher.run(
+        [job], deadline=context.deadline, caller=context.client
+    )
     return json_response(importance_answer(engine.info, importance))
 
 

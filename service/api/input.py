@@ -116,7 +116,7 @@ def validate(
         value: the parsed value.
         source: `body` or `query`, the first word of every `loc`.
         context: limits for the schema's validators.
-        several: whether the same path takes a list of texts too.
+        several: whether the path also takes a list of texts.
 
     Raises:
         InvalidRequestError: it does not fit; lists every fault and repeats no text of the value.

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from model.checkpoint.thresholds import Thresholds
 from model.explain.attribution import MOST_STEPS
 from model.explain.thumbnails import MOST_SIDE
-from model.tokenization.excerpt import MOST_GROWN
+from model.tokenization.tokenizer import MOST_GROWN
 from service.api.attention import MOST_TEXT, most_weights
 from service.api.input import MOST_PARAMETERS
 from service.api.openapi import describes
@@ -16,7 +16,7 @@ from service.api.requests import answer_get, choose_form, make_router, require_a
 from service.api.schemas import MOST_NUMBERS, ModelAnswer
 from service.api.state import State, state_of
 from service.formats.json import JSON, json_response
-from service.http.connections import plan_capacity
+from service.http.capacity import plan_capacity
 from service.http.protocol import LARGEST_HEAD
 from service.settings import Rate
 

@@ -124,12 +124,7 @@ def _operation(
 
 
 def complete_openapi(app: FastAPI, limits: Mapping[str, Any]) -> None:
-    """Completes `app.openapi()`.
-
-    Args:
-        app: has all its routes.
-        limits: of requests, as the schemas look them up.
-    """
+    """Completes `app.openapi()` once the app has all routes; schemas look up `limits`."""
     document = app.openapi()
     components = document["components"]
     components["securitySchemes"] = {

@@ -1,8 +1,7 @@
 """Lets a request in once, and carries it on as one context: read, compute, answer.
 
-FastAPI documents an endpoint that computes by its typed body or query. Its own way to call one
-(routing, dependencies, parsing) takes several times as long as a prediction of one sentence, so
-`answers` calls the endpoint itself.
+`answers` calls the endpoint itself, because FastAPI's own way takes several times as long as a
+prediction of one sentence.
 """
 
 import asyncio
@@ -30,7 +29,7 @@ from service.errors import (
 from service.formats.json import JSON
 from service.formats.size_estimates import Size
 from service.http.access import authorization, challenge, client_of, explain_rejection
-from service.http.memory_watch import LARGE_SHARE
+from service.http.capacity import LARGE_SHARE
 from service.http.middleware import deadline_of, seconds_of
 from service.http.negotiation import negotiate
 from service.http.response_budget import SENDER, SMALL_BYTES, Reservation, Sender
@@ -49,14 +48,7 @@ _ANY_FORM: tuple[list[str], ...] = ([], ["*/*"])
 
 @dataclass(slots=True)
 class RequestContext:
-    """A request that was let in.
-
-    Args:
-        request: the request itself.
-        state: the parts of the service.
-        client: who asks, for the share of the queue.
-        form: media type of the answer.
-    """
+    """A request that was let in; `form` is the media type of its answer."""
 
     request: Request
     state: State
@@ -193,12 +185,7 @@ def from_query(schema: type[Schema]) -> Reader[Schema]:
 def from_body(
     schema: type[Schema], several: type[Several] | None = None
 ) -> Reader[Schema | Several]:
-    """Makes a reader of JSON bodies; it raises as `read_body`.
-
-    Args:
-        schema: what the body must be.
-        several: what a body with the field `sentences` must be instead.
-    """
+    """Makes a reader of JSON bodies; one with the field `sentences` is read as `several`."""
 
     async def read(context: RequestContext) -> Schema | Several:
         limits = context.state.limits
@@ -232,15 +219,7 @@ def require_access(request: Request, *parts: Access) -> None:
 
 
 def choose_form(request: Request, *media_types: str) -> str:
-    """Chooses the form of an answer by the header `Accept`.
-
-    Args:
-        request: any request.
-        media_types: the forms that there are, the preferred one first.
-
-    Raises:
-        NotAcceptableError: `Accept` names none of them.
-    """
+    """Chooses a media type by `Accept`, the preferred one first; raises NotAcceptableError."""
     accepted = request.headers.getlist("accept")
     return media_types[0] if accepted in _ANY_FORM else negotiate(accepted, media_types)
 
@@ -248,9 +227,8 @@ def choose_form(request: Request, *media_types: str) -> str:
 def require_same_site(request: Request) -> None:
     """Refuses a request that another site's page can make a browser send without asking first.
 
-    Such requests come from markup, an image for example, and from bodies without a type. Browsers
-    name the site in `Sec-Fetch-Site`, which no page can change. A page that may read the answers
-    (CORS) also names its origin.
+    Such requests come from markup, and from bodies without a type. Browsers name the site in
+    `Sec-Fetch-Site`. A page that may read the answers (CORS) also names its origin.
 
     Raises:
         CrossSiteError: another site's page made a browser send it.
@@ -274,15 +252,7 @@ def _unauthorized(scope: Scope) -> UnauthorizedError:
 
 
 async def unless_gone(request: Request, work: Awaitable[Answer]) -> Answer:
-    """Waits for work, and cancels it if the client disconnects first.
-
-    Args:
-        request: its body is read to the end.
-        work: cancelled if the connection closes.
-
-    Raises:
-        ClientDisconnect: the client is gone.
-    """
+    """Waits for work; cancels it and raises ClientDisconnect if the client leaves first."""
     sender: Sender | None = request.scope.get(SENDER)
     task = asyncio.current_task()
     if sender is None or task is None:

@@ -19,8 +19,7 @@ from model.errors import InputError
 from model.explain.attribution import MOST_STEPS, STEPS, Method
 from model.explain.thumbnails import LEAST_SIDE, MOST_SIDE
 from model.explain.views import Level, Reduce
-from model.tokenization.check import check_text
-from model.tokenization.tokenizer import Truncation
+from model.tokenization.tokenizer import Truncation, check_text
 from model.tokenization.windows import Reading
 from service.api.wording import only_one_unknown
 from service.errors import TYPE_PREFIX

@@ -7,8 +7,8 @@ from starlette.requests import Request
 
 from model import Checkpoint
 from service.http.access import ApiKeys
+from service.http.capacity import MemoryWatch
 from service.http.gate import Gate
-from service.http.memory_watch import MemoryWatch
 from service.http.middleware import Lifecycle
 from service.http.rate_limit import RateLimit
 from service.http.response_budget import ResponseBudget
@@ -22,16 +22,7 @@ class State:
     """The parts of a running service.
 
     Args:
-        settings: as they were at the start.
-        checkpoint: the folder that is served, already checked.
         limits: what a request may name, by settings and model; schemas look it up.
-        api_keys: the valid keys.
-        engine: the model and its queue.
-        lifecycle: whether the process drains or ends.
-        metrics: what is counted.
-        gate: refuses a request without reading its body while the queue is full.
-        budget: the bytes that large answers share.
-        memory: how full the memory is.
         requests: how many requests a client may send; None: any number.
         tokens: how many tokens a client may send through the network; None: any number.
     """

@@ -84,7 +84,7 @@ async def _follow(context: RequestContext, request: StepsQuery) -> Response:
         return steps_body(engine.info, steps)
 
     job = Job(partial(engine.predictor.attempt, work), [encoding])
-    (body,) = await engine.run([job], deadline=context.deadline, caller=context.client)
+    (body,) = await engine.batcher.run([job], deadline=context.deadline, caller=context.client)
     if reserved is not None:
         reserved.shrink(len(body))
     return Response(body, media_type=JSON)

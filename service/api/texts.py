@@ -49,10 +49,9 @@ class Texts:
 
     Args:
         items: should be strings; each is checked where it is encoded.
-        options: how they are read.
         field: where the body holds them all.
         locate: returns where an item stands in the body, by its index.
-        cut_by: what a client does to have a long text cut, in the words of its own system.
+        cut_by: how a client has a long text cut, in the words of its own system.
     """
 
     items: Sequence[object]
@@ -75,15 +74,7 @@ async def run_aside(work: Callable[[], Result], characters: int) -> Result:
 async def classify(
     context: RequestContext, texts: Texts, *, by_item: bool = False
 ) -> list[TextResult | ServiceError]:
-    """Classifies the texts of one request.
-
-    Args:
-        context: who asks, and until when.
-        texts: the texts, and how they are read.
-        by_item: whether a bad text gets an error in its place, beside the results of the others.
-
-    Returns:
-        The result of each text, or with `by_item` its error.
+    """Returns the result of each text of a request, or with `by_item` its error in its place.
 
     Raises:
         InvalidRequestError: a text is not a string, blank or not valid Unicode; the texts have
@@ -107,7 +98,7 @@ async def classify(
     ]
     predicted: list[Prediction | InternalError] = []
     if encodings:
-        predicted = await state.engine.predict(
+        predicted = await state.engine.batcher.predict(
             encodings, deadline=context.deadline, caller=context.client
         )
     results: list[TextResult | ServiceError] = []
@@ -126,7 +117,7 @@ async def classify(
         results.append(result)
     # What a changed network or text says does not show how the model is used.
     if not texts.options.intervenes:
-        state.engine.note_answers(answered)
+        state.metrics.observe_answers(answered)
     return results
 
 
@@ -166,12 +157,7 @@ def _encode_item(
 
 
 def guard(read: Callable[..., Result], *args: object) -> Result:
-    """Calls a function that encodes a text.
-
-    Raises:
-        InputError: the text cannot be classified.
-        InternalError: the tokenizer broke on it; the log says how.
-    """
+    """Calls a function that encodes a text; InternalError if the tokenizer breaks on it."""
     try:
         return read(*args)
     except TokenizerError as error:
@@ -180,13 +166,7 @@ def guard(read: Callable[..., Result], *args: object) -> Result:
 
 
 def bad_text(error: InputError, loc: Loc, *, cut_by: str = _CUT) -> ServiceError:
-    """Returns the error of a request for a text that cannot be read.
-
-    Args:
-        error: what the model says of the text.
-        loc: where the text stands, `body` or `query` first.
-        cut_by: see `Texts`.
-    """
+    """Returns the error for a text at `loc` that cannot be read; `cut_by` as in `Texts`."""
     if isinstance(error, NoSuchTokenError):
         return invalid(("body", "omit", error.place), str(error))
     kind = SentenceTooLongError if isinstance(error, _TOO_LONG) else InvalidRequestError
@@ -194,13 +174,7 @@ def bad_text(error: InputError, loc: Loc, *, cut_by: str = _CUT) -> ServiceError
 
 
 def invalid(loc: Loc, message: str, kind: type[ServiceError] = InvalidRequestError) -> ServiceError:
-    """Returns an error of one place of a request.
-
-    Args:
-        loc: the place, `body` or `query` first.
-        message: what is wrong and what would be right.
-        kind: the class of the error.
-    """
+    """Returns an error of one place of a request, `body` or `query` first."""
     return kind(f"{named(spell(loc[1:]), message)}.", errors=[FieldError(loc, message)])
 
 

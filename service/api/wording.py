@@ -35,12 +35,7 @@ _WRONG_COUNT = frozenset({"too_short", "too_long"})
 def only_one_unknown(value: dict[str, Any], known: Mapping[str, object]) -> dict[str, Any]:
     """Leaves out all unknown fields but one: reporting 100,000 of them would take seconds.
 
-    Args:
-        value: an object of a request.
-        known: the fields that it may have.
-
-    Returns:
-        The known fields, and one unknown: if possible one that other services call the text.
+    It keeps one that other services call the text, if possible.
     """
     if value.keys() <= known.keys():
         return value

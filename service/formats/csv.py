@@ -1,11 +1,8 @@
 """Writes views of attention as a CSV table with a line for each weight.
 
-No weight becomes a Python object. Maps differ only in their weights and in the indices of layer and
-head. So the lines of one map are written once, with ten bytes left for each weight, and NumPy
-copies the digits of all weights into their places.
-
-A spreadsheet computes a cell that begins like a formula. Such a text gets an apostrophe in front
-(OWASP, "CSV Injection"), and so does a text that begins with an apostrophe.
+The lines of one map are written once, with ten bytes left for each weight, and NumPy copies the
+digits of all weights into their places. A text that a spreadsheet would compute as a formula gets
+an apostrophe in front (OWASP, "CSV Injection"), and so does one that begins with an apostrophe.
 
 Legend: L layers, H heads, W tokens or words.
 """

@@ -1,11 +1,8 @@
 """Writes answers as JSON, straight from dataclasses and arrays.
 
-Attention weights become text without a Python number for each. Every weight has eight decimals and
-the same width, so a few NumPy operations write many of them: one table turns the first four
-decimals into bytes, another the last four. Rows, heads and layers begin with brackets of a fixed
-width. Unlike an encoder, these operations release the interpreter's lock.
-
-Legend: L layers, H heads, T tokens, N = L * H * T rows.
+Every weight has eight decimals and the same width, so that a few NumPy operations write many: one
+table turns the first four decimals into bytes, another the last four. Unlike an encoder, these
+operations release the interpreter's lock. Legend: L layers, H heads, T tokens, N = L * H * T rows.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,12 +40,7 @@ def json_response(content: object, headers: Mapping[str, str] | None = None) -> 
 
 @dataclass(frozen=True, slots=True)
 class ResponseOptions:
-    """What an answer of `POST /predict` shows.
-
-    Args:
-        windows: whether to show how many windows of each text were read.
-        abstain_below: a prediction with a lower score has no label; None: each has one.
-    """
+    """What an answer of `POST /predict` shows; a score under `abstain_below` gets no label."""
 
     windows: bool = False
     abstain_below: float | None = None

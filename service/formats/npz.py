@@ -19,13 +19,7 @@ _NO_WORD = -1
 
 
 def npz_arrays(info: ModelInfo, view: View, *, dtype: str) -> dict[str, NDArray[Any]]:
-    """Returns the arrays of one view by name; docs/reference/http.md lists them.
-
-    Args:
-        info: describes the model.
-        view: names, weights and prediction.
-        dtype: type of the weights, `float32` or `float16`.
-    """
+    """Returns the arrays of one view by name; docs/reference/http.md lists them."""
     tokens, prediction = view.tokens, view.prediction
     words = [_NO_WORD if token.word is None else token.word for token in tokens]
     arrays: dict[str, NDArray[Any]] = {

@@ -71,9 +71,9 @@ def estimate_size(
     """Estimates the size of an answer.
 
     Args:
-        form: the form that is written.
+        form: media type of the answer.
         sentences: the texts of the tokens, or of the words, of each sentence.
-        maps: weights between two tokens: layers times heads.
+        maps: layers times heads.
         float_bytes: bytes of a weight in npz, 4 or 2.
         listed: whether the parts of several sentences are joined.
         sides: rows of the thumbnails of each sentence, in json and npz; None for whole maps.

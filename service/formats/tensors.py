@@ -33,9 +33,6 @@ class Output:
     """A tensor of an answer.
 
     Args:
-        name: name of the output.
-        datatype: its type in the protocol.
-        shape: shape of the tensor.
         values: in this shape; of type BYTES, its texts in row-major order.
         binary: whether its values go as bytes behind the JSON.
         written: its values as JSON, if they are written already.
@@ -60,12 +57,8 @@ class Body:
 def split_body(content: bytes, given: Sequence[str]) -> tuple[bytes, memoryview]:
     """Splits an unpacked body into its JSON and the bytes behind it.
 
-    Args:
-        content: the body.
-        given: values of the header `Inference-Header-Content-Length`.
-
     Raises:
-        InvalidRequestError: the header is no length, or the body is shorter.
+        InvalidRequestError: `Inference-Header-Content-Length` is no length, or the body is shorter.
     """
     if not given:
         return content, memoryview(b"")
@@ -87,12 +80,8 @@ def split_body(content: bytes, given: Sequence[str]) -> tuple[bytes, memoryview]
 def cut_tensors(behind: memoryview, sizes: Sequence[int | None]) -> list[memoryview | None]:
     """Cuts the bytes behind the JSON into those of each input.
 
-    Args:
-        behind: the bytes behind the JSON.
-        sizes: `binary_data_size` of each input; None for one whose data is JSON.
-
     Raises:
-        InvalidRequestError: the sizes do not add up to the bytes.
+        InvalidRequestError: the `binary_data_size` of the inputs do not add up to the bytes.
     """
     total = sum(size or 0 for size in sizes)
     if total != len(behind):
@@ -111,12 +100,7 @@ def cut_tensors(behind: memoryview, sizes: Sequence[int | None]) -> list[memoryv
 
 
 def read_bytes(content: memoryview, shape: Sequence[int], loc: Loc) -> list[str]:
-    """Reads the elements of a tensor of type BYTES from bytes.
-
-    Args:
-        content: the bytes of the tensor.
-        shape: the shape that it should have.
-        loc: where it stands in the body, for errors.
+    """Reads the elements of a tensor of type BYTES; `loc` is its place in the body.
 
     Raises:
         InvalidRequestError: the content holds fewer elements, or more, or one that is not UTF-8.

@@ -18,15 +18,12 @@ class View:
     """Attention as it is answered: raw, or with heads, layers or tokens joined.
 
     Args:
-        name: name of the view, `raw` for what the network used.
-        prediction: result of the same pass.
+        name: `raw` for what the network used, else what was joined.
         tokens: W tokens or words, the names of rows and columns.
-        layers: indices of the layers that went into it.
-        heads: indices of the heads that went into it.
         attention: float32 [L or 1, H or 1, W, W]; a joined axis has length 1. Thumbnails are
             [L or 1, H or 1, S, S].
         window: index of the window of the text.
-        windows: windows of the text; None if it was not read in windows.
+        windows: window count of the text; None if it was not read in windows.
         strongest: what each query attends to most; None if these are no thumbnails.
     """
 

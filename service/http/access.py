@@ -95,8 +95,7 @@ def client_of(keys: ApiKeys, peer: Address | None, headers: Headers) -> bytes | 
 
     Args:
         keys: the valid keys.
-        peer: address and port of the connection, as in `scope["client"]`. The port is 0 if a
-            trusted proxy forwarded the address.
+        peer: address and port of the connection; port 0 if a trusted proxy forwarded the address.
         headers: names in lower case.
 
     Returns:
@@ -113,11 +112,7 @@ def authorization(headers: Headers) -> bytes | None:
 
 
 def load_api_keys(settings: Settings, options: Collection[str] = ()) -> ApiKeys:
-    """Reads the keys of both settings.
-
-    Args:
-        settings: the settings, with `api_keys` and `api_keys_file`.
-        options: names of the settings that were given on the command line.
+    """Reads the keys of `api_keys` and `api_keys_file`; `options` came on the command line.
 
     Raises:
         SettingsError: the file cannot be read, a source holds no key, or a key holds a character
@@ -164,8 +159,7 @@ def is_health(path: str) -> bool:
 class AllowedHosts:
     """Refuses requests for other hosts than the service's own, except those for health.
 
-    A foreign page can point its own name at a service in the user's network (DNS rebinding). The
-    browser then takes the service for the page's own server. Naming the hosts prevents this.
+    A foreign page can point its own name at a service in the user's network (DNS rebinding).
 
     Args:
         app: the next ASGI app.
@@ -195,12 +189,7 @@ class AllowedHosts:
 def cors_headers(
     cors: CORSMiddleware, headers: Iterable[tuple[bytes, bytes]]
 ) -> list[tuple[bytes, bytes]]:
-    """Returns CORS headers for an answer that does not pass through the middleware.
-
-    Args:
-        cors: the origins that may read answers, and what they may read.
-        headers: headers of the request, names in lower case.
-    """
+    """Returns CORS headers for an answer that does not pass through the middleware."""
     origin = next((value.decode("latin-1") for name, value in headers if name == b"origin"), None)
     added = MutableHeaders()
     if origin is not None and cors.is_allowed_origin(origin):

@@ -1,7 +1,7 @@
 """Gives every request an id, headers and a deadline, counts it, and answers its errors.
 
-`RequestMiddleware` is the outermost layer, so every answer carries `X-Request-ID` and is counted.
-CORS headers are added between it and `ProblemMiddleware`, so that other origins can read errors.
+`RequestMiddleware` is outermost, so that every answer has an id and is counted. CORS comes next, so
+that other origins can read errors, then `ProblemMiddleware`.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ _ID_KEY = "headlight.request_id"
 _DEADLINE_KEY = "headlight.deadline"
 _SECONDS_KEY = "headlight.seconds"
 
-# Whoever raises these wants the process or the task to end.
+# They end the process or the task.
 _ENDS = (KeyboardInterrupt, SystemExit, GeneratorExit)
 
 Headers = Iterable[tuple[bytes, bytes]]
@@ -282,7 +282,7 @@ def request_id(headers: Headers) -> str:
 
 
 def _make_ids() -> Iterator[str]:
-    """Yields 32 random hexadecimal digits; asks the system once for many, as that takes long."""
+    """Yields 32 random hexadecimal digits; asks the system only once for many."""
     while True:
         digits = secrets.token_hex(_ID_BYTES * _IDS_AT_ONCE)
         for start in range(0, len(digits), 2 * _ID_BYTES):

@@ -25,7 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from service.http.access import TrustedProxies, is_health
-from service.http.connections import Connections
+from service.http.capacity import Connections
 from service.http.gate import Gate
 from service.http.response_budget import SENDER
 from service.http.transport import ClientTransport

@@ -27,7 +27,7 @@ class RateLimit:
     Args:
         rate: the most at once, and the time in which so much comes back.
         unit: what is counted, in the plural.
-        refusal: the reason that is given and counted.
+        refusal: the reason to report.
         clock: monotonic clock in seconds.
     """
 

@@ -1,8 +1,7 @@
 """Limits the bytes of large answers that are being made or wait to be sent.
 
-A slow client leaves its answer in the memory of the service. So a large answer reserves its bytes
-before anything is computed, and releases them when its last byte has left the process. Small
-answers reserve nothing and are never refused.
+A large answer reserves its bytes before it is computed, and releases them when its last byte has
+left the process: a slow client leaves its answer in memory. Small answers reserve nothing.
 """
 
 from collections.abc import Callable

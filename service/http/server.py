@@ -13,7 +13,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from service.http.access import TrustedProxies
-from service.http.connections import Connections, plan_capacity
+from service.http.capacity import Connections, plan_capacity
 from service.http.middleware import Lifecycle
 from service.http.protocol import HttpProtocol
 from service.settings import Settings

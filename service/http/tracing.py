@@ -1,9 +1,8 @@
 """Makes spans of requests: one for each request, with a child for each stage of its work.
 
-Imported only if traces are wanted. The names are OpenTelemetry's conventions for HTTP; those of
-this service begin with `headlight.`. No attribute holds text of a user: unknown paths and methods,
-queries and bodies are left out. OpenTelemetry's own layer for ASGI costs 1.7 times as much, and
-knows neither the problem nor the passes of a request.
+Names follow OpenTelemetry's conventions for HTTP, or begin with `headlight.`. No attribute holds
+text of a user. OpenTelemetry's own layer for ASGI costs 1.7 times as much, and knows neither the
+problem nor the passes of a request.
 """
 
 import time

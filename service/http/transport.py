@@ -1,13 +1,9 @@
 """Writes to one client, which may be slow, may still be sending, or may have left.
 
-It differs from the event loop's transport in three ways:
-
-- It drops output for a client that has left. uvloop raises if a connection was reset while a piece
-  of an answer was still to be written, which is no error for a service.
-- It reads on for a while after the last answer, and discards the input. A connection that is closed
-  with unread bytes is reset, and a client that is still sending would lose its answer.
-- It gives up a client that reads nothing, or too slowly, so that no answer stays in memory for
-  long. Once an answer is sent, its reservation is released.
+- It drops output for a client that has left; uvloop would raise.
+- It reads on for a while after the last answer: a connection that is closed with unread bytes is
+  reset, and a client that is still sending would lose its answer.
+- It gives up a client that reads nothing, or too slowly, so that no answer stays in memory.
 """
 
 import asyncio

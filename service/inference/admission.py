@@ -51,11 +51,8 @@ class Cost:
         return self._seconds / self._tokens if self._tokens else 0.0
 
     def note(self, tokens: float, seconds: float, *, full: bool) -> None:
-        """Notes that a pass kept a worker busy for some seconds.
-
-        It is `full` if more texts waited when it began. Else it could have held more at little
-        cost, and a replica that is rarely asked would look slow.
-        """
+        """Notes that a pass kept a worker busy; `full` if more texts waited when it began."""
+        # One that is not full could hold more at little cost: a rarely used replica looked slow.
         tokens += 0 if full else _PASS_TOKENS
         if expected := self.per_token * tokens:
             seconds = min(seconds, max(_MOST_TIMES_SLOWER * expected, _HORIZON_SECONDS))
@@ -72,7 +69,7 @@ class ClientId:
         client: the same for all requests that share one share of the service.
         route: requests of one route cost about the same.
         spend: counts the tokens of an admitted request; raises if they are too many.
-        seconds: how long the request may take in all, the time that has passed included.
+        seconds: how long the request may take in all.
     """
 
     client: Hashable = None
@@ -253,11 +250,8 @@ class Admission:
     def _refuse_large(
         self, work: RequestCost, needed: float, most: float, whole: float
     ) -> NoReturn:
-        """Refuses work that its time is too short for.
-
-        A busy replica may have used up a part of the request's `whole` seconds before it got here,
-        which is no fault of the request.
-        """
+        """Refuses work that its time is too short for."""
+        # A busy replica may have used up a part of its `whole` seconds, which is not its fault.
         ever = self._most_seconds(whole)
         if needed <= ever:
             self._refuse(

@@ -1,16 +1,7 @@
-"""Forms batches of waiting texts, runs them, and answers each request in its own order.
+"""Forms batches of waiting texts, runs them on workers, and answers each request in its own order.
 
-A request is admitted by its tokens and split over as many batches as it needs. Forward passes run
-on worker threads, never on the event loop.
-
-- A worker takes its next batch itself, so that it does not wait for a busy event loop.
-- While heavy passes keep all cores busy, extra workers compute light requests beside them.
-- Several workers with one core each get more out of a processor than one pass over all cores,
-  whose threads wait for each other a hundred times. On an idle replica, one text uses several.
-- Nobody waits for ever. A full queue, a failed pass, a worker that stops and shutdown answer every
-  request. A worker that stops unexpectedly is restarted, unless it does so again and again.
-- A request that is cancelled (deadline passed, client gone) leaves the queue at once. One that
-  could not be answered before its deadline is not admitted.
+A worker takes its next batch itself, so that it does not wait for a busy event loop. Nobody waits
+for ever: a full queue, a failed pass, a worker that stops and shutdown answer every request.
 """
 
 import asyncio
@@ -26,8 +17,15 @@ from model import AttentionOptions, Encoding, Explanation, Prediction
 from model.predictor import PathName
 from service.errors import DrainingError, InternalError, NotReadyError
 from service.inference.admission import ClientId, Cost, RequestCost, fewer_tokens
-from service.inference.supervision import Ends
-from service.inference.waiting import DRAINED, Queue, WorkerState
+from service.inference.waiting import (
+    DRAINED,
+    EXTRA_WORKERS,
+    WORTH_SHARING_TOKENS,
+    Ends,
+    Queue,
+    WorkerKind,
+    WorkerState,
+)
 from service.inference.work_items import (
     Job,
     PendingRequest,
@@ -36,7 +34,6 @@ from service.inference.work_items import (
     WorkItem,
     failure,
 )
-from service.inference.workers import EXTRA_WORKERS, WORTH_SHARING_TOKENS, WorkerKind
 from service.logs import safe_fault
 from service.metrics import EXPLICIT, FUSED, GRADIENT, Metrics
 from service.tracing.record import CURRENT
@@ -96,7 +93,7 @@ class Batcher:
         self._on_lost = on_lost
         self._begin_worker = begin_worker
         self._use_threads = use_threads
-        self._queue = Queue(
+        self.queue = Queue(
             workers=workers,
             cores=workers if cores is None else cores,
             worth_sharing=worth_sharing,
@@ -107,7 +104,7 @@ class Batcher:
         self._max_batch_tokens = max_batch_tokens
         self._computes_padding = computes_padding
         self._requests: dict[PendingRequest[Any], float] = {}  # since when; the oldest is first
-        metrics.queue_tokens.set_function(lambda: float(self._queue.tokens))
+        metrics.queue_tokens.set_function(lambda: float(self.queue.tokens))
         metrics.queue_requests.set_function(lambda: float(len(self._requests)))
         metrics.queue_oldest_seconds.set_function(self._oldest)
         self._loop = asyncio.get_running_loop()
@@ -120,19 +117,6 @@ class Batcher:
             self._loop.run_in_executor(executor, self._work, place) for place in places
         ]
 
-    def work_seconds(self) -> float:
-        """Returns how many seconds the admitted work takes; 0 if idle."""
-        return self._queue.work_seconds()
-
-    def longest_pass(self) -> float:
-        """Returns for how many seconds the oldest running pass has been running; 0 if idle."""
-        return self._queue.longest_pass()
-
-    def check_room(self, caller: ClientId, deadline: float, *, ahead: int = 0) -> None:
-        """Refuses a request before it is read; see `Admission.check_room`."""
-        now = self._loop.time()
-        self._queue.check_room(caller, deadline - now, now=now, ahead=ahead)
-
     async def predict(
         self,
         encodings: Sequence[Encoding],
@@ -140,15 +124,12 @@ class Batcher:
         deadline: float = math.inf,
         caller: ClientId = ANYONE,
     ) -> list[Prediction | InternalError]:
-        """Waits for the predictions of one request.
+        """Returns a prediction for each text, or the error of a text that fails by itself.
 
         Args:
             encodings: its texts, at least one.
-            deadline: of the answer, by the event loop's clock.
+            deadline: when the answer is due, by the event loop's clock.
             caller: who asks.
-
-        Returns:
-            For each text, in order, its prediction, or the error of a text that fails by itself.
 
         Raises:
             InvalidRequestError: an idle replica could not answer in time either.
@@ -168,17 +149,14 @@ class Batcher:
         deadline: float = math.inf,
         caller: ClientId = ANYONE,
     ) -> list[Result]:
-        """Waits for the explanations of one request; raises as `predict` does.
+        """Returns a finished explanation for each text of a request; see `predict`.
 
         Args:
             options: its texts with their layers and heads, at least one.
             finish: makes a result from a text's index and explanation; runs on a worker.
             numbers: how many numbers `finish` writes for all texts together.
-            deadline: of the answer, by the event loop's clock.
+            deadline: when the answer is due, by the event loop's clock.
             caller: who asks.
-
-        Returns:
-            A result for each text, in order.
         """
         inputs = [(each, (each.encoding,)) for each in options]
         return await self._wait(
@@ -198,29 +176,20 @@ class Batcher:
         caller: ClientId = ANYONE,
         advice: Callable[[int], str] = fewer_tokens,
     ) -> list[Result]:
-        """Runs the jobs of one request on workers; raises as `predict` does.
-
-        Other requests go in between. Jobs are never urgent: late heavy work must not go first.
+        """Returns a result for each job of a request; see `predict`. Other requests go in between.
 
         Args:
             jobs: at least one; several workers run them at once.
-            deadline: of the results, by the event loop's clock.
+            deadline: when the results are due, by the event loop's clock.
             caller: who asks.
             advice: names a request that would fit, by the tokens that fit.
-
-        Returns:
-            A result for each job, in order.
         """
         inputs = [(job, job.encodings) for job in jobs]
         return await self._wait(self._run_jobs, inputs, deadline, caller, advice=advice)
 
     async def close(self, patience: float | None = None) -> bool:
-        """Waits `patience` seconds for the running passes and refuses all waiting requests.
-
-        Returns:
-            Whether all passes ended.
-        """
-        self._queue.close()
+        """Refuses all waiting requests; returns whether all passes ended in `patience` seconds."""
+        self.queue.close()
         _, stuck = await asyncio.wait(self._workers, timeout=patience)
         await asyncio.sleep(0)  # the results of the last passes are delivered first
         for request in list(self._requests):
@@ -228,8 +197,8 @@ class Batcher:
         return not stuck
 
     def give_up(self, reason: str) -> None:
-        """Answers all who wait with a reason, and computes nothing any more."""
-        self._queue.close()
+        """Answers all waiting requests with a reason, and stops computing."""
+        self.queue.close()
         for request in list(self._requests):
             request.fail(NotReadyError(reason, retry_after=1))
 
@@ -259,10 +228,10 @@ class Batcher:
             sized.sort(key=lambda each: each[1])
         tokens = sum(count for _, count in sized)
         request.cost += extra / max(tokens, 1)
-        request.predictions = request.cost * self._queue.times_a_prediction(task.path)
+        request.predictions = request.cost * self.queue.times_a_prediction(task.path)
         work = RequestCost(tokens, tokens * request.predictions, advice)
         now = self._loop.time()
-        flow = self._queue.admit(sized, caller, work, deadline - now, is_job=is_job)
+        flow = self.queue.admit(sized, caller, work, deadline - now, is_job=is_job)
         self._requests[request] = now
         answered = False
         try:
@@ -271,7 +240,7 @@ class Batcher:
             return results
         finally:
             del self._requests[request]
-            self._queue.leave(request, flow, caller, work, answered=answered)
+            self.queue.leave(request, flow, caller, work, answered=answered)
 
     def _oldest(self) -> float:
         since = next(iter(self._requests.values()), None)
@@ -285,15 +254,15 @@ class Batcher:
             self._run_batches(worker)
         except BaseException as error:  # nothing else would notice
             try:
-                self._queue.put_down(worker)
-                self._queue.wake_another()
+                self.queue.put_down(worker)
+                self.queue.wake_another()
             finally:
                 self._loop.call_soon_threadsafe(self._replace, place, worker.batch, error)
 
     def _run_batches(self, worker: WorkerState) -> None:
         """Runs one batch after the other until `close`."""
         threads_before = 0
-        while (batch := self._queue.next_batch(worker)) is not None:
+        while (batch := self.queue.next_batch(worker)) is not None:
             try:
                 if worker.threads != threads_before:
                     self._use_threads(worker.threads)
@@ -302,10 +271,10 @@ class Batcher:
             except Exception as error:  # every request gets an answer, whatever a pass raises
                 report = partial(self._failed, batch, error)
             else:
-                seconds = self._queue.seconds_of(worker)
+                seconds = self.queue.seconds_of(worker)
                 report = partial(self._succeeded, batch, deliver, seconds)
-                self._queue.note_cost(worker)
-            self._queue.put_down(worker)
+                self.queue.note_cost(worker)
+            self.queue.put_down(worker)
             self._loop.call_soon_threadsafe(self._report, batch, report)
             worker.batch = None
 
@@ -336,7 +305,7 @@ class Batcher:
             self._loop.call_soon(self._start, place)
 
     def _start(self, place: int) -> None:
-        if self._queue.closed:
+        if self.queue.closed:
             return
         try:
             work = self._loop.run_in_executor(self._executor, self._work, place)
@@ -347,7 +316,7 @@ class Batcher:
             self._workers[place] = work
 
     def _lose(self) -> None:
-        if not self._queue.closed:
+        if not self.queue.closed:
             self._on_lost()
 
     def _failed(self, batch: ScheduledBatch, error: Exception) -> None:

@@ -3,26 +3,24 @@
 import asyncio
 import gc
 import logging
-import math
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Literal, TypeVar
 
 import torch
 
-from model import AttentionOptions, Encoding, Explanation, ModelInfo, Prediction, Predictor
+from model import AttentionOptions, Encoding, ModelInfo, Predictor
 from model.allocator import return_memory
 from model.backends.base import Backend
 from model.backends.threads import yield_to_others
 from model.predictor import WARM_UP_TEXT, PathName
 from service.errors import InternalError, NotReadyError, OverloadedError
-from service.inference.admission import ClientId, Cost, fewer_tokens
-from service.inference.batcher import ANYONE, Batcher
-from service.inference.supervision import Faults
+from service.inference.admission import ClientId, Cost
+from service.inference.batcher import Batcher
+from service.inference.waiting import EXTRA_WORKERS, WorkerKind
 from service.inference.work_items import Job
-from service.inference.workers import EXTRA_WORKERS, WorkerKind
 from service.logs import safe_fault
 from service.metrics import EXPLICIT, FUSED, GRADIENT, Metrics
 
@@ -41,6 +39,31 @@ _CLOSE_SECONDS = 2.0
 _FAILING = "The last forward pass failed; the service probes itself every second."
 
 
+class Faults:
+    """The paths through the network that failed and have not worked since."""
+
+    def __init__(self) -> None:
+        self._since: dict[PathName, float] = {}
+
+    def __bool__(self) -> bool:
+        """Whether a path fails."""
+        return bool(self._since)
+
+    @property
+    def paths(self) -> list[PathName]:
+        """The paths that fail, the one that failed first at the beginning."""
+        return list(self._since)
+
+    def note(self, path: PathName, now: float) -> None:
+        """Notes when a pass of a path failed."""
+        self._since[path] = now
+
+    def clear(self, path: PathName, began: float) -> None:
+        """Notes that a pass worked, which proves nothing about a fault after it began."""
+        if self._since.get(path, began) <= began:
+            self._since.pop(path, None)
+
+
 class Engine:
     """The predictor with its threads and its queue, from `start` to `close`.
 
@@ -48,8 +71,8 @@ class Engine:
         load: reads the weights; called on a thread of the engine.
         backend: where the network runs.
         max_batch_tokens: tokens of one pass with padding; `auto` takes the backend's number.
-        max_queue_tokens: most tokens that may wait.
-        watchdog_seconds: how long a pass may take before it counts as one that never ends.
+        max_queue_tokens: the most tokens that may wait.
+        watchdog_seconds: longer passes count as stuck.
         metrics: counts passes and the queue.
     """
 
@@ -96,7 +119,7 @@ class Engine:
         """Why the process has to be restarted, or None if it does not."""
         if self._lost is not None:
             return self._lost
-        seconds = self._batcher.longest_pass() if self._batcher is not None else 0.0
+        seconds = self._batcher.queue.longest_pass() if self._batcher is not None else 0.0
         if seconds < self._watchdog_seconds:
             return None
         if not self._logged_stuck:
@@ -105,16 +128,14 @@ class Engine:
         return _STUCK.format(self._watchdog_seconds)
 
     def backlog_seconds(self, *, full: float) -> float:
-        """Returns how many seconds the admitted work takes.
+        """Returns how many seconds the admitted work takes; `full` if a restart is needed.
 
-        A replica that computes nothing must not look idle. So a pass that takes longer than
-        expected counts by the time that it has taken, at most `full`, and a replica that has to be
-        restarted counts as `full`.
+        A replica whose pass is slow must not look idle: it counts by the time that it has taken.
         """
         if self._batcher is None:
             return 0.0
-        running = full if self.stuck is not None else self._batcher.longest_pass()
-        return max(self._batcher.work_seconds(), min(running, full))
+        running = full if self.stuck is not None else self._batcher.queue.longest_pass()
+        return max(self._batcher.queue.work_seconds(), min(running, full))
 
     @property
     def predictor(self) -> Predictor:
@@ -129,78 +150,38 @@ class Engine:
 
     @property
     def info(self) -> ModelInfo:
-        """A description of the model.
+        """A description of the model; raises as `predictor`."""
+        return self.predictor.info
+
+    @property
+    def batcher(self) -> Batcher:
+        """The queue before the network.
 
         Raises:
-            NotReadyError: the model is still loading or failed to.
+            NotReadyError: the model is still loading or failed to, or the process must restart.
         """
-        return self.predictor.info
+        if self._batcher is None or self._lost is not None:
+            raise NotReadyError(self._lost or self._not_loaded or _LOADING, retry_after=1)
+        return self._batcher
 
     def start(self) -> None:
         """Starts to load the model and to warm it up, in the background."""
         self._spawn(self._start())
 
     def check_room(self, caller: ClientId, deadline: float, *, ahead: int = 0) -> None:
-        """Raises as `Batcher.check_room` does; admits every request while the model loads."""
+        """Raises as `Admission.check_room` does; admits every request while the model loads."""
         if self._batcher is not None:
-            self._batcher.check_room(caller, deadline, ahead=ahead)
-
-    async def predict(
-        self,
-        encodings: Sequence[Encoding],
-        *,
-        deadline: float = math.inf,
-        caller: ClientId = ANYONE,
-    ) -> list[Prediction | InternalError]:
-        """Waits for the predictions of one request; see `Batcher.predict`."""
-        return await self._running().predict(encodings, deadline=deadline, caller=caller)
-
-    def note_answers(self, answered: Sequence[tuple[Sequence[Encoding], Prediction]]) -> None:
-        """Counts the texts of one request that have predictions, each with its windows."""
-        self._metrics.observe_answers(answered)
-
-    async def explain(
-        self,
-        options: Sequence[AttentionOptions],
-        finish: Callable[[int, Explanation], Result],
-        *,
-        numbers: int = 0,
-        deadline: float = math.inf,
-        caller: ClientId = ANYONE,
-    ) -> list[Result]:
-        """Waits for the finished explanations of one request; see `Batcher.explain`."""
-        return await self._running().explain(
-            options, finish, numbers=numbers, deadline=deadline, caller=caller
-        )
-
-    async def run(
-        self,
-        jobs: Sequence[Job[Result]],
-        *,
-        deadline: float = math.inf,
-        caller: ClientId = ANYONE,
-        advice: Callable[[int], str] = fewer_tokens,
-    ) -> list[Result]:
-        """Runs the jobs of one request; see `Batcher.run`."""
-        return await self._running().run(jobs, deadline=deadline, caller=caller, advice=advice)
+            now = asyncio.get_running_loop().time()
+            self._batcher.queue.check_room(caller, deadline - now, now=now, ahead=ahead)
 
     async def close(self) -> bool:
-        """Waits for the running passes and answers all waiting requests.
-
-        Returns:
-            Whether all threads are free. If not, the process will not end by itself.
-        """
+        """Answers all waiting requests; returns False if a pass keeps the process from ending."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         ended = self._batcher is None or await self._batcher.close(_CLOSE_SECONDS)
         self._executor.shutdown(wait=ended)
         return ended
-
-    def _running(self) -> Batcher:
-        if self._batcher is None or self._lost is not None:
-            raise NotReadyError(self._lost or self._not_loaded or _LOADING, retry_after=1)
-        return self._batcher
 
     def _spawn(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
@@ -258,8 +239,7 @@ class Engine:
         predictor = self._load()
         predictor.warm_up()
         self._measure(predictor)
-        # All objects so far stay. Each time the garbage collector went through them, the whole
-        # process would stop for a fifth of a second.
+        # All objects so far stay; to collect garbage among them takes a fifth of a second.
         gc.collect()
         gc.freeze()
         # Loading took the weights several times over, and the first gradients widened them.
@@ -332,7 +312,7 @@ class Engine:
     async def _probe_path(self, path: PathName) -> None:
         began = time.monotonic()
         try:
-            await self.run([Job(partial(self.predictor.probe, path))])
+            await self.batcher.run([Job(partial(self.predictor.probe, path))])
         except InternalError as error:  # still broken: try again in a second
             cause = error.__cause__
             logger.exception("a probe failed", exc_info=cause, extra=safe_fault(cause))

@@ -1,10 +1,16 @@
-"""Holds the requests that wait, and gives each worker its next batch; threads may share it."""
+"""Holds the requests that wait, and gives each worker its next batch; threads may share it.
+
+There is an ordinary worker for each core. While heavy passes keep all cores busy, the express
+worker takes light requests; while gradients do, the relief worker takes all other predictions.
+"""
 
 import math
 import threading
 import time
+from collections import deque
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -12,20 +18,78 @@ from model.predictor import PathName
 from service.errors import DrainingError
 from service.inference.admission import Admission, ClientId, Cost, RequestCost
 from service.inference.scheduler import Flow, Schedule
-from service.inference.work_items import PendingRequest, ScheduledBatch, WorkItem
-from service.inference.workers import (
-    EXTRA_WORKERS,
-    WORTH_SHARING_TOKENS,
-    Weight,
-    WorkerKind,
-    Workers,
-    is_light,
-)
+from service.inference.work_items import PendingRequest, ScheduledBatch, Weight, WorkItem
 from service.metrics import EXPLICIT, FUSED, GRADIENT
 
 DRAINED = "The service is shutting down: send the request to another replica, or again later."
 # After this share of its time, a request is urgent.
 _URGENT_SHARE = 0.4
+# With fewer tokens, sharing work among cores costs more than it gains.
+WORTH_SHARING_TOKENS = 100
+_FEWEST_TOKENS_PER_THREAD = 8
+# A request of at most so many tokens is light if its client has at most so many others waiting.
+_LIGHT_TOKENS = 256
+# A worker that stops so often, with fewer passes of all workers in between, is not replaced.
+MOST_ENDS = 3
+WITHIN_PASSES = 100
+
+
+class WorkerKind(Enum):
+    """The kinds of workers; see the module."""
+
+    ORDINARY = auto()
+    EXPRESS = auto()
+    RELIEF = auto()
+
+
+EXTRA_WORKERS = (WorkerKind.EXPRESS, WorkerKind.RELIEF)
+
+
+def is_light(tokens: float, others: float) -> bool:
+    """Whether a request is light, by its tokens and those of its client's other requests."""
+    return tokens <= _LIGHT_TOKENS and others <= _LIGHT_TOKENS
+
+
+class Workers:
+    """The work of all workers on `count` cores; one thread at a time may use it."""
+
+    def __init__(self, count: int, *, worth_sharing: int = WORTH_SHARING_TOKENS) -> None:
+        self.count = count
+        self._worth_sharing = worth_sharing
+        # Where little work is worth sharing, two threads share it.
+        self._fewest = max(1, min(_FEWEST_TOKENS_PER_THREAD, worth_sharing // 2))
+        self._busy = 0
+        self._heavy = 0
+        self._gradient = 0
+
+    @property
+    def are_taken(self) -> bool:
+        """Whether heavy passes keep all cores busy."""
+        return self._heavy >= self.count
+
+    def may_take(self, worker: WorkerKind, weight: Weight) -> bool:
+        """Whether a worker of a kind may take a request of a weight."""
+        if worker is WorkerKind.EXPRESS:
+            return weight.light and self.are_taken
+        if worker is WorkerKind.RELIEF:
+            return not (weight.light or weight.gradient) and self._gradient >= self.count
+        return True
+
+    def begin(self, weight: Weight, tokens: int, *, is_all: bool) -> int:
+        """Notes that a worker took a batch, of all that waits or not; returns its threads."""
+        self._busy += 1
+        self._count(weight, 1)
+        alone = self._busy == 1 and is_all and tokens >= self._worth_sharing
+        return min(self.count, tokens // self._fewest) if alone else 1
+
+    def end(self, weight: Weight) -> None:
+        """Notes that the batch of a worker ended."""
+        self._busy -= 1
+        self._count(weight, -1)
+
+    def _count(self, weight: Weight, change: int) -> None:
+        self._heavy += change * (not weight.light)
+        self._gradient += change * weight.gradient
 
 
 class Kind(NamedTuple):
@@ -40,9 +104,9 @@ class WorkerState:
     """What a worker is doing.
 
     Args:
-        thread: identifies it among those that run.
+        thread: its thread id.
         batch: what it computes, until the report is sent.
-        free_since: when its last pass ended, or it was woken if it had to wait.
+        free_since: when its last pass ended, or it was woken.
         is_full: whether more texts waited when the batch was taken.
         is_counted: whether `Workers` counts the batch.
     """
@@ -54,6 +118,18 @@ class WorkerState:
     threads: int = 1
     is_full: bool = False
     is_counted: bool = False
+
+
+class Ends:
+    """How often a worker stopped unexpectedly."""
+
+    def __init__(self) -> None:
+        self._last: deque[int] = deque(maxlen=MOST_ENDS)
+
+    def note(self, passes: int) -> bool:
+        """Notes a stop after so many passes of all workers; returns whether to restart it."""
+        self._last.append(passes)
+        return len(self._last) < MOST_ENDS or passes - self._last[0] >= WITHIN_PASSES
 
 
 class Queue:
@@ -121,7 +197,8 @@ class Queue:
     ) -> Flow:
         """Queues a request with some seconds until its deadline, or refuses it.
 
-        Jobs of two requests do not share a pass, and are never urgent.
+        Jobs of two requests do not share a pass. Late heavy work must not go first, so jobs are
+        never urgent.
 
         Raises:
             DrainingError: the queue is closed.
@@ -238,10 +315,8 @@ class Queue:
             self._wake_extra()
 
     def times_a_prediction(self, path: PathName) -> float:
-        """How many times what a token of a prediction costs.
-
-        Seconds would not do: when all passes get slower, younger requests would seem to cost more.
-        """
+        """How many times what a token of a prediction costs."""
+        # Not in seconds: when all passes get slower, younger requests would seem to cost more.
         usual, cost = self._costs[FUSED].per_token, self._costs[path].per_token
         return cost / usual if usual and cost else 1.0
 

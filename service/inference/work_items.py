@@ -12,7 +12,6 @@ from typing import Any, Generic, TypeVar
 from model import Encoding
 from model.predictor import PathName
 from service.errors import INTERNAL_DETAIL, UNCOMPUTABLE_DETAIL, InternalError
-from service.inference.workers import LIGHT, Weight
 from service.logs import safe_fault
 from service.tracing.record import NOTHING, Together, Trace, stage_of
 
@@ -20,13 +19,23 @@ Result = TypeVar("Result")
 logger = logging.getLogger("headlight.work")
 
 
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """How long a request keeps a core busy: little, or as a piece of gradients."""
+
+    light: bool
+    gradient: bool = False
+
+
+LIGHT = Weight(light=True)
+
+
 @dataclass(slots=True, eq=False)
 class PendingRequest(Generic[Result]):
-    """A request that waits for its results.
+    """A request that waits for its results, of which `missing` are still to come.
 
     Args:
-        missing: how many results are still to come.
-        cost: cost of a token of it, in tokens of a plain pass of its task.
+        cost: cost of a token, in tokens of a plain pass of its task.
         predictions: the same in tokens of a prediction, as estimated when it came.
     """
 
@@ -57,10 +66,9 @@ class Job(Generic[Result]):
     """Other work for a worker, such as gradients.
 
     Args:
-        run: the work; an error that it returns is the request's, one that it raises is a fault of
-            the pass.
-        encodings: a text for each row that goes through the network, all of one length. Without
-            any, the job costs no tokens and is not counted as a pass.
+        run: returns an error for the request; raises one for a fault of the pass.
+        encodings: a text of equal length for each row through the network; none if it costs no
+            tokens and is not counted as a pass.
     """
 
     run: Callable[[], Result | Exception]
@@ -146,13 +154,10 @@ class ScheduledBatch:
         return [encoding for item in self.items for encoding in item.encodings]
 
     def compute(self, call_soon: Callable[[Callable[[], None]], object]) -> Callable[[], None]:
-        """Runs the pass; an item that fails gets its error and leaves the others alone.
+        """Runs the pass; returns what delivers its results, to call on the event loop.
 
-        Results with a `finish` are delivered one by one through `call_soon`. So a client gets the
-        first, and may send its next request, while the others are being finished.
-
-        Returns:
-            The function that delivers the remaining results, to call on the event loop.
+        An item that fails gets its error. Results with a `finish` are delivered one by one through
+        `call_soon`, so that a client need not wait for the others.
 
         Raises:
             Exception: the pass failed. `fail` then answers the items without a result.

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from model.errors import InputError
-from model.tokenization.check import TEXT_COLUMNS, check_text
+from model.tokenization.tokenizer import TEXT_COLUMNS, check_text
 from training.errors import DataError
 
 LABEL_COLUMNS = ("label", "sentiment", "polarity", "class")

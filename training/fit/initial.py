@@ -17,8 +17,9 @@ from model.network.config import ConvAttentionConfig, EncoderConfig
 from model.network.conv_attention import build_conv_attention
 from model.network.encoder import EncoderClassifier, build_encoder
 from model.network.families import KINDS
+from model.tokenization.reader import load_tokenizer
 from model.tokenization.sandbox import try_tokenizer
-from model.tokenization.tokenizer import Tokenizer, load_tokenizer
+from model.tokenization.tokenizer import Tokenizer
 from training.data.dataset import Dataset
 from training.data.vocabulary import PAD_ID, train_tokenizer, train_word_tokenizer
 from training.errors import RecipeError

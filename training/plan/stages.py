@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from model.checkpoint.opening import open_checkpoint
 from model.cli.progress import say
-from model.tokenization.tokenizer import Tokenizer, load_tokenizer
+from model.tokenization.reader import load_tokenizer
+from model.tokenization.tokenizer import Tokenizer
 from training.errors import InterruptedRunError, RecipeError
 from training.fit.rows import LEFT_OUT
 from training.plan.fingerprint import Fingerprints, of_rows

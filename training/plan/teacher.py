@@ -18,7 +18,8 @@ from scipy.special import softmax
 from torch import nn
 
 from model.files import write_whole
-from model.tokenization.tokenizer import Tokenizer, load_tokenizer
+from model.tokenization.reader import load_tokenizer
+from model.tokenization.tokenizer import Tokenizer
 from training.device import Accelerator
 from training.distributed import SINGLE_PROCESS, Ranks
 from training.errors import InterruptedRunError

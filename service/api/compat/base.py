@@ -99,9 +99,8 @@ def mark_foreign(scope: Scope) -> None:
 def foreign_requests(routers: Iterable[APIRouter]) -> Callable[[Scope], bool]:
     """Returns a function that says whether a problem repeats its detail as `error`.
 
-    Clients of other systems show that member. The function also knows requests that reach no
-    route: of another method, or below a path such as `/v1` that only other systems have. The path
-    `/` is a page too, so there the method counts.
+    It also knows requests that reach no route: of another method, or below a path such as `/v1`
+    that only other systems have. The path `/` is a page too, so there the method counts.
     """
     routes = [each for router in routers for each in router.routes if isinstance(each, APIRoute)]
     at_root = {method for route in routes if route.path == "/" for method in route.methods or ()}

@@ -214,11 +214,7 @@ async def info(request: Request) -> Response:
 async def answer_inputs(context: RequestContext, body: InputsRequest, *, flat: bool) -> Response:
     """Classifies the texts of a body with `inputs`, and lists scores, the best first.
 
-    Args:
-        context: the admitted request.
-        body: its body.
-        flat: whether one text that stands in no list is answered with a list of its scores, as TEI
-            does, instead of a list of lists with one entry.
+    With `flat`, one text outside a list gets a list of its scores, as from TEI.
     """
     predictions = await predict_texts(context, texts_of(body))
     scores = [_scores(each, body) for each in predictions]

@@ -386,7 +386,7 @@ async def _explain(context: RequestContext, body: InferRequest) -> _Answer:
         values |= {"attention": explanation.attention[np.newaxis], "tokens": tokens}
         return _write(state, body, [explanation.prediction], values)
 
-    ((answer, headers),) = await state.engine.explain(
+    ((answer, headers),) = await state.engine.batcher.explain(
         [AttentionOptions(encoding)],
         write,
         numbers=weights,

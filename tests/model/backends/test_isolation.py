@@ -10,10 +10,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.backends import isolation
+from model.backends import base
+from model.backends.base import in_halves, isolate
 from model.backends.eager import CpuBackend
-from model.backends.isolation import isolate
-from model.backends.out_of_memory import in_halves
 from tests.matching import exactly
 
 
@@ -118,7 +117,7 @@ class Large:
 
 
 def test_an_error_keeps_no_result_alive(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(isolation.logger, "disabled", True)  # pytest keeps what is logged
+    monkeypatch.setattr(base._isolation_log, "disabled", True)  # pytest keeps what is logged
 
     def run(entries: Sequence[int]) -> list[Large | Exception]:
         if 1 in entries:

@@ -20,7 +20,7 @@ from model.files import MANIFEST
 from model.loading import load_predictor
 from model.network.batch import collate
 from model.predictor import AttentionOptions, Predictor
-from model.tokenization.tokenizer import load_tokenizer
+from model.tokenization.reader import load_tokenizer
 from tests.builders import MAX_LENGTH as TINY_LENGTH
 from tests.builders import PUNCTUATION, WORDS, tiny_checkpoint, tiny_config
 from tests.families import FAMILIES, LABELS, MAX_LENGTH, TEXTS, save_family, tokenizer_of

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.errors import BlankTextError, InputError, InvalidTextError
-from model.tokenization.check import check_text
+from model.tokenization.tokenizer import check_text
 from tests.matching import exactly
 
 BLANK = (

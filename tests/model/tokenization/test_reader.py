@@ -14,7 +14,8 @@ from tokenizers import models
 from transformers import AutoTokenizer
 
 from model.errors import CheckpointError, UnsupportedCheckpointError
-from model.tokenization.tokenizer import Tokenizer, load_tokenizer
+from model.tokenization.reader import load_tokenizer
+from model.tokenization.tokenizer import Tokenizer
 from model.tokenization.wordpiece import wordpiece_tokenizer
 from tests.builders import MAX_LENGTH, SPECIALS, VOCABULARY, tiny_tokenizer
 from tests.matching import exactly
@@ -54,7 +55,7 @@ def test_padding_of_the_file_is_turned_off_before_anything_is_encoded(tmp_path: 
     write(tmp_path, "tokenizer.json", backend.to_str())
     script = (
         "import resource, sys, pathlib\n"
-        "from model.tokenization.tokenizer import load_tokenizer\n"
+        "from model.tokenization.reader import load_tokenizer\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         "load_tokenizer(pathlib.Path(sys.argv[1]), max_length=9)\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)\n"

@@ -9,6 +9,7 @@ import pytest
 import tokenizers
 from hypothesis import example, given
 from hypothesis import strategies as st
+from model.tokenization.excerpt import MARGIN, check_growth
 from tokenizers import normalizers
 
 from model import Prediction, Predictor
@@ -21,7 +22,6 @@ from model.errors import (
 )
 from model.network.prediction import join_predictions
 from model.tokenization import excerpt
-from model.tokenization.excerpt import MARGIN, check_growth
 from model.tokenization.tokenizer import Tokenizer, Truncation
 from model.tokenization.windows import divide, most_tokens, window_step
 from model.tokenization.wordpiece import wordpiece_tokenizer

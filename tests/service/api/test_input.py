@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.types import Message
 
 from model.errors import InputError
-from model.tokenization.check import check_text
+from model.tokenization.tokenizer import check_text
 from service.api.input import INLINE_BYTES, read_body, read_query, validate
 from service.api.schemas import AttentionRequest, PredictRequest
 from service.errors import (

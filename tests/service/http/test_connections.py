@@ -7,11 +7,10 @@ from typing import cast
 import pytest
 from starlette.applications import Starlette
 
-from service.http import connections
+from service.http import capacity as connections
 from service.http.access import ApiKeys
-from service.http.connections import Capacity, Connections, plan_capacity
+from service.http.capacity import Capacity, Connections, MemoryWatch, plan_capacity
 from service.http.gate import Gate
-from service.http.memory_watch import MemoryWatch
 from service.http.middleware import Lifecycle
 from service.inference.engine import Engine
 from service.metrics import Metrics

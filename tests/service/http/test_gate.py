@@ -12,8 +12,8 @@ from starlette.middleware.cors import CORSMiddleware
 
 from service.errors import OverloadedError, Refusal
 from service.http.access import ApiKeys
+from service.http.capacity import MemoryWatch
 from service.http.gate import Gate
-from service.http.memory_watch import MemoryWatch
 from service.http.middleware import Lifecycle
 from service.inference.admission import ClientId
 from service.inference.engine import Engine

@@ -82,7 +82,7 @@ async def start(predictor: Predictor, **options: Any) -> Engine:  # noqa: ANN401
 async def explain(engine: Engine) -> list[Explanation]:
     """Asks for the weights of a text."""
     options = AttentionOptions(engine.predictor.encode("good"))
-    return await engine.explain([options], lambda _, each: each)
+    return await engine.batcher.explain([options], lambda _, each: each)
 
 
 @pytest.mark.parametrize(("dtype", "expected"), [(torch.float32, 2), (torch.bfloat16, 1)])
@@ -95,7 +95,7 @@ async def test_a_lone_text_has_more_threads_where_products_take_long(
     engine = await start(predictor, threads=4, dtype=dtype)
     asked.clear()
     encoding = Encoding([5] * 16, truncated=False)
-    await engine.predict([encoding])
+    await engine.batcher.predict([encoding])
     await engine.close()
     assert asked == [expected]
 
@@ -105,14 +105,14 @@ async def test_before_it_is_loaded_everything_is_refused(predictor: Predictor) -
     encoding = predictor.encode("good")
     assert engine.fault == LOADING
     with pytest.raises(NotReadyError, match=exactly(LOADING)) as refused:
-        await engine.predict([encoding])
+        await engine.batcher.predict([encoding])
     assert refused.value.retry_after == 1
     with pytest.raises(NotReadyError, match=exactly(LOADING)):
-        await engine.explain([AttentionOptions(encoding)], lambda _, each: each)
+        await engine.batcher.explain([AttentionOptions(encoding)], lambda _, each: each)
     with pytest.raises(NotReadyError, match=exactly(LOADING)):
         _ = engine.info
     with pytest.raises(NotReadyError, match=exactly(LOADING)):
-        await engine.run([Job(lambda: None)])
+        await engine.batcher.run([Job(lambda: None)])
     await engine.close()
 
 
@@ -132,7 +132,7 @@ async def test_it_probes_itself_until_a_pass_works(predictor: Predictor) -> None
         )
         await until(lambda: engine.fault is None)
     assert probe.mock_calls == [mock.call("explicit")] * 5
-    assert len(await engine.predict([predictor.encode("good")])) == 1
+    assert len(await engine.batcher.predict([predictor.encode("good")])) == 1
     await engine.close()
 
 
@@ -170,7 +170,7 @@ async def test_a_pass_that_works_ends_the_probes(predictor: Predictor) -> None:
             pytest.raises(InternalError),
         ):
             await explain(engine)
-        await engine.predict([predictor.encode("good")])
+        await engine.batcher.predict([predictor.encode("good")])
         assert engine.fault is not None  # the path that failed has not worked yet
         await explain(engine)
         assert engine.fault is None
@@ -188,11 +188,11 @@ async def test_gradients_that_fail_are_failed_passes(predictor: Predictor) -> No
             mock.patch.object(predictor.gradients, "_batch", side_effect=RuntimeError),
             pytest.raises(InternalError),
         ):
-            await engine.run([job])
+            await engine.batcher.run([job])
         assert engine.fault is not None
         await until(lambda: engine.fault is None)
     assert probe.call_count == 2
-    (importance,) = await engine.run([job])
+    (importance,) = await engine.batcher.run([job])
     assert importance.label in predictor.info.labels
     await engine.close()
 
@@ -221,8 +221,10 @@ def test_a_probe_that_began_before_a_fault_does_not_clear_it(predictor: Predicto
         engine.start()
         await until(lambda: engine.fault is None)
         encoding = predictor.encode("good")
-        predict = partial(engine.predict, [encoding])
-        explain = partial(engine.explain, [AttentionOptions(encoding)], lambda _, each: each)
+        predict = partial(engine.batcher.predict, [encoding])
+        explain = partial(
+            engine.batcher.explain, [AttentionOptions(encoding)], lambda _, each: each
+        )
         with mock.patch.object(predictor, "probe", side_effect=probe):
             await fail(engine, predict)
             assert await asyncio.to_thread(entered.acquire, timeout=20)
@@ -261,14 +263,14 @@ async def test_a_pass_that_began_before_a_fault_does_not_clear_it(predictor: Pre
         mock.patch.object(base_module, "collate", side_effect=hold),
         mock.patch.object(predictor, "probe", side_effect=RuntimeError),
     ):
-        early = asyncio.create_task(engine.predict([predictor.encode("good")]))
+        early = asyncio.create_task(engine.batcher.predict([predictor.encode("good")]))
         assert await asyncio.to_thread(entered.wait, 20)
         with pytest.raises(InternalError):
-            await engine.predict([predictor.encode("bad")])
+            await engine.batcher.predict([predictor.encode("bad")])
         leave.set()
         assert len(await early) == 1
         assert engine.fault is not None
-    await engine.predict([predictor.encode("good")])
+    await engine.batcher.predict([predictor.encode("good")])
     assert engine.fault is None
     await engine.close()
 
@@ -302,7 +304,7 @@ async def test_a_lost_device_is_told_apart_and_not_probed(
                     mock.patch.object(base_module, "collate", side_effect=RuntimeError(message)),
                     pytest.raises(InternalError),
                 ):
-                    await engine.predict([predictor.encode("good")])
+                    await engine.batcher.predict([predictor.encode("good")])
                 assert engine.stuck == stuck
                 assert engine.fault is not None
             await asyncio.sleep(0.05)
@@ -331,7 +333,7 @@ async def test_a_warm_up_that_fails_is_a_load_that_fails(
     with pytest.raises(NotReadyError, match=exactly(fault)):
         _ = engine.predictor
     with pytest.raises(NotReadyError, match=exactly(fault)):
-        await engine.predict([predictor.encode("good")])
+        await engine.batcher.predict([predictor.encode("good")])
     await engine.close()
 
 
@@ -360,7 +362,7 @@ async def test_its_threads_give_way_and_what_stays_is_no_garbage(
     gc.unfreeze()
     engine = await start(predictor, kind=kind)
     seen: list[int] = []
-    await engine.run(
+    await engine.batcher.run(
         [Job(lambda: seen.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id())))]
     )
     await engine.close()
@@ -381,7 +383,7 @@ async def test_a_pass_that_does_not_end_is_told_and_does_not_hold_up_the_end(
     engine = await start(predictor, watchdog_seconds=0.05)
     assert engine.stuck is None
     with mock.patch.object(base_module, "collate", side_effect=lambda *_, **__: release.wait()):
-        waiting = asyncio.create_task(engine.predict([predictor.encode("good")]))
+        waiting = asyncio.create_task(engine.batcher.predict([predictor.encode("good")]))
         await until(lambda: engine.stuck is not None)
         assert engine.stuck == engine.fault
         assert await engine.close() is False
@@ -407,7 +409,7 @@ async def test_a_pass_that_does_not_end_makes_a_replica_look_full_and_not_idle(
         return collate(*arguments, **options)  # type: ignore[arg-type]
 
     with mock.patch.object(base_module, "collate", side_effect=hold):
-        waiting = asyncio.create_task(engine.predict([text]))
+        waiting = asyncio.create_task(engine.batcher.predict([text]))
         await until(lambda: engine.backlog_seconds(full=0.5) > 0)
         first = engine.backlog_seconds(full=0.5)
         assert first <= 0.5

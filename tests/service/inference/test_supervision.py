@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from model import Encoding, Prediction
 from service.errors import InternalError, NotReadyError
+from service.inference.engine import Faults
 from service.inference.scheduler import Schedule
-from service.inference.supervision import MOST_ENDS, WITHIN_PASSES, Ends, Faults
+from service.inference.waiting import MOST_ENDS, WITHIN_PASSES, Ends, Workers
 from service.inference.work_items import Job
-from service.inference.workers import Workers
 from service.metrics import EXPLICIT, FUSED, GRADIENT
 from tests.matching import exactly
 from tests.service.connections import until

@@ -2,7 +2,8 @@
 
 import pytest
 
-from service.inference.workers import LIGHT, Weight, WorkerKind, Workers, is_light
+from service.inference.waiting import WorkerKind, Workers, is_light
+from service.inference.work_items import LIGHT, Weight
 
 HEAVY = Weight(light=False)
 GRADIENT = Weight(light=False, gradient=True)

@@ -25,7 +25,7 @@ from service.errors import (
     PayloadTooLargeError,
     UnsupportedMediaTypeError,
 )
-from service.http.direct import direct_routes
+from service.http.gate import direct_routes
 from service.settings import FAMILIES, Families
 
 LIMIT = 1000
