@@ -122,10 +122,15 @@ def test_a_report_is_not_replaced_unasked(
     )
     assert main([*command, "--overwrite"]) == 0
 
-    (output / "notes.txt").write_text("mine", encoding="utf-8")
-    assert main([*command, "--overwrite"]) == 1
-    assert "holds other files than a report: choose another --output" in capsys.readouterr().err
-    assert (output / "notes.txt").read_text(encoding="utf-8") == "mine"
+
+def test_other_files_are_left_alone(tmp_path: Path, refusal: Refusal) -> None:
+    notes = tmp_path / "out" / "notes.txt"
+    notes.parent.mkdir()
+    notes.write_text("mine", encoding="utf-8")
+
+    told = refusal(["compare", "unread.tsv", "--output", str(notes.parent), "--overwrite"])
+    assert "holds other files than a report: choose another --output" in told
+    assert notes.read_text(encoding="utf-8") == "mine"
 
 
 def test_three_classes_are_compared(tmp_path: Path) -> None:
