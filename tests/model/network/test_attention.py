@@ -78,7 +78,7 @@ def test_dropout_only_in_training(need_weights: bool) -> None:
 )
 @pytest.mark.parametrize("size", [0, -3])
 def test_sizes_below_1_are_refused(name: str, size: int) -> None:
-    sizes = {"num_heads": 2, "query_size": 8, name: size}
+    sizes: dict[str, Any] = {"num_heads": 2, "query_size": 8, name: size}
 
     with pytest.raises(ConfigurationError, match=exactly(f"{name} must be at least 1, got {size}")):
         MultiHeadAttention(**sizes)

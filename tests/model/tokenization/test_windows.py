@@ -9,7 +9,6 @@ import pytest
 import tokenizers
 from hypothesis import example, given
 from hypothesis import strategies as st
-from model.tokenization.excerpt import MARGIN, check_growth
 from tokenizers import normalizers
 
 from model import Prediction, Predictor
@@ -21,8 +20,8 @@ from model.errors import (
     TooManyWindowsError,
 )
 from model.network.prediction import join_predictions
-from model.tokenization import excerpt
-from model.tokenization.tokenizer import Tokenizer, Truncation
+from model.tokenization import tokenizer as tokenizer_module
+from model.tokenization.tokenizer import MARGIN, Tokenizer, Truncation, check_growth
 from model.tokenization.windows import divide, most_tokens, window_step
 from model.tokenization.wordpiece import wordpiece_tokenizer
 from tests.builders import MAX_LENGTH, VOCABULARY, WORDS, tiny_tokenizer
@@ -172,9 +171,9 @@ long_texts = st.lists(st.tuples(pieces, st.sampled_from([1, 2, 40, 99, 101, 150,
 def test_an_excerpt_gives_what_the_whole_gives(
     text: str, truncation: Truncation, with_tokens: bool
 ) -> None:
-    with patch.object(excerpt, "_CHARACTERS_A_TOKEN", 1):
+    with patch.object(tokenizer_module, "_CHARACTERS_A_TOKEN", 1):
         some = SHORT.encode(text, truncation=truncation, with_tokens=with_tokens)
-    with patch.object(excerpt, "_CHARACTERS_A_TOKEN", len(text) + 1):
+    with patch.object(tokenizer_module, "_CHARACTERS_A_TOKEN", len(text) + 1):
         whole = SHORT.encode(text, truncation=truncation, with_tokens=with_tokens)
 
     assert some == whole

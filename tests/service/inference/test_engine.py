@@ -350,7 +350,7 @@ async def test_closing_while_it_loads_or_probes(predictor: Predictor) -> None:
             await explain(probing)
         await probing.close()
     with pytest.raises(DrainingError):
-        await probing.predict([predictor.encode("good")])
+        await probing.batcher.predict([predictor.encode("good")])
 
 
 @pytest.mark.parametrize("kind", [CpuBackend, Fragile])

@@ -78,7 +78,7 @@ async def test_the_texts_of_a_worker_that_ends_are_answered_and_the_next_worker_
     assert others == [[prediction(encoding(number))] for number in (21, 22, 23)]
     assert setting.lost == []
     assert setting.passes == [None] * 3  # a worker that ended is no pass
-    assert setting.batcher.longest_pass() == 0.0
+    assert setting.batcher.queue.longest_pass() == 0.0
     assert setting.value("headlight_queue_tokens") == 0
     await setting.close()
 
@@ -120,7 +120,7 @@ async def test_whatever_ends_a_worker_nobody_waits_for_ever(
     assert setting.lost == []
     assert setting.value("headlight_queue_tokens") == 0
     assert setting.value("headlight_queue_requests") == 0
-    assert setting.batcher._queue.is_idle
+    assert setting.batcher.queue.is_idle
     await setting.close()
     assert all(worker.done() for worker in setting.batcher._workers)
 
