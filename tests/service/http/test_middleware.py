@@ -109,13 +109,13 @@ def test_pages_may_read_every_problem_and_each_is_counted(
     async def timeout() -> None:
         raise TimeoutError  # a bug, and not the deadline
 
-    ended: list[str] = []
+    cancelled: list[str] = []
 
     async def slow() -> None:
         try:
             await asyncio.sleep(60)
         except asyncio.CancelledError:
-            ended.append("cancelled")
+            cancelled.append("slow")
             raise
 
     async def late() -> None:
@@ -127,7 +127,7 @@ def test_pages_may_read_every_problem_and_each_is_counted(
     response = get(app, path, origin="https://page.example", host=host)
 
     assert response.status_code == status
-    assert ended == (["cancelled"] if status == 504 else [])
+    assert cancelled == (["slow"] if status == 504 else [])
     assert response.headers["access-control-allow-origin"] == "https://page.example"
     assert response.headers["vary"] == "Origin"
     assert len(response.headers["x-request-id"]) == 32
