@@ -107,5 +107,5 @@ async def test_what_cannot_be_finished_leaves_alone_who_waits_for_more() -> None
     found: list[object] = list(await asyncio.gather(both, one, return_exceptions=True))
     await setting.close()
     assert [len(batch) for batch in setting.recorder.batches] == [1, 2, 1]
-    answered, failed = found
-    assert (answered, type(failed)) == (["1", "2"], InternalError)
+    answers, failed = found
+    assert (answers, type(failed)) == (["1", "2"], InternalError)

@@ -69,6 +69,6 @@ async def test_a_light_request_passes_heavy_ones_that_keep_all_cores_busy() -> N
     recorder.gate.set()
     await asyncio.gather(*waiting)
     await setting.close()
-    *rest, last = begun
+    *before, last = begun
     assert last == [30]
-    assert {identity for batch in rest for identity in batch} < set(range(20, 26))
+    assert {identity for batch in before for identity in batch} < set(range(20, 26))
