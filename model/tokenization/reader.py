@@ -16,9 +16,9 @@ from tokenizers import AddedToken
 
 from model.errors import CheckpointError, TokenizerError, UnsupportedCheckpointError
 from model.files import read_object
-from model.tokenization.bounds import check_parts, check_tokens
 from model.tokenization.classes import CLASSES, DEFAULTS, OPTIONS, content_of
 from model.tokenization.tokenizer import Tokenizer
+from model.tokenization.tokenizer_limits import check_parts, check_tokens
 from model.tokenization.wordpiece import SPECIAL_TOKENS
 
 # The first two are the generic class in transformers 4 and 5. The other two belong to the network

@@ -22,7 +22,7 @@ from tests.training.torchrun import (
     write_files,
 )
 from training.__main__ import main
-from training.cli.options import check_folds
+from training.cli.shared_options import check_folds
 from training.errors import RecipeError
 
 pytestmark = pytest.mark.slow

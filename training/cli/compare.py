@@ -6,7 +6,7 @@ from pathlib import Path
 
 from model.cli.arguments import number, positive, whole
 from model.cli.progress import say
-from training.cli.options import (
+from training.cli.shared_options import (
     add_columns,
     add_device,
     add_files,

@@ -8,7 +8,7 @@ from pathlib import Path
 from model.checkpoint.manifest import DataSource
 from model.cli.arguments import positive
 from model.files import digest
-from training.cli.options import add_columns, add_device, add_files, add_labels, columns_of
+from training.cli.shared_options import add_columns, add_device, add_files, add_labels, columns_of
 from training.data.batches import MAX_BATCH_TOKENS
 from training.data.dataset import Dataset, read_dataset
 from training.errors import RecipeError

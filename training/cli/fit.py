@@ -10,8 +10,8 @@ from model.files import WEIGHTS
 from training.cli import fit_report, plan
 from training.cli.fit_options import STORE_DTYPES, check_one_run, choose_run_dir
 from training.cli.fit_resume import choose_recipe
-from training.cli.options import check_folds, columns_of
 from training.cli.run_setup import context_of, read_rows
+from training.cli.shared_options import check_folds, columns_of
 from training.cross_validation import Fold, fold_line, folds_line, remove_folds, run_folds
 from training.data.dataset import Dataset
 from training.data.hub import local_files

@@ -7,7 +7,7 @@ import torch
 
 from model.checkpoint.saving import check_place
 from model.cli.arguments import positive, whole
-from training.cli.options import (
+from training.cli.shared_options import (
     RECIPE_FIELDS,
     TRIED_FIELDS,
     add_class_weights,

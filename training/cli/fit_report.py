@@ -6,7 +6,7 @@ from pathlib import Path
 
 import training as package
 from model.cli.progress import say
-from training.cli.options import PRETRAINED_DECIDES, changed_command
+from training.cli.shared_options import PRETRAINED_DECIDES, changed_command
 from training.data.dataset import Dataset
 from training.fit.export import Exported
 from training.measure.history import Measurement

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from training.cli.options import recipe_of
+from training.cli.shared_options import recipe_of
 from training.cross_validation import has_folds
 from training.distributed import Ranks
 from training.errors import RecipeError, ResumeError

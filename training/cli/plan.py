@@ -10,8 +10,8 @@ from model.checkpoint.opening import open_checkpoint
 from model.cli.progress import say
 from model.files import CONFIG, WEIGHTS, digest, read_object
 from training.cli.fit_options import STORE_DTYPES, choose_run_dir, reject_plan_options
-from training.cli.options import columns_of
 from training.cli.run_setup import context_of
+from training.cli.shared_options import columns_of
 from training.data.validation_split import read_evaluated
 from training.distributed import current
 from training.errors import InterruptedRunError, RecipeError

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from model.checkpoint.hub_folder import local_folder
-from training.cli.options import columns_of
+from training.cli.shared_options import columns_of
 from training.data.dataset import Dataset
 from training.data.hub import local_files
 from training.data.validation_split import read_and_split

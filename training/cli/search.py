@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 
 from model.cli.progress import say
 from training.cli.fit_report import say_rows
-from training.cli.options import (
+from training.cli.run_setup import context_of, read_rows
+from training.cli.shared_options import (
     FIXED_FIELDS,
     TRIED_FIELDS,
     changed_command,
@@ -14,7 +15,6 @@ from training.cli.options import (
     preset_of,
     typed_options,
 )
-from training.cli.run_setup import context_of, read_rows
 from training.errors import TrainingError
 from training.fit.initial import origin_of_weights
 from training.fit.recipe import Recipe, load_recipe

@@ -14,9 +14,9 @@ from tokenizers import Regex, normalizers
 from model.checkpoint.opening import open_checkpoint
 from model.errors import CheckpointError, UnsupportedCheckpointError
 from model.tokenization import sandbox, sandbox_child
-from model.tokenization.bounds import growth_of
 from model.tokenization.reader import load_tokenizer
 from model.tokenization.sandbox import try_tokenizer
+from model.tokenization.tokenizer_limits import growth_of
 from tests.builders import tiny_tokenizer
 from tests.families import sentence_pieces
 from tests.matching import exactly

@@ -10,7 +10,7 @@ from tests.builders import tiny_checkpoint
 from tests.training.tiny_runs import arguments
 from training.__main__ import main
 from training.cli.fit_report import find_pretrained
-from training.cli.options import PRETRAINED_DECIDES, changed_command
+from training.cli.shared_options import PRETRAINED_DECIDES, changed_command
 
 
 def test_a_run_from_scratch_tells_all_it_does(fitted: Path) -> None:
