@@ -7,6 +7,7 @@
 # Needs git, helm, and Python with the packages build and setuptools; for the image Docker with buildx
 # and a builder that can export attestations (`docker buildx create --use`). `PYTHON` names the Python.
 set -euo pipefail
+caller=$PWD
 cd "$(dirname "$0")/.."
 umask 022
 
@@ -25,7 +26,8 @@ while [ $# -gt 0 ]; do
   esac
 done
 
-changed=$(git status --porcelain | cut -c4- | head -3 | paste -sd ' ' -)
+[[ $output = /* ]] || output=$caller/$output
+changed=$(git status --porcelain | cut -c4- | sed -n 1,3p | paste -sd ' ' -)
 [ -z "$changed" ] || fail "not committed: $changed; commit it, or put it aside with git stash"
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' pyproject.toml)
 revision=$(git rev-parse HEAD)
@@ -58,8 +60,8 @@ helm package --app-version "$version" --destination "$made" "$tree/deploy/helm/h
 for archive in "$made"/*.tar.gz "$made"/*.tgz; do
   mkdir "$work/unpacked"
   tar -x -C "$work/unpacked" -f "$archive"
-  tar -c -C "$work/unpacked" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 \
-    --numeric-owner --mode=u+rw,go=rX --format=ustar . | gzip -n >"$archive"
+  (cd "$work/unpacked" && tar -c --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 \
+    --numeric-owner --mode=u+rw,go=rX --format=ustar -- *) | gzip -n >"$archive"
   rm -r "$work/unpacked"
 done
 

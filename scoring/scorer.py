@@ -99,8 +99,9 @@ class Scorer:
         truncation: Reading = "right",
         granularity: Granularity = "text",
         threads: int = 0,
+        trial: bool = True,
     ) -> None:
-        opened = open_checkpoint(local_folder(Path(checkpoint)))
+        opened = open_checkpoint(local_folder(Path(checkpoint)), trial=trial)
         self.model = describe(
             opened, device=device, dtype=dtype, truncation=truncation, granularity=granularity
         )

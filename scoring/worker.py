@@ -68,6 +68,7 @@ class Worker:
             truncation=wanted.truncation,
             granularity=wanted.granularity,
             threads=job.threads,
+            trial=False,  # the process that planned the job has tried it
         )
         loaded = self._scorer.model
         if any(getattr(loaded, name) != getattr(wanted, name) for name in _SAME):

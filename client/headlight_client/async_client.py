@@ -41,6 +41,7 @@ def _method(
     async def method(self: "AsyncClient", /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await self.send(build(*args, **kwargs))
 
+    calls.show_as_method(method, build, of="AsyncClient", module=__name__)
     return method
 
 

@@ -3,11 +3,12 @@
 Both clients have these functions as methods; they differ only in how they send a call.
 """
 
+import inspect
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Generic, Literal, SupportsIndex, TypedDict, TypeVar
+from typing import Any, Generic, Literal, SupportsIndex, TypedDict, TypeVar, get_args
 
 from headlight_client.answers import Answer, ItemError, ModelInfo, Prediction
 from headlight_client.attention import Attention, Thumbnails
@@ -258,6 +259,23 @@ def is_ready() -> Call[bool]:
         UnexpectedAnswerError: something else answers, such as a login page.
     """
     return Call("GET", "/health/ready", read_ready, when_away=False)
+
+
+def show_as_method(
+    method: Any,  # noqa: ANN401 - a function whose attributes change
+    build: Callable[..., Call[Any]],
+    *,
+    of: str,
+    module: str,
+) -> None:
+    """Gives a method that sends calls the signature that `help` and mocks look up."""
+    built = inspect.signature(build)
+    (result,) = get_args(built.return_annotation)
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    parameters = [own, *built.parameters.values()]
+    method.__signature__ = built.replace(parameters=parameters, return_annotation=result)
+    method.__annotations__ = {**build.__annotations__, "return": result}
+    method.__qualname__, method.__module__ = f"{of}.{build.__name__}", module
 
 
 def _options(

@@ -40,6 +40,7 @@ def _method(
     def method(self: "Client", /, *args: P.args, **kwargs: P.kwargs) -> T:
         return self.send(build(*args, **kwargs))
 
+    calls.show_as_method(method, build, of="Client", module=__name__)
     return method
 
 
@@ -118,6 +119,20 @@ class Client:
         More sentences than the service takes at once are sent in several requests, one after the
         other, within the limits that the service reports. Each has its own `timeout`. If one fails,
         the error's `part` names its sentences and holds the answers of the others.
+
+        Args:
+            sentences: any number.
+            truncation: which end of a long text is cut off; `error` refuses a long text; `window`
+                reads it whole, in windows.
+            granularity: `text`, or `sentence`: each prediction has its `sentences` too.
+            abstain_below: from 0 to 1; below this probability of the best class the label is None.
+            head_mask: heads that are switched off, such as `[{"layer": 0, "head": 3}]`, or
+                `[{"layer": 0}]` for all heads of a layer.
+            omit: token numbers, as `attention` gives them, that are left out of the only sentence.
+            on_error: `request`: one bad sentence refuses all; `item`: it gets an `ItemError` in its
+                place.
+            progress: whether a progress bar shows on standard error: by tqdm if it is installed,
+                else by lines.
 
         Returns:
             One prediction per sentence, in order: a list that can become a table of pandas.

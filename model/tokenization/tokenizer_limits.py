@@ -5,6 +5,7 @@
 
 import base64
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -17,8 +18,17 @@ from model.tokenization.tokenizer import MARGIN
 
 # Answers repeat tokens.
 _MOST_TOKEN = 512
-# NFKC makes 18 characters of one, and so does SentencePiece's table.
 _MOST_GROWTH = 64
+# How many characters the library's own rules make of one; NFKC makes 18 of U+FDFA.
+_LIBRARY = {
+    "BertNormalizer": 3,
+    "ByteLevel": 4,
+    "Lowercase": 2,
+    "NFC": 3,
+    "NFD": 4,
+    "NFKC": 18,
+    "NFKD": 18,
+}
 _PLAIN_SET = re.compile(r"\[([^\[\]\\^&-]+)\]")
 
 
@@ -62,19 +72,26 @@ def check_tokens(path: Path, backend: tokenizers.Tokenizer) -> None:
 
 
 def growth_of(parts: Iterable[Mapping[str, Any]]) -> int:
-    """Bounds how many characters the replacements of a normalizer can make of one.
+    """Bounds how many characters a normalizer can make of one.
 
-    It goes backwards, so that what a later part does to the content of an earlier one counts. The
-    library's own rules, such as NFKC, are not counted.
+    It goes backwards, so that what a later part does to the content of an earlier one counts.
     """
     grown: dict[str, int] = {}
     other = 1  # for each character that is not in `grown`
+    rule = 1  # by the library's rules since the last replacement: they do not multiply one another
     for part in reversed(list(parts)):
         if "precompiled_charsmap" in part:
             table = base64.b64decode(part["precompiled_charsmap"])
             other = max([other, *grown.values()]) * _longest_replacement(table)
-            grown = {}
+            grown, rule = {}, 1
             continue
+        if part["type"] in _LIBRARY:
+            if _LIBRARY[part["type"]] > rule:
+                rule, before = _LIBRARY[part["type"]], rule
+                other = math.ceil(max([other, *grown.values()]) * rule / before)
+                grown = {}
+            continue
+        rule = 1
         content = part.get("content", part.get("prepend", ""))
         size = sum(grown.get(character, other) for character in content)
         members = _members(part.get("pattern", {}))

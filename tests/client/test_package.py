@@ -1,6 +1,7 @@
 """The client as a distribution of its own: what it needs, and that nothing else takes it in."""
 
 import fnmatch
+import inspect
 import json
 import re
 import subprocess
@@ -8,9 +9,29 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
+from headlight_client import AsyncClient, Attributions, Client
+
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "client"
 PROJECT = tomllib.loads((FOLDER / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+@pytest.mark.parametrize("client", [Client, AsyncClient])
+def test_methods_show_the_signature_that_they_have(client: type[Client | AsyncClient]) -> None:
+    method = inspect.signature(client("http://127.0.0.1:1").attributions)
+
+    assert list(method.parameters) == [
+        "sentence",
+        "label",
+        "method",
+        "steps",
+        "level",
+        "truncation",
+    ]
+    assert method.return_annotation is Attributions
+    assert client.attributions.__qualname__ == f"{client.__name__}.attributions"
 
 
 def test_it_imports_nothing_heavy_and_nothing_of_the_service() -> None:

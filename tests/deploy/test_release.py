@@ -76,7 +76,7 @@ def test_the_same_commit_gives_the_same_files(repository: Path, tmp_path: Path) 
     assert notes.startswith(f"# Headlight {VERSION}\n")
     assert "\n## " not in notes
     with tarfile.open(dist / f"headlight-{VERSION}.tar.gz") as archive:
-        names = {name.partition("/")[2].partition("/")[2] for name in archive.getnames()}
+        names = {name.partition("/")[2] for name in archive.getnames()}
         assert {"pyproject.toml", "model/kernels/encoder.cpp"} <= names
         assert {member.mtime for member in archive.getmembers()} == {1767323045}
 
@@ -103,7 +103,8 @@ def test_a_release_is_refused(
 
     assert done.returncode == 1
     assert done.stdout == ""
-    assert done.stderr.startswith(f"no release: {message}")
+    assert done.stderr.startswith("no release: ")
+    assert message in done.stderr
 
 
 def test_a_version_without_notes_is_refused(repository: Path, tmp_path: Path) -> None:

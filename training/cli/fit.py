@@ -134,7 +134,9 @@ def _fit(
             exported = _write(write, fit, arguments.output, size)
             if not arguments.keep_state:
                 remove_state(fit.state_dir)
-        log.end(final_values(exported.figures, exported.manifest.temperature), step=trainer.step)
+            log.end(
+                final_values(exported.figures, exported.manifest.temperature), step=trainer.step
+            )
     return history, exported
 
 

@@ -103,7 +103,9 @@ def _check_folders(arguments: argparse.Namespace, plan: Plan) -> None:
         importlib.import_module("transformers")  # fails now, not after hours of work
     if plan.expert is not None:
         _check_pretrained(arguments.expert, plan.expert, "--expert")
-        strange = set(open_checkpoint(arguments.expert).config.labels) - set(plan.labels)
+        strange = set(open_checkpoint(arguments.expert, trial=True).config.labels) - set(
+            plan.labels
+        )
         if strange:
             raise RecipeError(
                 f"--expert: {arguments.expert} has the label {min(strange)}, the plan has "

@@ -41,7 +41,7 @@ def sign(folder: Path, key: Path) -> None:
     from model.checkpoint.opening import open_checkpoint
     from model.checkpoint.signing import sign_checkpoint
 
-    checkpoint = open_checkpoint(folder)
+    checkpoint = open_checkpoint(folder, trial=True)
     say(f"signed version {checkpoint.version}: {sign_checkpoint(folder, key)}")
 
 

@@ -27,8 +27,9 @@ def run_variants(
     say: Callable[[str], None],
 ) -> tuple[Outcome, ...]:
     """Trains every variant with every seed."""
-    outcomes = []
-    for name in names:
+    outcomes = {}
+    # The baseline goes first: it may find that the texts have no words.
+    for name in sorted(names, key=lambda name: name != BASELINE):
         if name == BASELINE:
             outcome = _run_baseline(training, validation)
         else:
@@ -37,12 +38,12 @@ def run_variants(
                 parameters, run = _run(name, seed, training, validation, epochs, accelerator, stop)
                 runs.append(run)
             outcome = Outcome(name, VARIANTS[name].title, parameters, tuple(runs))
-        outcomes.append(outcome)
+        outcomes[name] = outcome
         say(_summary(outcome))
         signal = stop()
         if signal is not None:
             raise InterruptedComparisonError(signal)
-    return tuple(outcomes)
+    return tuple(outcomes[name] for name in names)
 
 
 def _run(

@@ -224,7 +224,9 @@ def _read_parquet(path: Path, content: bytes, columns: Columns) -> Iterator[Row]
         from pyarrow import parquet
     except ImportError as error:
         raise DataError(
-            path, "Parquet needs pyarrow, which is not installed: pip install 'headlight[train]'"
+            path,
+            "Parquet needs pyarrow, which is not installed: "
+            ".venv/bin/pip install --constraint constraints.txt --editable '.[train]'",
         ) from error
     try:
         with parquet.ParquetFile(pyarrow.BufferReader(content)) as file:

@@ -19,6 +19,7 @@ from torch import nn
 
 from model.files import write_whole
 from model.tokenization.reader import load_tokenizer
+from model.tokenization.sandbox import try_tokenizer
 from model.tokenization.tokenizer import Tokenizer
 from training.device import Accelerator
 from training.distributed import SINGLE_PROCESS, Ranks
@@ -43,6 +44,7 @@ def load_teacher(
         attention_dropout=recipe.attention_dropout,
         seed=recipe.seed,
     )
+    try_tokenizer(folder)
     return network, load_tokenizer(folder, max_length=recipe.max_length)
 
 

@@ -342,6 +342,7 @@ def test_the_table_of_sentencepiece_makes_18_characters_of_one() -> None:
     part = json.loads(table.__getstate__())
 
     assert growth_of([part]) == 18
+    assert growth_of([{"type": "NFKC"}, replace({"Regex": "[x]"}, "b" * 62)]) == 62 * 18
     assert growth_of([replace({"String": "a"}, "bb"), part, part]) == 2 * 18**2
 
 
