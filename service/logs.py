@@ -8,13 +8,14 @@ import asyncio
 import logging
 import os
 import queue
+import select
 import sys
 import threading
 import time
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import TextIO
 
@@ -28,13 +29,15 @@ _MOST_WAITING = 1000
 _CLOSE_SECONDS = 1.0
 
 
-def configure_logging(log_format: str, stream: TextIO = sys.stdout) -> None:
+def configure_logging(log_format: str, stream: TextIO | None = sys.stdout) -> None:
     """Sends all logs of the process to one stream.
 
     Args:
         log_format: `json`, `text`, or `auto`: text on a terminal, else JSON.
-        stream: an open file; the lines go there.
+        stream: an open file; the lines go there. Standard error if it is None, as where standard
+            output is closed.
     """
+    stream = stream or sys.stderr
     as_text = log_format == "text" or (log_format == "auto" and stream.isatty())
     handler = LineHandler(Writer(stream.fileno()), TextFormatter() if as_text else JsonFormatter())
     root = logging.getLogger()
@@ -71,22 +74,22 @@ class Writer:
         self.lost = 0
         self._file = file
         self._is_torn = False
-        self._waiting: queue.Queue[list[str] | None] = queue.Queue(_MOST_WAITING)
+        # Simple: the garbage collector may log while this thread holds the lock of another queue.
+        self._waiting: queue.SimpleQueue[list[str] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="log", daemon=True)
         self._thread.start()
 
     def put(self, lines: list[str]) -> None:
         """Adds lines to those that are written next."""
-        try:
-            self._waiting.put_nowait(lines)
-        except queue.Full:
+        if self._waiting.qsize() >= _MOST_WAITING:
             self.lost += len(lines)
+        else:
+            self._waiting.put(lines)
 
     def close(self) -> None:
         """Waits for the last lines, but not for long."""
-        with suppress(queue.Full):
-            self._waiting.put(None, timeout=_CLOSE_SECONDS)
-            self._thread.join(_CLOSE_SECONDS)
+        self._waiting.put(None)
+        self._thread.join(_CLOSE_SECONDS)
 
     def _run(self) -> None:
         while (lines := self._waiting.get()) is not None:
@@ -98,7 +101,10 @@ class Writer:
     def _write(self, text: str) -> None:
         rest = (self._is_torn * "\n" + text).encode("utf-8", "backslashreplace")
         while rest:
-            rest = rest[os.write(self._file, rest) :]
+            try:
+                rest = rest[os.write(self._file, rest) :]
+            except BlockingIOError:  # a pipe that does not wait by itself
+                select.select([], [self._file], [])
             # If no more can be written, the next line must not go on in the middle of this one.
             self._is_torn = bool(rest)
 
@@ -168,8 +174,8 @@ class LineHandler(logging.Handler):
         """Hands over the lines that are kept."""
         with self.lock or nullcontext():
             lines, self._lines = self._lines, []
-        if lines:
-            self.writer.put(lines)
+            if lines:
+                self.writer.put(lines)
 
     def close(self) -> None:
         """Writes the last lines; `logging.shutdown` calls it."""

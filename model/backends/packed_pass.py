@@ -172,7 +172,7 @@ def _forward(
     looked_up = functional.embedding(input_ids, embeddings[0]).float()  # [B, T, D]
     summed = looked_up + embeddings[1][:length]
     hidden = summed.view(-1, size).index_select(0, tokens)  # [N, D]
-    # The residual stream stays float32, as in model.encoder.
+    # The residual stream stays float32, as in `model.network.encoder`.
     hidden = functional.layer_norm(hidden, [size], embeddings[2], embeddings[3], eps)
     all_weights: list[Tensor] = []
     last = len(projections) - 4

@@ -100,7 +100,7 @@ def test_each_checkpoint_that_ships_is_served_by_its_name(
     engine: Engine, image: str, name: str
 ) -> None:
     chosen = ("--env", f"HEADLIGHT_CHECKPOINT=checkpoints/{name}")
-    checked = "from service.start import prepare; print(prepare({})[2].version)"
+    checked = "from service.preflight import prepare; print(prepare({})[2].version)"
     found = engine.docker(
         "run", "--rm", "--network", "none", *chosen, image, "python", "-c", checked
     )
@@ -122,7 +122,7 @@ def test_can_be_built_with_extras(engine: Engine, image: str, tmp_path: Path) ->
         *("--env", "HEADLIGHT_CHECKPOINT_KEY=/data/keys/key-public.pem"),
         *("--volume", f"{tmp_path}:/data:ro", "--user", "0"),
     ]
-    checked = "from service.start import prepare; print(prepare({})[2].version)"
+    checked = "from service.preflight import prepare; print(prepare({})[2].version)"
     version = engine.docker(*serve, tag, "python", "-c", checked)
     assert version == open_checkpoint(folder).version
 
