@@ -79,6 +79,8 @@ def test_the_same_commit_gives_the_same_files(repository: Path, tmp_path: Path) 
         names = {name.partition("/")[2] for name in archive.getnames()}
         assert {"pyproject.toml", "model/kernels/encoder.cpp"} <= names
         assert {member.mtime for member in archive.getmembers()} == {1767323045}
+    with tarfile.open(dist / f"headlight-{VERSION}.tgz") as chart:
+        assert "headlight/Chart.yaml" in chart.getnames()  # helm finds it under this name only
 
 
 @pytest.mark.parametrize(
