@@ -20,9 +20,11 @@ SOON = {"OTEL_BSP_SCHEDULE_DELAY": "50"}
 LATE = {"OTEL_BSP_SCHEDULE_DELAY": "600000"}
 # Runs the service, and then prints which modules it has loaded.
 REPORTING = """
+import logging
 import sys
 from service.__main__ import main
 code = main(sys.argv[1:])
+logging.shutdown()
 print(*sorted(name for name in sys.modules if name.startswith(("opentelemetry", "requests"))))
 sys.exit(code)
 """
