@@ -1,13 +1,13 @@
 """Reads a text whole, in windows and by its sentences, and joins the predictions of these parts."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from model.explain.interventions import Head, leave_out, switch_off
 from model.network.prediction import Prediction
 from model.predictor import Predictor
-from model.tokenization.sentences import MAX_SENTENCES, Span, split_sentences
+from model.tokenization.sentences import MAX_SENTENCES, Span, find_sentences
 from model.tokenization.tokenizer import Encoding
 from model.tokenization.windows import MAX_WINDOWS, Reading
 
@@ -84,11 +84,35 @@ def read_text(predictor: Predictor, text: str, options: ReadingOptions) -> Encod
             token to leave out.
         TokenizerError: the tokenizer broke on the text.
     """
+    steps = read_in_steps(predictor, text, options)
+    try:
+        while True:
+            next(steps)
+    except StopIteration as end:
+        read: EncodedText = end.value
+        return read
+
+
+def read_in_steps(
+    predictor: Predictor, text: str, options: ReadingOptions
+) -> Generator[None, None, EncodedText]:
+    """Encodes a text as `read_text`; yields after each part of it, so that others can go between.
+
+    Raises:
+        InputError, TokenizerError: see `read_text`.
+    """
     whole = _read_whole(predictor, text, options)
     if not options.by_sentence:
         return EncodedText(whole)
-    spans = split_sentences(text, max_sentences=options.max_sentences)
-    parts = [_read_whole(predictor, text[span.start : span.end], options) for span in spans]
+    spans: list[Span] = []
+    for span in find_sentences(text, max_sentences=options.max_sentences):
+        yield
+        if span is not None:
+            spans.append(span)
+    parts: list[Sequence[Encoding]] = []
+    for span in spans:
+        yield
+        parts.append(_read_whole(predictor, text[span.start : span.end], options))
     return EncodedText(whole, parts, spans)
 
 

@@ -40,6 +40,7 @@ from service.http.middleware import (
 from service.http.rate_limit import RateLimit
 from service.http.response_budget import ResponseBudget
 from service.inference.engine import Engine
+from service.inference.preparing import Preparer
 from service.logs import lost_lines
 from service.metrics import AnswerCounts, Metrics
 from service.page import problems, routes
@@ -59,7 +60,7 @@ ROUTERS = (*OWN_ROUTERS, *families.ROUTERS.values())
 
 # Threads for work that would block the event loop.
 _ASIDE = 2
-# They prepare large requests, and yield to the passes of small ones.
+# They yield to the passes of small requests.
 _ASIDE_NICENESS = 15
 
 
@@ -99,11 +100,12 @@ def create_app(
         watchdog_seconds=settings.watchdog_seconds,
         metrics=counted,
     )
+    preparer = Preparer()
     app = DirectApp(
         title="Headlight",
         version=version("headlight"),
         description=DESCRIPTION,
-        lifespan=partial(_lifespan, engine, lifecycle),
+        lifespan=partial(_lifespan, engine, preparer, lifecycle),
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
@@ -138,6 +140,7 @@ def create_app(
         gate,
         ResponseBudget(settings.max_sending_bytes, counted.sending_bytes),
         memory,
+        preparer,
         requests=_limit(settings.rate_limit, "requests", Refusal.RATE_LIMIT),
         tokens=_limit(settings.token_quota, "tokens", Refusal.QUOTA),
     )
@@ -197,8 +200,9 @@ def _show_live(state: State) -> None:
 
 
 @asynccontextmanager
-async def _lifespan(engine: Engine, lifecycle: Lifecycle, _app: FastAPI) -> AsyncIterator[None]:
-    # Limits how many large bodies are parsed and long texts tokenized at once: each takes memory.
+async def _lifespan(
+    engine: Engine, preparer: Preparer, lifecycle: Lifecycle, _app: FastAPI
+) -> AsyncIterator[None]:
     aside = ThreadPoolExecutor(
         _ASIDE, "aside", initializer=yield_to_others, initargs=(_ASIDE_NICENESS,)
     )
@@ -207,6 +211,7 @@ async def _lifespan(engine: Engine, lifecycle: Lifecycle, _app: FastAPI) -> Asyn
     try:
         yield
     finally:
+        preparer.close()
         lifecycle.stuck = not await engine.close()
 
 

@@ -1,5 +1,6 @@
 """Counts what a replica does, and what its answers look like, as Prometheus metrics."""
 
+import asyncio
 import itertools
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -156,6 +157,7 @@ class Metrics:
     def __init__(self, routes: Iterable[tuple[str, str, Iterable[int]]]) -> None:
         disable_created_metrics()  # else a second series would say when each began
         self.registry = CollectorRegistry()
+        self._rendering: dict[str, asyncio.Task[bytes]] = {}
         self.requests = self._counter(
             "requests",
             "Requests answered, by route, method and status (499: the client left).",
@@ -306,6 +308,14 @@ class Metrics:
         """Counts how long a request took; OpenMetrics shows the last trace of each bucket."""
         exemplar = None if trace_id is None else {"trace_id": trace_id}
         self.seconds.labels(route).observe(seconds, exemplar)
+
+    async def render_once(self, media_type: str) -> bytes:
+        """Returns all metrics as `render`, made on a thread; who asks meanwhile gets the same."""
+        if media_type not in self._rendering:
+            task = asyncio.create_task(asyncio.to_thread(self.render, media_type))
+            self._rendering[media_type] = task
+            task.add_done_callback(lambda _: self._rendering.pop(media_type))
+        return await asyncio.shield(self._rendering[media_type])
 
     def render(self, media_type: str) -> bytes:
         """Returns all metrics as text.

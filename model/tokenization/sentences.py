@@ -43,9 +43,20 @@ def split_sentences(text: str, *, max_sentences: int = MAX_SENTENCES) -> list[Sp
     Raises:
         TooManySentencesError: the text has more than `max_sentences`.
     """
-    spans: list[Span] = []
+    spans = find_sentences(text, max_sentences=max_sentences)
+    return [span for span in spans if span is not None]
+
+
+def find_sentences(text: str, *, max_sentences: int) -> Iterator[Span | None]:
+    """Yields the sentences of a text as `split_sentences`, and None after each block of it."""
+    found = 0
+    last: Span | None = None
     waiting: int | None = None  # begin of what nobody can see: it belongs to the next sentence
-    for start, end in _pieces(_ODD_SPACE.sub(" ", text)):
+    for ends in _pieces(_ODD_SPACE.sub(" ", text)):
+        if ends is None:
+            yield None
+            continue
+        start, end = ends
         piece = text[start:end]
         start += len(piece) - len(piece.lstrip())
         end -= len(piece) - len(piece.rstrip())
@@ -55,20 +66,25 @@ def split_sentences(text: str, *, max_sentences: int = MAX_SENTENCES) -> list[Sp
         if is_blank(text[start:end]):
             waiting = begin
             continue
-        waiting = None
-        spans.append(Span(begin, end))
-        if len(spans) > max_sentences:
+        if last is not None:
+            yield last
+        waiting, last = None, Span(begin, end)
+        found += 1
+        if found > max_sentences:
             raise TooManySentencesError(max_sentences)
-    if waiting is not None and spans:
-        spans[-1] = Span(spans[-1].start, len(text.rstrip()))
-    return spans
+    if last is not None:
+        yield last if waiting is None else Span(last.start, len(text.rstrip()))
 
 
-def _pieces(text: str) -> Iterator[tuple[int, int]]:
-    """Yields where each sentence begins and ends, white space included; they leave no gap."""
+def _pieces(text: str) -> Iterator[tuple[int, int] | None]:
+    """Yields where each sentence begins and ends, white space included, and None for each block.
+
+    The sentences leave no gap.
+    """
     start = 0  # of the sentence
     at = judged = 0  # of the block, and of what no block has judged before
     while True:
+        yield None
         stop = _end_of_block(text, at)
         for end in _ends(text[at:stop]):
             if at + end >= judged and at + end > start:

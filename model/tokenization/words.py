@@ -58,5 +58,5 @@ def _join(text: str, tokens: Sequence[Token]) -> Token:
     end = max(token.end for token in tokens)
     # Tokens of some tokenizers contain the space before their word.
     start += len(text[start:end]) - len(text[start:end].lstrip())
-    end = max(start, len(text[:end].rstrip()))
-    return Token(text[start:end], start, end, special=False, word=tokens[0].word)
+    word = text[start:end].rstrip()
+    return Token(word, start, start + len(word), special=False, word=tokens[0].word)

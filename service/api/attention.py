@@ -2,13 +2,12 @@
 
 import asyncio
 from collections.abc import Sequence
-from functools import partial
 from typing import Annotated, Any, cast
 
 from fastapi import Body, Query
 from starlette.responses import Response
 
-from model import AttentionOptions, Encoding, Explanation, ModelInfo, Predictor
+from model import AttentionOptions, Encoding, Explanation, ModelInfo
 from model.errors import InputError, NoSuchWindowError
 from model.explain.thumbnails import Thumbnail, thumbnail_side
 from model.explain.views import reduced_shape
@@ -39,7 +38,7 @@ from service.api.schemas import (
     wrong_thumbnail,
 )
 from service.api.state import State
-from service.api.texts import COSTLY, Loc, bad_text, guard, heads_off, invalid, run_aside
+from service.api.texts import Loc, bad_text, guarded, heads_off, invalid, prepare
 from service.errors import TooManyWeightsError
 from service.formats.csv import csv_lines, csv_table
 from service.formats.json import JSON, attention_body, join_list
@@ -47,6 +46,7 @@ from service.formats.npz import npz_archive, npz_arrays
 from service.formats.size_estimates import Size, estimate_size
 from service.formats.svg import MOST_CELLS, draw, svg_picture
 from service.formats.views import View, make_view
+from service.inference.preparing import Steps
 from service.tracing.record import stage
 
 router = make_router(tags=["attention"])
@@ -118,20 +118,13 @@ async def attention_of_body(
 
 
 async def _explain(context: RequestContext, request: Attention) -> Response:
-    state, engine = context.state, context.state.engine
+    engine = context.state.engine
     form = request.format or FORMS[context.form]
     if request.thumbnail is not None and form not in THUMBNAIL_FORMS:
         raise invalid((context.source, "thumbnail"), wrong_thumbnail(form))
-    encodings = await encode(context, request)
-    words = [
-        group_words(text, encoding.tokens or ()) if request.level == "word" else None
-        for text, encoding in zip(_texts(request), encodings, strict=True)
-    ]
-    tokens = [
-        encoding.tokens or () if grouped is None else grouped.tokens
-        for encoding, grouped in zip(encodings, words, strict=True)
-    ]
-    weights, size = _check_size(engine.info, request, form, tokens, state)
+    encodings, words, weights, size = await prepare(
+        context, _read_and_measure(context, request, form), _texts(request)
+    )
     reserved = context.reserve(size, "ask for fewer layers or heads, or for a shorter text")
 
     def write(number: int, explanation: Explanation) -> object:
@@ -153,6 +146,24 @@ async def _explain(context: RequestContext, request: Attention) -> Response:
     if reserved is not None:
         reserved.shrink(len(body))
     return Response(body, media_type=_MEDIA_TYPES[form])
+
+
+def _read_and_measure(
+    context: RequestContext, request: Attention, form: FormName
+) -> Steps[tuple[list[Encoding], list[Words | None], int, Size]]:
+    """Encodes the texts, and refuses an answer that would be too large; see `_check_size`."""
+    encodings = yield from _encode(context, request)
+    words: list[Words | None] = []
+    for text, encoding in zip(_texts(request), encodings, strict=True):
+        words.append(group_words(text, encoding.tokens or ()) if request.level == "word" else None)
+        yield
+    tokens = [
+        encoding.tokens or () if grouped is None else grouped.tokens
+        for encoding, grouped in zip(encodings, words, strict=True)
+    ]
+    info, state = context.state.engine.info, context.state
+    weights, size = _check_size(info, request, form, tokens, state)
+    return encodings, words, weights, size
 
 
 def _thumbnail(request: Attention, words: Words | None) -> Thumbnail | None:
@@ -264,26 +275,18 @@ async def encode(context: RequestContext, request: Explaining) -> list[Encoding]
         InternalError: the tokenizer broke on a text.
         NotReadyError: the model is still loading or failed to load.
     """
-    work = partial(
-        _encode,
-        context.state.engine.predictor,
-        request,
-        context.source,
-        context.state.settings.max_windows,
-    )
-    return await run_aside(work, COSTLY * sum(map(len, _texts(request))))
+    return await prepare(context, _encode(context, request), _texts(request))
 
 
 def _texts(request: Explaining) -> list[str]:
     return request.sentences if isinstance(request, AttentionListRequest) else [request.sentence]
 
 
-def _encode(
-    predictor: Predictor, request: Explaining, source: str, max_windows: int
-) -> list[Encoding]:
+def _encode(context: RequestContext, request: Explaining) -> Steps[list[Encoding]]:
+    predictor, source = context.state.engine.predictor, context.source
     options = ReadingOptions(
         request.truncation,
-        max_windows=max_windows,
+        max_windows=context.state.settings.max_windows,
         heads=heads_off(request),
         omit=getattr(request, "omit", None) or (),
     )
@@ -292,9 +295,11 @@ def _encode(
     encodings = []
     with stage("tokenize", len(_texts(request))):
         for number, text in enumerate(_texts(request)):
+            yield
             loc: Loc = (source, "sentences", number) if several else (source, "sentence")
             try:
-                encodings.append(guard(read_window, predictor, text, options, window))
+                with guarded():
+                    encodings.append(read_window(predictor, text, options, window))
             except NoSuchWindowError as error:
                 of_text = f"of sentences[{number}], " if several else ""
                 raise invalid((source, "window"), f"{of_text}{error}") from error

@@ -3,7 +3,6 @@
 A body is judged in this order: size, media type, JSON, schema.
 """
 
-import asyncio
 import json
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -23,35 +22,21 @@ from service.errors import (
     UnsupportedMediaTypeError,
 )
 
-Checked = TypeVar("Checked")
 Schema = TypeVar("Schema", bound=BaseModel)
 
-# A larger body is parsed off the event loop: the largest takes half a second.
-INLINE_BYTES = 65_536
 MOST_PARAMETERS = 1000
 
 
-async def read_body(
-    request: Request, check: Callable[[object], Checked], *, max_bytes: int
-) -> Checked:
-    """Reads the JSON body of a request.
-
-    Args:
-        request: its body is not read yet.
-        check: makes the result from the JSON; may run in another thread.
-        max_bytes: the largest body.
+async def receive_json(request: Request, max_bytes: int) -> bytes:
+    """Receives a body that should be JSON, as it was sent.
 
     Raises:
         PayloadTooLargeError: the body is larger, by its declared length or by its bytes.
         UnsupportedMediaTypeError: it is not plain JSON.
-        MalformedJsonError: it is not UTF-8 JSON.
-        InvalidRequestError: an object gives a field twice, or `check` refuses the value.
     """
     content = await receive(request, max_bytes)
     _check_media_type(request)
-    if len(content) > INLINE_BYTES:
-        return await asyncio.to_thread(lambda: check(parse_json(content)))
-    return check(parse_json(content))
+    return content
 
 
 def read_query(query: bytes, schema: type[Schema], context: dict[str, object]) -> Schema:

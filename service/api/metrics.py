@@ -23,4 +23,4 @@ async def metrics(request: Request) -> Response:
     state = state_of(request)
     require_access(request, state.settings.metrics)
     form = choose_form(request, PROMETHEUS_TEXT, OPEN_METRICS)
-    return Response(state.metrics.render(form), media_type=CONTENT_TYPES[form])
+    return Response(await state.metrics.render_once(form), media_type=CONTENT_TYPES[form])

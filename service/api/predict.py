@@ -8,7 +8,7 @@ from starlette.responses import Response
 from model.reading import ReadingOptions
 from service.api.compat.base import mark_foreign
 from service.api.compat.huggingface import InputsRequest, LabelScore, answer_inputs
-from service.api.input import read_body, validate
+from service.api.input import validate
 from service.api.openapi import computes
 from service.api.requests import Context, RequestContext, answers, make_router
 from service.api.schemas import EXAMPLE, PredictAnswer, PredictRequest
@@ -73,7 +73,7 @@ async def _read(context: RequestContext) -> PredictRequest | InputsRequest:
             schema = InputsRequest
         return validate(schema, value, source="body", context=state.limits)
 
-    return await read_body(context.request, check, max_bytes=state.settings.max_body_bytes)
+    return await context.read_json(check)
 
 
 @router.post(

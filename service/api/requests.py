@@ -17,7 +17,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Scope
 
-from service.api.input import Schema, read_body, read_query, validate
+from service.api.input import Schema, parse_json, read_query, receive_json, validate
 from service.api.state import State, state_of
 from service.errors import (
     NOT_FOUND_DETAIL,
@@ -37,12 +37,15 @@ from service.inference.admission import ClientId
 from service.settings import Access
 
 Answer = TypeVar("Answer")
+Checked = TypeVar("Checked")
 Wanted = TypeVar("Wanted")
 Several = TypeVar("Several", bound=BaseModel)
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 # Values of `Sec-Fetch-Site` (W3C Fetch Metadata) of a page that is not the service's own.
 _ELSEWHERE = frozenset({"cross-site", "same-site"})
+# A larger body is parsed off the event loop: the largest takes half a second.
+_INLINE_BYTES = 65_536
 _ANY_FORM: tuple[list[str], ...] = ([], ["*/*"])
 
 
@@ -85,6 +88,26 @@ class RequestContext:
         if size.answer > SMALL_BYTES:
             self.state.memory.check(LARGE_SHARE)
         return self.state.budget.reserve(self.scope, answer=size.answer, making=size.making)
+
+    async def read_json(self, check: Callable[[object], Checked]) -> Checked:
+        """Reads the JSON body of the request; `check` makes the result of it, maybe on a thread.
+
+        Raises:
+            PayloadTooLargeError: the body is too large, by its declared length or by its bytes.
+            UnsupportedMediaTypeError: it is not plain JSON.
+            MalformedJsonError: it is not UTF-8 JSON.
+            InvalidRequestError: an object gives a field twice, or `check` refuses the value.
+        """
+        content = await receive_json(self.request, self.state.settings.max_body_bytes)
+        return await self.parse(content, lambda: check(parse_json(content)))
+
+    async def parse(
+        self, content: bytes, parse: Callable[[], Checked], *, costly: bool = False
+    ) -> Checked:
+        """Parses a body, on a thread if it is large or `costly`."""
+        if len(content) <= _INLINE_BYTES and not costly:
+            return parse()
+        return await self.state.preparer.call(self.client.client, parse)
 
 
 Reader = Callable[[RequestContext], Awaitable[Wanted]]
@@ -197,8 +220,7 @@ def from_body(
                 schema, value, source="body", context=limits, several=several is not None
             )
 
-        max_bytes = context.state.settings.max_body_bytes
-        return await read_body(context.request, check, max_bytes=max_bytes)
+        return await context.read_json(check)
 
     return read
 

@@ -8,11 +8,15 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    ValidationError,
     ValidationInfo,
+    ValidatorFunctionWrapHandler,
     WithJsonSchema,
+    WrapValidator,
     field_validator,
     model_validator,
 )
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticKnownError
 
 from model.checkpoint.manifest import Metric
 from model.errors import InputError
@@ -29,6 +33,8 @@ FormName = Literal["json", "npz", "csv", "svg"]
 THUMBNAIL_FORMS: tuple[FormName, ...] = ("json", "npz")
 # Most numbers in `layer` or `head`.
 MOST_NUMBERS = 1000
+# Items of a list that are checked before any fault among them is reported.
+_HUNDRED = 100
 EXAMPLE = "The plot drags, but the cast is superb."
 
 
@@ -52,6 +58,43 @@ def _check_count(sentences: object, info: ValidationInfo) -> object:
         if len(sentences) > limit:
             raise ValueError(f"at most {limit} sentences are taken at once, got {len(sentences)}")
     return sentences
+
+
+def check_in_hundreds(value: object, check: ValidatorFunctionWrapHandler) -> object:
+    """Checks a long list up to the first hundred items with a fault, which would be worded each."""
+    if not isinstance(value, list) or len(value) <= _HUNDRED:
+        return check(value)
+    checked: list[object] = []
+    for start in range(0, len(value), _HUNDRED):
+        try:
+            checked += check(value[start : start + _HUNDRED])
+        except ValidationError as error:
+            faults = [_moved(fault, start) for fault in error.errors(include_url=False)]
+            raise ValidationError.from_exception_data(error.title, faults) from None
+    return checked
+
+
+def _moved(fault: ErrorDetails, by: int) -> InitErrorDetails:
+    index, *inner = fault["loc"]
+    assert isinstance(index, int)  # noqa: S101 - the items of a list have numbers
+    return InitErrorDetails(
+        type=fault["type"],
+        loc=(index + by, *inner),
+        input=fault["input"],
+        ctx=fault.get("ctx", {}),
+    )
+
+
+def _check_most(numbers: object) -> object:
+    """Counts the items before any is looked at."""
+    if isinstance(numbers, list) and len(numbers) > MOST_NUMBERS:
+        details = {"field_type": "List", "max_length": MOST_NUMBERS, "actual_length": len(numbers)}
+        raise PydanticKnownError("too_long", details)
+    return numbers
+
+
+InHundreds = WrapValidator(check_in_hundreds)
+_AFew = BeforeValidator(_check_most)
 
 
 def _check_numbers(numbers: list[int] | None, info: ValidationInfo) -> list[int] | None:
@@ -81,7 +124,9 @@ Sentence = Annotated[
 Numbers = Annotated[
     list[Annotated[int, WithJsonSchema({"type": "integer", "minimum": 0})]] | None,
     Field(min_length=1, max_length=MOST_NUMBERS, examples=[[0]]),
+    InHundreds,
     AfterValidator(_check_numbers),
+    _AFew,
 ]
 _Number = Annotated[
     int,
@@ -138,6 +183,8 @@ HeadMask = Annotated[
         description="Heads that are switched off: their outputs count as 0.",
         examples=[[{"layer": 0, "head": 1}]],
     ),
+    InHundreds,
+    _AFew,
 ]
 Omit = Annotated[
     list[Annotated[int, WithJsonSchema({"type": "integer", "minimum": 0})]] | None,
@@ -148,6 +195,8 @@ Omit = Annotated[
         "them.",
         examples=[[4]],
     ),
+    InHundreds,
+    _AFew,
 ]
 
 
@@ -265,7 +314,7 @@ class _One(RequestBody):
 
 
 class _Several(RequestBody):
-    sentences: Annotated[list[Sentence], BeforeValidator(_check_count)] = Field(
+    sentences: Annotated[list[Sentence], InHundreds, BeforeValidator(_check_count)] = Field(
         min_length=1, description="The texts, none of them blank; the answer is a list."
     )
 

@@ -13,6 +13,7 @@ from service.http.middleware import Lifecycle
 from service.http.rate_limit import RateLimit
 from service.http.response_budget import ResponseBudget
 from service.inference.engine import Engine
+from service.inference.preparing import Preparer
 from service.metrics import Metrics
 from service.settings import Settings
 
@@ -37,6 +38,7 @@ class State:
     gate: Gate
     budget: ResponseBudget
     memory: MemoryWatch
+    preparer: Preparer
     requests: RateLimit | None
     tokens: RateLimit | None
 

@@ -1,10 +1,9 @@
 """Reads and classifies the texts of a request; each bad text becomes an error that names it."""
 
-import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TypeVar
 
 from model import Encoding, Head, Prediction, Predictor
@@ -17,9 +16,9 @@ from model.errors import (
     TooManySentencesError,
     TooManyWindowsError,
 )
-from model.reading import EncodedText, ReadingOptions, TextResult, join_results, read_text
+from model.reading import EncodedText, ReadingOptions, TextResult, join_results, read_in_steps
 from service.api.requests import RequestContext
-from service.api.wording import named
+from service.api.wording import MOST_WORDED, named
 from service.errors import (
     UNREADABLE_DETAIL,
     FieldError,
@@ -28,16 +27,17 @@ from service.errors import (
     SentenceTooLongError,
     ServiceError,
 )
+from service.inference.preparing import Steps
 from service.tracing.record import stage
 
 Loc = tuple[str | int, ...]
 Result = TypeVar("Result")
 logger = logging.getLogger("headlight.texts")
 
-# Longer texts are tokenized off the event loop, where they would hold up other requests.
-INLINE_CHARACTERS = 4_000
-# With its sentences, or with its tokens, a text takes so many times as long to encode.
-COSTLY = 4
+# A longer text is tokenized off the event loop, where it would hold up other requests.
+_INLINE_CHARACTERS = 4_000
+# A text that is refused costs its client about so many characters for a token.
+_CHARACTERS_A_TOKEN = 4
 _TOO_LONG = (TextTooLongError, TextGrowsError, TooManySentencesError, TooManyWindowsError)
 # How the model's errors say that a text could be cut.
 _CUT = "set truncation to right or left"
@@ -66,11 +66,6 @@ def heads_off(request: object) -> list[Head]:
     return [Head(one.layer, one.head) for one in getattr(request, "head_mask", None) or ()]
 
 
-async def run_aside(work: Callable[[], Result], characters: int) -> Result:
-    """Encodes texts, on a thread if they are long."""
-    return await asyncio.to_thread(work) if characters > INLINE_CHARACTERS else work()
-
-
 async def classify(
     context: RequestContext, texts: Texts, *, by_item: bool = False
 ) -> list[TextResult | ServiceError]:
@@ -85,14 +80,15 @@ async def classify(
     """
     state = context.state
     predictor = state.engine.predictor
-    characters = sum(len(item) for item in texts.items if isinstance(item, str))
-    if texts.options.by_sentence:
-        characters *= COSTLY
-    work = partial(_encode_items, predictor, texts, state.settings.max_queue_tokens)
-    items = await run_aside(work, characters)
-    errors = {index: item for index, item in enumerate(items) if isinstance(item, ServiceError)}
-    if errors and not by_item:
-        raise _join_errors(errors)
+    work = _encode_items(predictor, texts, state.settings.max_queue_tokens, by_item=by_item)
+    items = await prepare(context, work, texts.items)
+    refused = [
+        text
+        for text, item in zip(texts.items, items, strict=True)
+        if isinstance(item, ServiceError)
+    ]
+    if refused:
+        context.client.spend(_price(refused))
     encodings = [
         encoding for item in items if isinstance(item, EncodedText) for encoding in item.encodings
     ]
@@ -121,15 +117,38 @@ async def classify(
     return results
 
 
+async def prepare(context: RequestContext, work: Steps[Result], texts: Sequence[object]) -> Result:
+    """Runs work on texts and returns its result; its client pays for texts that it refuses.
+
+    Raises:
+        RateLimitedError: the work refused the texts, and the client has used up its tokens.
+        ServiceError: whatever the work raises.
+    """
+    longest = max((len(text) for text in texts if isinstance(text, str)), default=0)
+    inline = longest <= _INLINE_CHARACTERS
+    try:
+        return await context.state.preparer.run(context.client.client, work, inline=inline)
+    except ServiceError as error:
+        if error.status < 500:
+            context.client.spend(_price(texts))
+        raise
+
+
+def _price(texts: Iterable[object]) -> int:
+    """About how many tokens texts have that were not counted."""
+    return sum(1 + len(text) // _CHARACTERS_A_TOKEN for text in texts if isinstance(text, str))
+
+
 def _encode_items(
-    predictor: Predictor, texts: Texts, max_tokens: int
-) -> list[EncodedText | ServiceError]:
+    predictor: Predictor, texts: Texts, max_tokens: int, *, by_item: bool
+) -> Steps[list[EncodedText | ServiceError]]:
     """Encodes the texts; stops as soon as they have more tokens than the queue could ever hold."""
     items: list[EncodedText | ServiceError] = []
     tokens = 0
     with stage("tokenize", len(texts.items)):
         for index, text in enumerate(texts.items):
-            item = _encode_item(predictor, text, texts, index)
+            yield
+            item = yield from _encode_item(predictor, text, texts, index)
             items.append(item)
             if isinstance(item, EncodedText):
                 tokens += sum(len(encoding.input_ids) for encoding in item.encodings)
@@ -140,15 +159,19 @@ def _encode_items(
                     "which is all the queue holds: send fewer or shorter texts at once"
                 )
                 raise invalid(("body", *texts.field), message)
+    errors = [item for item in items if isinstance(item, ServiceError)]
+    if errors and not by_item:
+        raise _join_errors(errors)
     return items
 
 
 def _encode_item(
     predictor: Predictor, text: object, texts: Texts, index: int
-) -> EncodedText | ServiceError:
+) -> Steps[EncodedText | ServiceError]:
     try:
         if isinstance(text, str):
-            return guard(read_text, predictor, text, texts.options)
+            with guarded():
+                return (yield from read_in_steps(predictor, text, texts.options))
     except InternalError as error:
         return _at(("body", *texts.locate(index)), error)
     except InputError as error:
@@ -156,10 +179,11 @@ def _encode_item(
     return invalid(("body", *texts.locate(index)), "the item is not a string: send text")
 
 
-def guard(read: Callable[..., Result], *args: object) -> Result:
-    """Calls a function that encodes a text; InternalError if the tokenizer breaks on it."""
+@contextmanager
+def guarded() -> Iterator[None]:
+    """Raises InternalError where the tokenizer breaks on a text."""
     try:
-        return read(*args)
+        yield
     except TokenizerError as error:
         logger.exception("the tokenizer broke on a text", extra={"fault": str(error)})
         raise InternalError(UNREADABLE_DETAIL) from error
@@ -195,12 +219,12 @@ def _at(loc: Loc, error: InternalError) -> InternalError:
     return located
 
 
-def _join_errors(errors: Mapping[int, ServiceError]) -> ServiceError:
+def _join_errors(errors: Sequence[ServiceError]) -> ServiceError:
     """Makes one error of those of the texts; invalid texts go before those that are too long."""
-    invalid_ones = [error for error in errors.values() if isinstance(error, InvalidRequestError)]
-    first, *others = invalid_ones or errors.values()
+    invalid_ones = [error for error in errors if isinstance(error, InvalidRequestError)]
+    first, *others = invalid_ones or errors
     if not others:
         return first
-    found = [each for error in (first, *others) for each in error.errors]
+    found = [each for error in (first, *others[: MOST_WORDED - 1]) for each in error.errors]
     detail = f"{first.detail.removesuffix('.')}, and {len(others)} more are wrong too."
     return type(first)(detail, errors=found)

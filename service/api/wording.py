@@ -21,6 +21,8 @@ _FORMS = {
     ("body", "sentence"): '{"sentence": "…"}',
     ("query", "sentence"): "?sentence=…",
 }
+#: the most faults of one request that are worded
+MOST_WORDED = 10
 _PARTS = {"body": "field", "query": "parameter"}
 # Faults that the right form mends. Of any other the text has its right place and kind.
 _MISPLACED = frozenset({"missing", "string_type", "list_type", "too_short"})
@@ -49,8 +51,11 @@ def rejection(
     """Makes the error of a request that does not fit its schema; see `validate`."""
     found = error.errors(include_url=False)
     # A union reports the same fault for each of its members: say it once.
-    faults = list(dict.fromkeys(_field_error(fault, schema, value, source) for fault in found))
-    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+    different = {(fault["loc"], fault["type"]): fault for fault in reversed(found)}
+    others = len(different) - 1
+    worded = list(different.values())[: -MOST_WORDED - 1 : -1]
+    faults = list(dict.fromkeys(_field_error(fault, schema, value, source) for fault in worded))
+    more = f" (and {others} more)" if others else ""
     reason = _misplaced(found, schema, value, source, several=several)
     if reason is not None:
         return InvalidRequestError(reason, errors=faults)

@@ -243,7 +243,8 @@ class Batcher:
             self.queue.leave(request, flow, caller, work, answered=answered)
 
     def _oldest(self) -> float:
-        since = next(iter(self._requests.values()), None)
+        # In one step, because metrics are rendered on another thread.
+        since = next(iter(list(self._requests.values())), None)
         return 0.0 if since is None else self._loop.time() - since
 
     def _work(self, place: int) -> None:

@@ -1,6 +1,5 @@
 """Holds what the paths of all other systems share: bodies, texts, errors and descriptions."""
 
-import asyncio
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any
@@ -8,7 +7,6 @@ from typing import Annotated, Any
 from fastapi import APIRouter
 from fastapi.routing import APIRoute
 from pydantic import BeforeValidator, ValidationInfo, WithJsonSchema
-from starlette.requests import Request
 from starlette.types import Scope
 
 from model import Prediction
@@ -117,15 +115,14 @@ def foreign_requests(routers: Iterable[APIRouter]) -> Callable[[Scope], bool]:
     return is_foreign
 
 
-async def read_content(request: Request, max_bytes: int, *media_types: str) -> bytes:
+async def read_content(context: RequestContext, *media_types: str) -> bytes:
     """Reads a body that may lack its Content-Type and may be compressed by gzip.
 
     A browser sends a body without a type for any page, without asking first. So the caller must
     have refused requests that come from other sites.
 
     Args:
-        request: its body is not read yet.
-        max_bytes: the largest body, as it is sent and unpacked.
+        context: its body is not read yet. The limit holds for it as sent and as unpacked.
         media_types: the types that a body may name, without parameters.
 
     Raises:
@@ -133,6 +130,7 @@ async def read_content(request: Request, max_bytes: int, *media_types: str) -> b
         UnsupportedMediaTypeError: it has another type, or another encoding.
         MalformedJsonError: it is not gzip though it says so.
     """
+    request, max_bytes = context.request, context.state.settings.max_body_bytes
     content = await receive(request, max_bytes)
     given = [_essence(each) for each in request.headers.getlist("content-type")]
     if len(given) > 1 or not set(given) <= set(media_types):
@@ -149,7 +147,7 @@ async def read_content(request: Request, max_bytes: int, *media_types: str) -> b
         )
     if not encodings:
         return content
-    return await asyncio.to_thread(unpack, content, max_bytes)
+    return await context.parse(content, lambda: unpack(content, max_bytes), costly=True)
 
 
 def unpack(content: bytes, max_bytes: int) -> bytes:

@@ -23,7 +23,13 @@ from service.api.compat.base import (
 from service.api.health import check_ready
 from service.api.openapi import computes, probes
 from service.api.requests import Context, answer_get, answers, from_body, make_router
-from service.api.schemas import HealthAnswer, PredictionAnswer, RequestBody, RequestMember
+from service.api.schemas import (
+    HealthAnswer,
+    InHundreds,
+    PredictionAnswer,
+    RequestBody,
+    RequestMember,
+)
 from service.api.texts import Loc, Texts
 from service.formats.json import json_response
 
@@ -41,7 +47,7 @@ class Split(RequestMember):
 
     # One fault is reported: a body can hold a million.
     columns: Annotated[list[str | int], FailFast()] = Field(min_length=1)
-    data: Annotated[list[list[object]], Counted]
+    data: Annotated[list[list[object]], InHundreds, Counted]
     index: list[object] | None = None
 
 
@@ -63,7 +69,7 @@ class InvocationsRequest(RequestBody):
         None, description="A list of texts, or of rows with a column `text`, or an only one."
     )
     dataframe_split: Split | None = Field(None, description="A table: its columns and its rows.")
-    dataframe_records: Annotated[list[dict[str, object]] | None, Counted] = Field(
+    dataframe_records: Annotated[list[dict[str, object]] | None, InHundreds, Counted] = Field(
         None, description="A list of rows, each with the names of its columns."
     )
     params: Params | None = None

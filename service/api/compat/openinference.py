@@ -4,10 +4,8 @@ Texts are classified as `POST /predict` does. With `attention` or `tokens` among
 text is answered as `/attention` does: its prediction and its weights come from one pass.
 """
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from importlib.metadata import version
 from typing import Annotated, Any, cast
 
@@ -17,7 +15,7 @@ from numpy.typing import NDArray
 from starlette.requests import Request
 from starlette.responses import Response
 
-from model import AttentionOptions, Encoding, Explanation, Prediction, Predictor
+from model import AttentionOptions, Encoding, Explanation, Prediction
 from model.errors import InputError
 from model.reading import ReadingOptions, read_window
 from service.api.compat.base import (
@@ -42,7 +40,7 @@ from service.api.compat.openinference_schemas import (
     ServerAnswer,
 )
 from service.api.health import check_live, check_ready
-from service.api.input import INLINE_BYTES, parse_json, validate
+from service.api.input import parse_json, validate
 from service.api.openapi import computes, describes, probes
 from service.api.requests import (
     Context,
@@ -54,7 +52,7 @@ from service.api.requests import (
     require_access,
 )
 from service.api.state import State, state_of
-from service.api.texts import COSTLY, Loc, Texts, bad_text, guard, invalid, run_aside
+from service.api.texts import Loc, Texts, bad_text, guarded, invalid, prepare
 from service.errors import (
     CrossSiteError,
     MalformedJsonError,
@@ -75,6 +73,7 @@ from service.formats.tensors import (
     write_body,
 )
 from service.http.middleware import hurry, seconds_of
+from service.inference.preparing import Steps
 
 router = make_router(tags=[TAG])
 
@@ -148,11 +147,9 @@ async def _read(context: RequestContext) -> InferRequest:
     """Reads a request of the protocol; `data` of its input becomes a flat list of the texts."""
     request, state = context.request, context.state
     _require_served(request)
-    content = await read_content(request, state.settings.max_body_bytes, JSON, OCTETS)
+    content = await read_content(context, JSON, OCTETS)
     lengths = request.headers.getlist(HEADER)
-    if len(content) > INLINE_BYTES:
-        return await asyncio.to_thread(_parse, content, lengths, state.limits)
-    return _parse(content, lengths, state.limits)
+    return await context.parse(content, lambda: _parse(content, lengths, state.limits))
 
 
 def _parse(content: bytes, lengths: Sequence[str], limits: dict[str, object]) -> InferRequest:
@@ -352,6 +349,7 @@ async def _infer(context: RequestContext, body: InferRequest) -> _Answer:
     """Returns the body of the answer, and headers that name the texts which were cut."""
     if any(name in _EXPLAINING for name in _outputs(body)):
         return await _explain(context, body)
+    predictor = context.state.engine.predictor
     options = ReadingOptions(body.options.truncation)
     texts = Texts(body.texts, options, _DATA, lambda index: (*_DATA, index))
     predictions = await predict_texts(context, texts)
@@ -372,7 +370,7 @@ def _outputs(body: InferRequest) -> dict[OutputName, bool]:
 
 async def _explain(context: RequestContext, body: InferRequest) -> _Answer:
     state = context.state
-    encoding = await _encode(state.engine.predictor, body)
+    encoding = await _encode(context, body)
     tokens = [token.text for token in encoding.tokens or ()]
     reserved = None
     weights = 0
@@ -399,7 +397,7 @@ async def _explain(context: RequestContext, body: InferRequest) -> _Answer:
     return answer, headers
 
 
-async def _encode(predictor: Predictor, body: InferRequest) -> Encoding:
+async def _encode(context: RequestContext, body: InferRequest) -> Encoding:
     """Encodes the one text of a request, with its tokens."""
     count = len(body.texts)
     if count != 1:
@@ -408,11 +406,17 @@ async def _encode(predictor: Predictor, body: InferRequest) -> Encoding:
     (text,) = body.texts
     if not isinstance(text, str):
         raise invalid(_TEXT, "the item is not a string: send text")
-    read = partial(guard, read_window, predictor, text, ReadingOptions(body.options.truncation))
-    try:
-        return await run_aside(read, COSTLY * len(text))
-    except InputError as error:
-        raise bad_text(error, _TEXT) from error
+    options = ReadingOptions(body.options.truncation)
+
+    def read() -> Steps[Encoding]:
+        yield
+        try:
+            with guarded():
+                return read_window(predictor, text, options)
+        except InputError as error:
+            raise bad_text(error, _TEXT) from error
+
+    return await prepare(context, read(), [text])
 
 
 def _write(
