@@ -14,7 +14,8 @@ from starlette.types import Message
 
 from model.errors import InputError
 from model.tokenization.tokenizer import check_text
-from service.api.input import INLINE_BYTES, read_body, read_query, validate
+from service.api.input import read_query, validate
+from service.api.requests import _INLINE_BYTES
 from service.api.schemas import AttentionRequest, PredictRequest
 from service.errors import (
     InvalidRequestError,
@@ -23,6 +24,7 @@ from service.errors import (
     ServiceError,
     UnsupportedMediaTypeError,
 )
+from tests.service.api.contexts import context_of
 
 LIMIT = 200
 LAYERS = {"layers": 3, "heads": 2}
@@ -53,19 +55,20 @@ def read(
     def check(value: object) -> PredictRequest:
         return validate(PredictRequest, value, source="body", context={"max_sentences": 3})
 
-    return asyncio.run(read_body(request, check, max_bytes=LIMIT))
+    return asyncio.run(context_of(request, LIMIT).read_json(check))
 
 
 @pytest.mark.parametrize(("surplus", "inline"), [(0, True), (1, False)])
 def test_the_event_loop_is_not_held_up_by_a_large_body(surplus: int, inline: bool) -> None:
-    content = b"[]".ljust(INLINE_BYTES + surplus)
+    content = b"[]".ljust(_INLINE_BYTES + surplus)
     threads: list[threading.Thread] = []
 
     def check(value: object) -> object:
         threads.append(threading.current_thread())
         return value
 
-    assert asyncio.run(read_body(request_of([content]), check, max_bytes=len(content))) == []
+    context = context_of(request_of([content]), len(content))
+    assert asyncio.run(context.read_json(check)) == []
     assert [thread is threading.main_thread() for thread in threads] == [inline]
 
 

@@ -27,6 +27,7 @@ from service.errors import (
 )
 from service.http.gate import direct_routes
 from service.settings import FAMILIES, Families
+from tests.service.api.contexts import context_of
 
 LIMIT = 1000
 JSON, BYTES = "application/json", "application/octet-stream"
@@ -43,7 +44,8 @@ def read(content: bytes, **headers: str) -> bytes:
     async def receive() -> Message:
         return {"type": "http.request", "body": content, "more_body": False}
 
-    return asyncio.run(read_content(Request(scope, receive), LIMIT, JSON, BYTES))
+    context = context_of(Request(scope, receive), LIMIT)
+    return asyncio.run(read_content(context, JSON, BYTES))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,17 @@
+"""Requests that were let in, without a service."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+from starlette.requests import Request
+
+from service.api.requests import RequestContext
+from service.inference.admission import ClientId
+from service.inference.preparing import Preparer
+
+
+def context_of(request: Request, max_body_bytes: int) -> RequestContext:
+    """The context of a request whose body has a limit."""
+    settings = SimpleNamespace(max_body_bytes=max_body_bytes)
+    state = SimpleNamespace(settings=settings, preparer=Preparer())
+    return RequestContext(request, cast("Any", state), ClientId())
