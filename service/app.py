@@ -247,4 +247,7 @@ async def _reject_routing(
     if error.status_code != 405:
         raise NotFoundError(NOT_FOUND_DETAIL)
     allowed = ", ".join(methods[request.scope["route"].path])
-    raise MethodNotAllowedError(f"This path answers {allowed}.", headers={"Allow": allowed})
+    advice = ""
+    if "access-control-request-method" in request.headers:
+        advice = " A browser asks for a page of another origin: HEADLIGHT_ALLOWED_ORIGINS names it."
+    raise MethodNotAllowedError(f"This path answers {allowed}.{advice}", headers={"Allow": allowed})

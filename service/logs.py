@@ -6,6 +6,7 @@ logged as its type and the places it passed through, never with its message.
 
 import asyncio
 import logging
+import math
 import os
 import queue
 import select
@@ -58,6 +59,31 @@ def lost_lines() -> int:
         for handler in logging.getLogger().handlers
         if isinstance(handler, LineHandler)
     )
+
+
+class Seldom:
+    """Lets a line that clients can cause be logged once a minute.
+
+    Args:
+        seconds: the time between two lines.
+    """
+
+    def __init__(self, seconds: float = 60.0) -> None:
+        self._seconds = seconds
+        self._last = -math.inf
+        self._others = 0
+
+    def others(self, now: float) -> int | None:
+        """Returns how many lines were left out since the last one, or None to leave this one out.
+
+        Args:
+            now: seconds.
+        """
+        if now - self._last < self._seconds:
+            self._others += 1
+            return None
+        others, self._others, self._last = self._others, 0, now
+        return others
 
 
 class Writer:

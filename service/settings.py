@@ -23,6 +23,11 @@ _NAME = r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\]"
 _HOST = re.compile(rf"(?:\*\.)?(?:{_NAME})")
 _RATE = re.compile(r"([1-9][0-9]{0,11})/(second|minute|hour|day)")
 _ORIGIN = re.compile(rf"https?://(?:{_NAME})(?::[0-9]{{1,5}})?")
+# Bounds that no sensible setting reaches, and that every sum of settings stays countable under.
+_GIGABYTE = 1_000_000_000
+_DAY = 86_400
+# Threads that are taken on any machine.
+_ANY_THREADS = 64
 
 
 class SettingsError(Exception):
@@ -50,6 +55,13 @@ def _device(value: str) -> str:
 def _finite(value: float) -> float:
     if not math.isfinite(value):
         raise ValueError("must be a finite number of seconds")
+    return value
+
+
+def _threads(value: int) -> int:
+    most = max(_ANY_THREADS, os.cpu_count() or 1)
+    if value > most:
+        raise ValueError(f"must be at most {most}, more than the cores of this machine")
     return value
 
 
@@ -196,40 +208,49 @@ class Settings(BaseSettings):
         "where the device computes it natively, else float16 on a GPU, else int8 where the "
         "checkpoint's record allows it, else float32",
     )
-    threads: int = Field(
-        0, ge=0, le=1024, description="threads of the forward pass; 0: from the CPU quota or cores"
+    threads: Annotated[int, AfterValidator(_threads)] = Field(
+        0, ge=0, description="threads of the forward pass; 0: from the CPU quota or cores"
     )
-    max_sentences: int = Field(256, ge=1, description="most sentences in one request")
+    max_sentences: int = Field(256, ge=1, le=1_000_000, description="most sentences in one request")
     max_item_sentences: int = Field(
-        MAX_SENTENCES, ge=1, description="most sentences of a text that is answered by sentence"
+        MAX_SENTENCES,
+        ge=1,
+        le=1_000_000,
+        description="most sentences of a text that is answered by sentence",
     )
     max_windows: int = Field(
-        MAX_WINDOWS, ge=1, description="most windows of a text that is read whole"
+        MAX_WINDOWS, ge=1, le=1_000_000, description="most windows of a text that is read whole"
     )
-    max_body_bytes: int = Field(2_000_000, ge=1, description="largest request body")
+    max_body_bytes: int = Field(2_000_000, ge=1, le=_GIGABYTE, description="largest request body")
     max_batch_tokens: Annotated[int | Literal["auto"], BeforeValidator(_count_or_auto)] = Field(
         "auto", description="most tokens in one forward pass, padding counted; auto: the device's"
     )
     max_queue_tokens: int = Field(
-        262_144, ge=1, description="most tokens that may wait; beyond it requests are refused"
+        262_144,
+        ge=1,
+        le=_GIGABYTE,
+        description="most tokens that may wait; beyond it requests are refused",
     )
     max_attention_weights: int = Field(
-        2_000_000, ge=1, description="most numbers in one attention response"
+        2_000_000, ge=1, le=_GIGABYTE, description="most numbers in one attention response"
     )
     max_sending_bytes: int = Field(
         100_000_000,
         ge=1,
+        le=1000 * _GIGABYTE,
         description="most bytes of large answers that are made or wait to be sent",
     )
     max_connections: Annotated[int | Literal["auto"], BeforeValidator(_count_or_auto)] = Field(
         "auto", description="most connections; auto: by the limit of open files, at most 4096"
     )
-    request_timeout: Seconds = Field(10.0, gt=0, description="seconds until a request is given up")
+    request_timeout: Seconds = Field(
+        10.0, gt=0, le=_DAY, description="seconds until a request is given up"
+    )
     watchdog_seconds: Seconds = Field(
-        30.0, gt=0, description="seconds after which a forward pass is held to be stuck"
+        30.0, gt=0, le=_DAY, description="seconds after which a forward pass is held to be stuck"
     )
     drain_seconds: Seconds = Field(
-        5.0, ge=0, description="seconds of answering on after SIGTERM, not ready"
+        5.0, ge=0, le=_DAY, description="seconds of answering on after SIGTERM, not ready"
     )
     api_keys: Annotated[SecretStr | None, BeforeValidator(_blank_is_none)] = Field(
         None, description="API keys, separated by commas"

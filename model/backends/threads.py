@@ -4,18 +4,53 @@ import math
 import os
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
-_CGROUP = Path("/sys/fs/cgroup")
+_ROOT = Path("/sys/fs/cgroup")
+_OWN = Path("/proc/self/cgroup")
+_QUOTA = ["cpu.max"], ["cpu.cfs_quota_us", "cpu.cfs_period_us"]
 
 
-def choose_threads(setting: int, *, cgroup: Path = _CGROUP) -> int:
-    """Returns the setting, or for 0 the CPU quota rounded up, at most the cores of this process."""
+def choose_threads(setting: int, *, root: Path | None = None, own: Path | None = None) -> int:
+    """Returns the setting, or for 0 the CPU quota rounded up, at most the cores of this process.
+
+    Args:
+        setting: a number of threads, or 0.
+        root: where the control groups are mounted.
+        own: the file that names the groups of the process.
+    """
     if setting:
         return setting
-    cores = _usable_cores()
-    quota = _quota(cgroup)
-    return cores if quota is None else max(1, min(cores, math.ceil(quota)))
+    quotas = map(_quota, group_folders("cpu", root=root, own=own))
+    return max(1, min([_usable_cores(), *(math.ceil(quota) for quota in quotas if quota)]))
+
+
+def group_folders(
+    controller: str, *, root: Path | None = None, own: Path | None = None
+) -> Iterator[Path]:
+    """Yields the folders of the control groups that limit the process: its own and their parents.
+
+    Args:
+        controller: `cpu` or `memory`; of version 1 only its groups are meant.
+        root: where the control groups are mounted.
+        own: the file that names the groups of the process.
+    """
+    try:
+        lines = (own or _OWN).read_text("utf-8").splitlines()
+    except OSError:  # no Linux
+        return
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        base = root or _ROOT
+        if controllers:
+            if controller not in controllers.split(","):
+                continue
+            base /= controller
+        inner = Path(path.lstrip("/"))
+        # In a container the group may be mounted at the root, whatever its path is outside.
+        for folder in (inner, *inner.parents):
+            yield base / folder
 
 
 def yield_to_others(niceness: int) -> None:
@@ -31,11 +66,11 @@ def _usable_cores() -> int:
     return os.cpu_count() or 1
 
 
-def _quota(cgroup: Path) -> float | None:
-    """Reads how many CPUs the container may use, from cgroups 2 or 1; None if unlimited."""
-    for files in (["cpu.max"], ["cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us"]):
+def _quota(group: Path) -> float | None:
+    """Reads how many CPUs a control group may use, of version 2 or 1; None if unlimited."""
+    for files in _QUOTA:
         try:
-            words = " ".join((cgroup / file).read_text(encoding="ascii") for file in files).split()
+            words = " ".join((group / file).read_text(encoding="ascii") for file in files).split()
         except OSError:
             continue
         if len(words) == 2 and all(word.isdigit() for word in words) and int(words[1]) > 0:

@@ -3,6 +3,7 @@
 A body is judged in this order: size, media type, JSON, schema.
 """
 
+import codecs
 import json
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -171,6 +172,7 @@ def parse_json(content: bytes) -> object:
         MalformedJsonError: it is not UTF-8 JSON.
         InvalidRequestError: an object gives a field twice.
     """
+    content = content.removeprefix(codecs.BOM_UTF8)  # one may ignore it (RFC 8259, section 8.1)
     if not content.strip(b" \t\r\n"):
         raise MalformedJsonError("The body is empty: send a JSON object.")
     repeated = False

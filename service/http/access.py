@@ -5,6 +5,7 @@ import hmac
 import ipaddress
 import re
 from collections.abc import Collection, Iterable, Sequence
+from functools import lru_cache
 
 from starlette.datastructures import MutableHeaders
 from starlette.middleware.cors import CORSMiddleware
@@ -31,6 +32,9 @@ _PORT = re.compile(r":[0-9]*$")
 _FORWARDED = b"x-forwarded-for"
 # No connection has it, so it marks an address that a proxy forwarded.
 _NO_PORT = 0
+_MOST_REMEMBERED = 4096
+# What a `*` in the name of a host stands for.
+_SUBDOMAIN = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*")
 
 
 class ApiKeys:
@@ -99,10 +103,21 @@ def client_of(keys: ApiKeys, peer: Address | None, headers: Headers) -> bytes | 
         headers: names in lower case.
 
     Returns:
-        The digest of a valid key; else `peer`.
+        The digest of a valid key; else `peer`, of IPv6 its network of 64 bits: whoever has one
+        address of it has all of them (RFC 6177).
     """
     key = keys.find(authorization(headers)) if keys else None
-    return peer if key is None else key
+    if key is not None or peer is None or ":" not in peer[0]:
+        return peer if key is None else key
+    return _network_of(peer[0]), peer[1]
+
+
+@lru_cache(_MOST_REMEMBERED)
+def _network_of(host: str) -> str:
+    address = ipaddress.IPv6Address(host.partition("%")[0])
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(ipaddress.IPv6Network((address, 64), strict=False).network_address)
 
 
 def authorization(headers: Headers) -> bytes | None:
@@ -183,7 +198,10 @@ class AllowedHosts:
         await self._app(scope, receive, send)
 
     def _is_meant(self, host: str) -> bool:
-        return bool(host) and (host in self._names or host.endswith(self._endings))
+        return host in self._names or any(
+            host.endswith(ending) and _SUBDOMAIN.fullmatch(host.removesuffix(ending))
+            for ending in self._endings
+        )
 
 
 def cors_headers(

@@ -6,7 +6,6 @@ Sources for memory: the kernel's admin-guide/cgroup-v2.rst and cgroup-v1/memory.
 """
 
 import logging
-import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -14,7 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
+from model.backends.threads import group_folders
 from service.errors import OverloadedError, Refusal
+from service.logs import Seldom
 from service.metrics import Metrics
 
 try:
@@ -28,8 +29,6 @@ logger = logging.getLogger("headlight.server")
 _EXTRA = 16
 # A connection that has just come, or has just been answered, is not idle yet.
 _IDLE_SECONDS = 1.0
-# Between two lines in the log that say the same.
-_LOG_SECONDS = 60.0
 # Files that the process has open without any connection, with some to spare.
 _OWN_FILES = 40
 # Connections that the kernel may hand over at once, before any of them can be closed.
@@ -47,8 +46,11 @@ SMALL_BODY = 65_536
 
 _SAMPLE_SECONDS = 0.25
 _RETRY_SECONDS = 2.0
-_ROOT = Path("/sys/fs/cgroup")
-_OWN = Path("/proc/self/cgroup")
+# Of versions 2 and 1: the limit, the usage, and what of it the kernel can drop.
+_FILES = (
+    ("memory.max", "memory.current", "inactive_file"),
+    ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+)
 # Version 1 has a number like this for "no limit".
 _NO_LIMIT = 2**60
 
@@ -110,7 +112,7 @@ class Connections:
         self._idle: OrderedDict[Connection, float] = OrderedDict()
         self._extra: OrderedDict[Connection, None] = OrderedDict()
         self._is_full = False
-        self._logged_at = -math.inf
+        self._lines = Seldom()
 
     def enter(self, connection: Connection, now: float) -> bool:
         """Takes a new connection; returns whether it is an extra one, beyond the limit."""
@@ -182,8 +184,7 @@ class Connections:
 
     def _note_full(self, now: float) -> None:
         """Logs that all connections are taken, once a minute at most."""
-        if now - self._logged_at >= _LOG_SECONDS:
-            self._logged_at = now
+        if self._lines.others(now) is not None:
             self._is_full = True
             logger.warning(
                 "all connections are taken: idle ones are closed, others are refused",
@@ -230,7 +231,8 @@ class MemoryWatch:
         own: Path | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._groups = list(_find(root or _ROOT, own or _OWN))
+        folders = group_folders("memory", root=root, own=own)
+        self._groups = [group for folder in folders for group in _groups_in(folder)]
         self._clock = clock
         self._next = clock()
         self._share = 0.0
@@ -256,30 +258,11 @@ class MemoryWatch:
         )
 
 
-def _find(root: Path, own: Path) -> Iterator[_Group]:
-    """Finds the groups that limit the process: its own and those that contain it."""
-    try:
-        lines = own.read_text("utf-8").splitlines()
-    except OSError:  # no Linux
-        return
-    for line in lines:
-        _, controllers, path = line.split(":", 2)
-        inner = Path(path.lstrip("/"))
-        # In a container the group may be mounted at the root, whatever its path is outside.
-        folders = [inner, *inner.parents]
-        if not controllers:
-            for folder in folders:
-                yield from _read(root / folder, "memory.max", "memory.current", "inactive_file")
-        elif "memory" in controllers.split(","):
-            names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
-            for folder in folders:
-                yield from _read(root / "memory" / folder, *names)
-
-
-def _read(folder: Path, limit: str, usage: str, cache: str) -> Iterator[_Group]:
-    try:
-        most = int((folder / limit).read_text("ascii"))
-    except (OSError, ValueError):  # there is no such group, or its limit is "max"
-        return
-    if 0 < most < _NO_LIMIT:
-        yield _Group(most, folder / usage, folder / "memory.stat", cache)
+def _groups_in(folder: Path) -> Iterator[_Group]:
+    for limit, usage, cache in _FILES:
+        try:
+            most = int((folder / limit).read_text("ascii"))
+        except (OSError, ValueError):  # there is no such group, or its limit is "max"
+            continue
+        if 0 < most < _NO_LIMIT:
+            yield _Group(most, folder / usage, folder / "memory.stat", cache)

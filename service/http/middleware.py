@@ -57,6 +57,7 @@ RESPONSE_HEADERS = (*_HEADERS, *_UNLESS_SET)
 _ID_KEY = "headlight.request_id"
 _DEADLINE_KEY = "headlight.deadline"
 _SECONDS_KEY = "headlight.seconds"
+_LOC_KEY = "headlight.loc"
 
 # They end the process or the task.
 _ENDS = (KeyboardInterrupt, SystemExit, GeneratorExit)
@@ -136,6 +137,7 @@ class RequestMiddleware:
             route=route,
             status=status,
             milliseconds=round(seconds * 1000, 2),
+            **_refusal_of(scope),
             **ids_of(scope),
         )
 
@@ -185,6 +187,7 @@ class ProblemMiddleware:
                 error = fault if isinstance(fault, ServiceError) else InternalError(INTERNAL_DETAIL)
                 self._metrics.count_problem(error)
                 scope[PROBLEM_KEY] = error.type
+                scope[_LOC_KEY] = error.errors[0].loc if error.errors else ()
                 response = error.response(
                     with_error=self._is_foreign(scope), trace_id=ids_of(scope).get("trace_id")
                 )
@@ -224,6 +227,14 @@ class _Answer:
             if not self.deadline.expired():
                 self.deadline.reschedule(None)
         await self._send(message)
+
+
+def _refusal_of(scope: Scope) -> dict[str, str]:
+    """Returns the type of the problem that was answered, and the first place that it names."""
+    if PROBLEM_KEY not in scope:
+        return {}
+    loc = ".".join(map(str, scope[_LOC_KEY]))
+    return {"type": scope[PROBLEM_KEY], **({"loc": loc} if loc else {})}
 
 
 def deadline_of(scope: Scope) -> float:

@@ -7,7 +7,8 @@
 - Invalid HTTP while a request is being answered closes the connection after that answer.
 - The gate and the limit of connections may refuse a request before it becomes one.
 - What other servers might read in another way is invalid: a request of HTTP/1.1 without a `Host`,
-  any with two, and a `%` in the URL that begins no escape.
+  any with two, a `%` in the URL that begins no escape, a coding of the body other than `chunked`,
+  and another version of HTTP.
 - Every wait for a client has a time limit.
 - An application that answers a client that has left gets `ClientDisconnect`.
 """
@@ -29,6 +30,7 @@ from service.http.capacity import Connections
 from service.http.gate import Gate
 from service.http.response_budget import SENDER
 from service.http.transport import ClientTransport
+from service.logs import Seldom
 
 LARGEST_HEAD = 131_072
 _HEAD_SECONDS = 10.0
@@ -46,7 +48,10 @@ _SECONDS_BEFORE_UVICORN = 0.5
 _INVALID = "Invalid HTTP request received."
 # Headers that offer another protocol.
 _OFFERS = frozenset({b"upgrade", b"http2-settings"})
+_VERSIONS = frozenset({"1.0", "1.1"})
+_CODINGS: tuple[list[bytes], ...] = ([], [b"chunked"])
 _NO_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
+_LINES = Seldom()
 
 
 class _Phase(Enum):
@@ -310,7 +315,8 @@ class HttpProtocol(HttpToolsProtocol):
         """Stops parsing: finishes the current answer, or sends 400 if there is none."""
         self._rejected = True
         message = self._fault
-        self.logger.warning(_INVALID)
+        if (others := _LINES.others(self.loop.time())) is not None:
+            self.logger.warning(_INVALID, extra={"others": others})
         if self._phase is _Phase.BODY:
             self._give_up_body(message)
         elif self._is_answering():
@@ -340,14 +346,19 @@ class HttpProtocol(HttpToolsProtocol):
 def find_fault(version: str, url: bytes, headers: Sequence[tuple[bytes, bytes]]) -> str | None:
     """Returns what is wrong with a head that the parser accepts, or None.
 
-    Other servers may read such a head in another way. Sources: RFC 9112, section 3.2 (`Host`);
-    RFC 3986, section 2.1 (escapes).
+    Other servers may read such a head in another way. Sources: RFC 9112, sections 3.2 (`Host`) and
+    6.1 (`Transfer-Encoding`); RFC 3986, section 2.1 (escapes).
 
     Args:
         version: version of HTTP, such as `1.1`.
         url: the URL as it was sent.
         headers: names in lower case.
     """
+    if version not in _VERSIONS:
+        return "This service speaks HTTP/1.1 and HTTP/1.0."
+    codings = [value.strip().lower() for name, value in headers if name == b"transfer-encoding"]
+    if codings not in _CODINGS:
+        return "Transfer-Encoding may only be chunked, given once."
     hosts = len([name for name, _ in headers if name == b"host"])
     if hosts != 1 and (hosts or version == "1.1"):
         return f"A request has one Host header; this one has {hosts}."

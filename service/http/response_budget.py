@@ -56,16 +56,17 @@ class ResponseBudget:
             making: bytes that making it takes, at most.
 
         Returns:
-            The reservation, to shrink once the size is known; None for a small answer.
+            The reservation, to shrink once the size is known; None for a small answer, or where
+            no connection would release it.
 
         Raises:
             OverloadedError: it does not fit, or the connection has not read its last large answer.
         """
-        if answer <= SMALL_BYTES:
-            return None
         sender: Sender | None = scope.get(SENDER)
+        if answer <= SMALL_BYTES or sender is None:
+            return None
         fault = None
-        if sender is not None and sender.is_holding:
+        if sender.is_holding:
             fault = (
                 "The last large answer on this connection has not been read to its end: read it "
                 "first, or use another connection."
@@ -79,8 +80,7 @@ class ResponseBudget:
         if fault is not None:
             raise OverloadedError(fault, refusal=Refusal.SENDING, retry_after=_RETRY_SECONDS)
         reservation = Reservation(self, making)
-        if sender is not None:
-            sender.hold(reservation)
+        sender.hold(reservation)
         return reservation
 
     def take(self, size: int) -> None:

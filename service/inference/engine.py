@@ -194,11 +194,17 @@ class Engine:
             predictor = await asyncio.get_running_loop().run_in_executor(
                 self._executor, self._load_and_warm_up
             )
-        except Exception as error:  # the process stays up, and /health/ready reports the fault
+            self._use(predictor)
+        except asyncio.CancelledError:
+            raise
+        # The process stays up, and /health/ready reports the fault, a panic of Rust code too.
+        except BaseException as error:
             self._not_loaded = _FAILED
             logger.exception("the model could not be loaded", extra={"fault": str(error)})
             self._check_device(error)
-            return
+
+    def _use(self, predictor: Predictor) -> None:
+        """Opens the queue to a loaded model."""
         self._predictor = predictor
         self._metrics.describe_model(predictor.info)
         self._batcher = Batcher(

@@ -1,11 +1,12 @@
 """The default model under more than it can answer, beside an unfair client and slow readers.
 
-    python -m tests.resilience.overload [--only flood] [--only fairness] [--only readers]
+    python -m tests.resilience.overload [--only flood] [--only fairness] [--only door] …
 
 Prints what came back. The status is 0 if no promise was broken.
 """
 
 import argparse
+import json
 import math
 import os
 import sys
@@ -16,7 +17,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 
@@ -32,16 +33,43 @@ SENTENCES = [
     for thing in ("plot", "cast", "battery", "service", "room")
     for judgement in ("is superb", "was a waste of time", "could not be better", "broke at once")
 ]
+
+
+class Attack(NamedTuple):
+    """What one client sends again and again: a GET if there is no content."""
+
+    path: str
+    content: object = None
+    connections: int = 1
+
+
 # Each of them is legal. The first two are more than fits before the deadline.
-ATTACKS: dict[str, tuple[str, object]] = {
-    "256 steps": ("/attributions", {"sentence": _LONG, "steps": 256}),
-    "256 long texts": ("/predict", {"sentences": [_LONG] * 256}),
-    "16 steps": ("/attributions", {"sentence": _LONG, "steps": 16}),
-    "40 long texts": ("/predict", {"sentences": [_LONG] * 40}),
-    "240 short texts": ("/predict", {"sentences": SENTENCES * 12}),
-    "attention": ("/attention", {"sentence": _LONG[:600]}),
-    "importance": ("/importance", {"sentence": _LONG}),
+ATTACKS: dict[str, Attack] = {
+    "256 steps": Attack("/attributions", {"sentence": _LONG, "steps": 256}),
+    "256 long texts": Attack("/predict", {"sentences": [_LONG] * 256}),
+    "16 steps": Attack("/attributions", {"sentence": _LONG, "steps": 16}),
+    "40 long texts": Attack("/predict", {"sentences": [_LONG] * 40}),
+    "240 short texts": Attack("/predict", {"sentences": SENTENCES * 12}),
+    "attention": Attack("/attention", {"sentence": _LONG[:600]}),
+    "importance": Attack("/importance", {"sentence": _LONG}),
 }
+# Work before admission: cheap to send, and refused or never queued.
+AT_THE_DOOR: dict[str, Attack] = {
+    "metrics": Attack("/metrics", connections=4),
+    "1,000 wrong masks": Attack(
+        "/predict",
+        {"sentences": ["good"], "head_mask": [{"layer": "one", "head": []}] * 1000},
+        connections=4,
+    ),
+    "256 blank items": Attack(
+        "/predict", {"sentences": [" "] * 256, "on_error": "item"}, connections=16
+    ),
+    "words of 2 MB": Attack("/attention", {"sentences": ["a " * 3900] * 250, "level": "word"}),
+    "2 MB of quotation marks": Attack(
+        "/predict", {"sentences": ["“?" * 240_000], "granularity": "sentence"}, connections=2
+    ),
+}
+_ANY = {**ATTACKS, **AT_THE_DOOR}
 EACH_ATTACK: list[list[str]] = [*([name] for name in ATTACKS), [*ATTACKS]]
 
 
@@ -117,6 +145,61 @@ def fairness(
     return broken
 
 
+def door(
+    running: RunningService, *, seconds: float, most_times: float = 4.0, least: float = 0.1
+) -> list[str]:
+    """Sends what costs time before admission; returns broken promises about who asks beside it.
+
+    The 95th percentile of small requests may grow to `most_times` or to `least` and a half seconds,
+    whichever is more; that of health to `most_times` or `least`.
+    """
+    broken = []
+    usual = _beside(running.port, seconds)
+    print(f"without an attack: {_both(usual)}", flush=True)
+    for name in AT_THE_DOOR:
+        with ProcessPoolExecutor(1, get_context("spawn")) as attacker:
+            attack = attacker.submit(_attack, running.port, [name], seconds + 1)
+            time.sleep(0.5)
+            found = _beside(running.port, seconds)
+            statuses = attack.result()
+        print(f"{name}: {_both(found)}; attacker: {statuses}", flush=True)
+        for what, before, now, bound in zip(
+            ("small requests", "health"), usual, found, (1.5 * least, least), strict=True
+        ):
+            if not now <= max(most_times * before, bound):
+                broken.append(f"{name}: the p95 of {what} stays small")
+        if 500 in statuses:
+            broken.append(f"{name}: the attacker gets answers or refusals")
+    return broken
+
+
+def _beside(port: int, seconds: float) -> tuple[float, float]:
+    """Returns the 95th percentiles of the waits of small polite requests and of health."""
+    health: list[float] = []
+
+    def probe() -> None:
+        until = time.monotonic() + seconds
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=_PATIENCE) as client:
+            while (began := time.monotonic()) < until:
+                client.get("/health/live").raise_for_status()
+                health.append(time.monotonic() - began)
+                time.sleep(0.02)
+
+    with ThreadPoolExecutor(1) as pool:
+        probing = pool.submit(probe)
+        small = send(
+            port, SENTENCES, clients=2, seconds=seconds, pause=0.02, is_right=lambda *_: True
+        )
+        probing.result()
+    if set(small.statuses) != {200}:
+        return math.inf, sorted(health)[int(0.95 * len(health))]
+    return small.wait(95), sorted(health)[int(0.95 * len(health))]
+
+
+def _both(waits: tuple[float, float]) -> str:
+    return f"p95 of small requests {waits[0] * 1000:.0f} ms, of health {waits[1] * 1000:.0f} ms"
+
+
 def readers(running: RunningService, *, seconds: float, count: int = 40) -> list[str]:
     """Asks for large answers and reads them slowly; returns broken promises."""
     before = most = _megabytes(running)
@@ -154,18 +237,22 @@ def _attack(port: int, names: Sequence[str], seconds: float) -> Counter[int]:
     """Sends attacks one after the other, each name on its own connection; counts the statuses."""
     until = time.monotonic() + seconds
 
-    def run(name: str) -> Counter[int]:
+    def run(attack: Attack) -> Counter[int]:
         statuses: Counter[int] = Counter()
-        path, content = ATTACKS[name]
+        method, body = ("GET", None) if attack.content is None else ("POST", attack.content)
+        content = None if body is None else json.dumps(body, ensure_ascii=False).encode()
+        headers = {"content-type": "application/json", "accept": "application/*"}
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=_PATIENCE) as client:
             while time.monotonic() < until:
-                status = client.post(path, json=content).status_code
-                statuses[status] += 1
-                time.sleep(0.02 * (status != 200))
+                answer = client.request(method, attack.path, content=content, headers=headers)
+                statuses[answer.status_code] += 1
+                # In `AT_THE_DOOR` the refusals are the attack.
+                time.sleep(0.02 * (attack in ATTACKS.values() and answer.status_code != 200))
         return statuses
 
-    with ThreadPoolExecutor(len(names)) as pool:
-        return sum(pool.map(run, names), Counter())
+    attacks = [_ANY[name] for name in names for _ in range(_ANY[name].connections)]
+    with ThreadPoolExecutor(len(attacks)) as pool:
+        return sum(pool.map(run, attacks), Counter())
 
 
 def _megabytes(running: RunningService) -> float:
@@ -175,6 +262,7 @@ def _megabytes(running: RunningService) -> float:
 CASES: dict[str, Callable[..., list[str]]] = {
     "flood": flood,
     "fairness": fairness,
+    "door": door,
     "readers": readers,
 }
 

@@ -349,7 +349,6 @@ async def _infer(context: RequestContext, body: InferRequest) -> _Answer:
     """Returns the body of the answer, and headers that name the texts which were cut."""
     if any(name in _EXPLAINING for name in _outputs(body)):
         return await _explain(context, body)
-    predictor = context.state.engine.predictor
     options = ReadingOptions(body.options.truncation)
     texts = Texts(body.texts, options, _DATA, lambda index: (*_DATA, index))
     predictions = await predict_texts(context, texts)
@@ -406,6 +405,7 @@ async def _encode(context: RequestContext, body: InferRequest) -> Encoding:
     (text,) = body.texts
     if not isinstance(text, str):
         raise invalid(_TEXT, "the item is not a string: send text")
+    predictor = context.state.engine.predictor
     options = ReadingOptions(body.options.truncation)
 
     def read() -> Steps[Encoding]:
