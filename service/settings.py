@@ -1,7 +1,6 @@
 """Reads the settings from options and environment, and reports all faults at once."""
 
 import ipaddress
-import math
 import os
 import re
 from collections.abc import Collection, Mapping
@@ -49,12 +48,6 @@ def _device(value: str) -> str:
     if not _DEVICE.fullmatch(value):
         hint = " (cuda is the GPU)" if value.strip().lower().startswith("gpu") else ""
         raise ValueError(f"must be auto, cpu, cuda or cuda:N{hint}")
-    return value
-
-
-def _finite(value: float) -> float:
-    if not math.isfinite(value):
-        raise ValueError("must be a finite number of seconds")
     return value
 
 
@@ -178,9 +171,6 @@ def _families(value: object) -> object:
     return Families(frozenset(cast("list[Family]", given)))
 
 
-Seconds = Annotated[float, AfterValidator(_finite)]
-
-
 class Settings(BaseSettings):
     """All settings; each but the API keys is also an option of the command."""
 
@@ -243,13 +233,13 @@ class Settings(BaseSettings):
     max_connections: Annotated[int | Literal["auto"], BeforeValidator(_count_or_auto)] = Field(
         "auto", description="most connections; auto: by the limit of open files, at most 4096"
     )
-    request_timeout: Seconds = Field(
+    request_timeout: float = Field(
         10.0, gt=0, le=_DAY, description="seconds until a request is given up"
     )
-    watchdog_seconds: Seconds = Field(
+    watchdog_seconds: float = Field(
         30.0, gt=0, le=_DAY, description="seconds after which a forward pass is held to be stuck"
     )
-    drain_seconds: Seconds = Field(
+    drain_seconds: float = Field(
         5.0, ge=0, le=_DAY, description="seconds of answering on after SIGTERM, not ready"
     )
     api_keys: Annotated[SecretStr | None, BeforeValidator(_blank_is_none)] = Field(

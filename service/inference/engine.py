@@ -205,9 +205,8 @@ class Engine:
 
     def _use(self, predictor: Predictor) -> None:
         """Opens the queue to a loaded model."""
-        self._predictor = predictor
         self._metrics.describe_model(predictor.info)
-        self._batcher = Batcher(
+        batcher = Batcher(
             predictor.predict_each,
             predictor.explain_each,
             executor=self._executor,
@@ -226,7 +225,7 @@ class Engine:
             on_pass=self._note_pass,
             on_lost=self._lose_workers,
         )
-        self._not_loaded = None
+        self._predictor, self._batcher, self._not_loaded = predictor, batcher, None
         logger.info(
             "model ready",
             extra={

@@ -177,7 +177,11 @@ def test_its_own_names_are_answered(named: RunningService, host: str) -> None:
 
 @pytest.mark.parametrize(
     "host",
-    ["127.0.0.1", "example.org.evil.net", "evilexample.com", "example.com", "notexample.org", ""],
+    [
+        *("127.0.0.1", "example.org.evil.net", "evilexample.com", "example.com", ""),
+        *("notexample.org", "evil/.example.com", "evil?.example.com", "user@a.example.com"),
+        *("..example.com", ".example.com"),
+    ],
 )
 def test_other_names_are_not(named: RunningService, host: str) -> None:
     with named.client() as client:

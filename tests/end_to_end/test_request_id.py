@@ -95,21 +95,45 @@ def test_an_id_that_cannot_be_logged_is_replaced(client: httpx.Client, sent: lis
     assert len(response.headers["x-request-id"]) == 32
 
 
-def test_the_log_names_the_id_of_the_response(running: RunningService) -> None:
+@pytest.mark.parametrize(
+    ("name", "query", "shown"),
+    [
+        ("answered", "sentence=good", {"status": 200}),
+        (
+            "refused",
+            "sentence=secret&layer=99",
+            {"status": 422, "type": "invalid-request", "loc": "query.layer"},
+        ),
+        (
+            "unknown",
+            "secret=1",
+            {"status": 422, "type": "invalid-request", "loc": "query.sentence"},
+        ),
+        ("late", "sentence=good", {"status": 504, "type": "timeout"}),
+    ],
+)
+def test_the_log_names_the_id_of_the_response_and_why_it_is_a_refusal(
+    running: RunningService, name: str, query: str, shown: dict[str, object]
+) -> None:
+    headers = {"x-request-id": f"{name}-here"}
+    if name == "late":
+        headers["x-request-timeout"] = "0.000000001"
     with running.client() as client:
-        client.get("/model", headers={"x-request-id": "to-be-found"})
+        client.get(f"/attention?{query}", headers=headers)
     # the line is written once the answer is out
-    wait_until(lambda: '"to-be-found"' in running.log.read_text("utf-8"))
-    lines = [json.loads(line) for line in running.log.read_text("utf-8").splitlines()]
-    (line,) = [line for line in lines if line.get("request_id") == "to-be-found"]
+    wait_until(lambda: f'"{name}-here"' in running.log.read_text("utf-8"))
+    log = running.log.read_text("utf-8")
+    assert "secret" not in log
+    lines = [json.loads(line) for line in log.splitlines()]
+    (line,) = [line for line in lines if line.get("request_id") == f"{name}-here"]
     assert isinstance(line.pop("time"), str)
     assert isinstance(line.pop("milliseconds"), float)
     assert line == {
         "level": "info",
         "logger": "headlight.request",
         "message": "request",
-        "request_id": "to-be-found",
+        "request_id": f"{name}-here",
         "method": "GET",
-        "route": "/model",
-        "status": 200,
+        "route": "/attention",
+        **shown,
     }

@@ -28,7 +28,7 @@ Body = dict[str, Any]
         b"",
         b'{"sentences": ["a"',
         GOOD + GOOD,
-        b"\xef\xbb\xbf" + GOOD,
+        b"\xef\xbb\xbf\xef\xbb\xbf" + GOOD,
         GOOD.decode().encode("utf-16"),
         b'{"sentences": ["\xff"]}',
         b'{"sentences": [NaN]}',
@@ -337,6 +337,12 @@ def test_method_not_allowed(client: httpx.Client, method: str, path: str, allowe
         assert response.status_code == 405
     else:
         assert_problem(response, 405, "method-not-allowed", says=allowed)
+
+
+def test_a_browser_that_asks_for_another_page_names_the_setting(client: httpx.Client) -> None:
+    asked = {"Origin": "https://page.example", "Access-Control-Request-Method": "POST"}
+    refused = client.options("/predict", headers=asked)
+    assert_problem(refused, 405, "method-not-allowed", says="HEADLIGHT_ALLOWED_ORIGINS")
 
 
 @pytest.mark.parametrize(

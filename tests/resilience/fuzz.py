@@ -58,7 +58,9 @@ _TYPES = {f"/problems/{error.type}": error.status for error in ALL_ERRORS}
 # The server's own, for what is not HTTP.
 _BARE = re.compile(
     rb"Invalid HTTP request received\.|A request has one Host header; this one has \d+\.|"
-    rb"A % in the URL needs two hexadecimal digits behind it; a plain % is %25\."
+    rb"A % in the URL needs two hexadecimal digits behind it; a plain % is %25\.|"
+    rb"This service speaks HTTP/1\.1 and HTTP/1\.0\.|"
+    rb"Transfer-Encoding may only be chunked, given once\."
 )
 _BEGINNING = re.compile(rb"HTTP/1\.1 (?!100 )\d{3} ")
 _HEAD = re.compile(rb"HTTP/1\.1 (\d{3}) [^\r\n]*\r\n(?:[^\r\n]+\r\n)*\r\n")

@@ -14,6 +14,7 @@ from service.logs import (
     _MOST_WAITING,
     JsonFormatter,
     LineHandler,
+    Seldom,
     TextFormatter,
     Writer,
     configure_logging,
@@ -169,6 +170,14 @@ def test_the_line_of_a_request_is_that_of_a_record(
         "message": "request",
         **fields,
     }
+
+
+def test_a_line_that_clients_cause_is_logged_once_a_minute() -> None:
+    lines = Seldom(60)
+    assert [lines.others(now) for now in (0.0, 1.0, 59.9, 60.0, 61.0, 180.0)] == [
+        *(0, None, None),
+        *(2, None, 1),
+    ]
 
 
 def test_a_reader_that_has_gone_costs_only_the_lines() -> None:

@@ -147,7 +147,7 @@ WRONG = [
     ("device", "tpu", DEVICE),
     ("dtype", "float64", "must be 'auto', 'float32', 'bfloat16', 'float16' or 'int8'"),
     ("threads", "-1", "must be at least 0"),
-    ("threads", "1025", "must be at most 1024"),
+    ("threads", "100000", f"must be at most {max(64, os.cpu_count() or 1)}, more than the cores"),
     ("threads", "9" * 5000, WHOLE),
     *(
         (name, "0", "must be at least 1")
@@ -156,12 +156,24 @@ WRONG = [
             *("max_queue_tokens", "max_attention_weights", "max_sending_bytes"),
         )
     ),
+    *(
+        (name, str(2**70), "must be at most 1000000")
+        for name in (
+            *("max_sentences", "max_item_sentences", "max_windows", "max_body_bytes"),
+            *("max_queue_tokens", "max_attention_weights", "max_sending_bytes"),
+        )
+    ),
+    *(
+        (name, "1e15", "must be at most 86400")
+        for name in ("request_timeout", "watchdog_seconds", "drain_seconds")
+    ),
     ("max_body_bytes", "1.5", WHOLE),
     ("max_queue_tokens", "many", WHOLE),
     *(("max_batch_tokens", value, AUTO) for value in ("0", "-1", "1.5", "many", "1000000000")),
     ("max_connections", "0", AUTO),
     ("request_timeout", "0", "must be more than 0"),
-    ("request_timeout", "inf", "must be a finite number of seconds"),
+    ("request_timeout", "inf", "must be at most 86400"),
+    ("request_timeout", "nan", "must be at most 86400"),
     ("watchdog_seconds", "0", "must be more than 0"),
     ("drain_seconds", "-1", "must be at least 0"),
     *(("rate_limit", value, RATE) for value in ("0/minute", "10", "10/week", "1.5/day", "-1/day")),

@@ -260,8 +260,13 @@ def _four_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "_usable_cores", lambda: 4)
 
 
-def test_a_setting_is_taken_as_it_is(tmp_path: Path) -> None:
-    assert choose_threads(7, cgroup=tmp_path) == 7
+def choose(tmp_path: Path, own: str) -> int:
+    (tmp_path / "own").write_text(own, encoding="ascii")
+    return choose_threads(0, root=tmp_path, own=tmp_path / "own")
+
+
+def test_a_setting_is_taken_as_it_is() -> None:
+    assert choose_threads(7) == 7
 
 
 @pytest.mark.parametrize(
@@ -278,21 +283,31 @@ def test_a_setting_is_taken_as_it_is(tmp_path: Path) -> None:
 )
 def test_version_2(tmp_path: Path, content: str, expected: int) -> None:
     (tmp_path / "cpu.max").write_text(content, encoding="ascii")
-    assert choose_threads(0, cgroup=tmp_path) == expected
+    assert choose(tmp_path, "0::/\n") == expected
 
 
 @pytest.mark.parametrize(("quota", "expected"), [("-1", 4), ("75000", 1), ("300000", 3)])
 def test_version_1(tmp_path: Path, quota: str, expected: int) -> None:
-    (tmp_path / "cpu").mkdir()
-    (tmp_path / "cpu" / "cpu.cfs_quota_us").write_text(f"{quota}\n", encoding="ascii")
-    (tmp_path / "cpu" / "cpu.cfs_period_us").write_text("100000\n", encoding="ascii")
-    assert choose_threads(0, cgroup=tmp_path) == expected
+    group = tmp_path / "cpu" / "job"
+    group.mkdir(parents=True)
+    (group / "cpu.cfs_quota_us").write_text(f"{quota}\n", encoding="ascii")
+    (group / "cpu.cfs_period_us").write_text("100000\n", encoding="ascii")
+    assert choose(tmp_path, "4:memory:/other\n5:cpu,cpuacct:/job\n") == expected
 
 
-def test_without_a_cgroup(tmp_path: Path) -> None:
-    assert choose_threads(0, cgroup=tmp_path) == 4
+def test_the_smallest_quota_of_all_groups_round_the_process_counts(tmp_path: Path) -> None:
+    unit = tmp_path / "system.slice" / "headlight.service"
+    unit.mkdir(parents=True)
+    (unit / "cpu.max").write_text("max 100000\n", encoding="ascii")
+    (unit.parent / "cpu.max").write_text("100000 50000\n", encoding="ascii")
+    assert choose(tmp_path, "0::/system.slice/headlight.service\n") == 2
 
 
-def test_the_cores_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_a_group(tmp_path: Path) -> None:
+    assert choose(tmp_path, "") == 4
+    assert choose_threads(0, root=tmp_path, own=tmp_path / "nothing") == 4
+
+
+def test_the_cores_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    assert choose_threads(0, cgroup=tmp_path) >= 1
+    assert choose_threads(0) >= 1

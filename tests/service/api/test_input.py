@@ -126,6 +126,10 @@ def test_what_fits_comes_through_as_it_was_sent(sentences: list[str], truncation
         assert request.model_dump(exclude_unset=True) == body
 
 
+def test_a_byte_order_mark_is_ignored() -> None:
+    assert read([b'\xef\xbb\xbf{"sentences": ["a"]}']).sentences == ["a"]
+
+
 @pytest.mark.parametrize("length", [LIMIT, LIMIT + 1])
 @pytest.mark.parametrize("declared", [True, False])
 def test_the_limit_is_exact(length: int, *, declared: bool) -> None:

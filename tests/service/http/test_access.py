@@ -177,6 +177,20 @@ def test_a_client_is_a_key_else_an_address_of_a_proxy_else_a_connection() -> Non
     assert client_of(none, None, []) is None
 
 
+@pytest.mark.parametrize(
+    ("host", "client"),
+    [
+        ("2001:db8:0:1:a::1", "2001:db8:0:1::"),
+        ("2001:db8:0:1:b::2", "2001:db8:0:1::"),
+        ("2001:db8:0:2::1", "2001:db8:0:2::"),
+        ("::ffff:192.0.2.1", "192.0.2.1"),
+        ("fe80::1%eth0", "fe80::"),
+    ],
+)
+def test_a_client_of_ipv6_is_its_network(host: str, client: str) -> None:
+    assert client_of(ApiKeys(frozenset()), (host, 7), []) == (client, 7)
+
+
 PROXY = ("10.1.2.3", 50_000)
 NETWORKS = ("10.0.0.0/8", "2001:db8::1")
 

@@ -245,6 +245,29 @@ def test_hosts() -> None:
         assert fault == f"A request has one Host header; this one has {hosts}."
 
 
+@pytest.mark.parametrize("version", ["0.9", "2.0", "1.2"])
+def test_other_versions_are_refused(version: str) -> None:
+    fault = find_fault(version, b"/", [HOST])
+    assert fault == "This service speaks HTTP/1.1 and HTTP/1.0."
+
+
+@pytest.mark.parametrize(
+    ("codings", "sound"),
+    [
+        (["chunked"], True),
+        ([" Chunked "], True),
+        (["gzip, chunked"], False),
+        (["gzip", "chunked"], False),
+        (["chunked", "chunked"], False),
+        (["identity"], False),
+    ],
+)
+def test_a_body_is_chunked_or_has_a_length(codings: list[str], *, sound: bool) -> None:
+    headers = [(b"transfer-encoding", coding.encode()) for coding in codings]
+    fault = find_fault("1.1", b"/", [HOST, *headers])
+    assert fault == (None if sound else "Transfer-Encoding may only be chunked, given once.")
+
+
 @given(st.lists(st.sampled_from(["%", "%4", "%2f", "%Fa", "%%", "%zz", "a", "0", "?"]), max_size=6))
 def test_escapes(parts: list[str]) -> None:
     url = "".join(["/", *parts])

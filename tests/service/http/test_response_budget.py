@@ -72,6 +72,12 @@ def test_small_answers_reserve_nothing() -> None:
     assert metrics.sending_bytes._value.get() == 0
 
 
+def test_without_a_connection_that_would_release_it_nothing_is_reserved() -> None:
+    limit, metrics = make(10 * LARGE)
+    assert limit.reserve({"type": "http"}, answer=LARGE, making=LARGE) is None
+    assert metrics.sending_bytes._value.get() == 0
+
+
 def test_a_connection_has_one_large_answer_at_a_time() -> None:
     limit, _ = make(10 * LARGE)
     holder = Holder()

@@ -275,6 +275,10 @@ async def test_a_pass_that_began_before_a_fault_does_not_clear_it(predictor: Pre
     await engine.close()
 
 
+class PanicException(BaseException):
+    """As the Rust code of a library raises it."""
+
+
 class Fragile(CpuBackend):
     """A device that a certain error takes away."""
 
@@ -334,6 +338,18 @@ async def test_a_warm_up_that_fails_is_a_load_that_fails(
         _ = engine.predictor
     with pytest.raises(NotReadyError, match=exactly(fault)):
         await engine.batcher.predict([predictor.encode("good")])
+    await engine.close()
+
+
+@pytest.mark.parametrize("error", [PanicException("told to fail"), SystemExit(3)])
+async def test_whatever_ends_the_loading_is_no_loading_for_ever(
+    predictor: Predictor, error: BaseException
+) -> None:
+    engine = make(lambda: predictor, kind=Fragile)
+    with mock.patch.object(engine, "_use", side_effect=error):
+        engine.start()
+        await until(lambda: engine.fault != LOADING)
+    assert engine.fault == "The model could not be loaded; the log of the service says why."
     await engine.close()
 
 
