@@ -24,7 +24,7 @@ from service.logs import JsonFormatter
 
 ROOT = Path(__file__).parents[2]
 _ADDRESS = re.compile(r"the page is at (http://\S+?)/[\"\s]")
-_PATIENCE = 60.0
+PATIENCE = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +44,14 @@ class RunningService:
 
     def client(self, **headers: str) -> httpx.Client:
         """A client with connections of its own."""
-        return httpx.Client(base_url=self.url, headers=headers, timeout=_PATIENCE)
+        return httpx.Client(base_url=self.url, headers=headers, timeout=PATIENCE)
 
     def wait_for(self, status: int, path: str = "/health/ready") -> httpx.Response:
         """Asks until the answer has a status."""
         responses: list[httpx.Response] = []
 
         def answers() -> bool:
-            responses.append(httpx.get(self.url + path, timeout=_PATIENCE))
+            responses.append(httpx.get(self.url + path, timeout=PATIENCE))
             return responses[-1].status_code == status
 
         wait_until(answers)
@@ -59,7 +59,7 @@ class RunningService:
 
     def metrics(self) -> str:
         """All series."""
-        return httpx.get(f"{self.url}/metrics", timeout=_PATIENCE).text
+        return httpx.get(f"{self.url}/metrics", timeout=PATIENCE).text
 
     def metric(self, name: str) -> float:
         """The value of one series; 0 if the metric is known but has no such series yet."""
@@ -83,7 +83,7 @@ class RunningService:
 
     def connect(self) -> socket.socket:
         """A connection for raw bytes."""
-        return socket.create_connection(("127.0.0.1", self.port), timeout=_PATIENCE)
+        return socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE)
 
     def accepts(self) -> bool:
         """Whether it takes new connections."""
@@ -113,7 +113,7 @@ def receive_all(connection: socket.socket) -> bytes:
 
 def wait_until(condition: Callable[[], bool]) -> None:
     """Asks again and again until something holds."""
-    until = time.monotonic() + _PATIENCE
+    until = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < until
         time.sleep(0.02)
@@ -164,7 +164,7 @@ def service(
         if process.poll() is None:
             process.send_signal(signal.SIGINT)
             try:
-                process.wait(_PATIENCE)
+                process.wait(PATIENCE)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
@@ -224,7 +224,7 @@ def local_service(
             for order in ("load", "pass", "gradient", "explicit"):  # see `misbehaving`
                 (folder / order).unlink(missing_ok=True)
             running_server.handle_exit(signal.SIGINT, None)
-            thread.join(_PATIENCE)
+            thread.join(PATIENCE)
             own.removeHandler(log)
             log.close()
 
