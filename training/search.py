@@ -36,7 +36,6 @@ class TrialResult:
     """What one combination of values has reached.
 
     Args:
-        trial: its number, from 1.
         loss: validation loss of the best epoch, or the mean log-loss of the folds; None if the
             run diverged, as of the other figures.
         deviation: standard deviation of the log-loss over the folds; None without folds.
@@ -54,11 +53,7 @@ class TrialResult:
 
 @dataclass(frozen=True, slots=True)
 class SearchRows:
-    """The rows of a search: all of them, and how they are divided without folds.
-
-    Args:
-        folds: how many folds rank the trials instead of the validation rows; None: none.
-    """
+    """All rows of a search, and their division; folds rank the trials instead, if there are any."""
 
     all: Dataset
     training: Dataset

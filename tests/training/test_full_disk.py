@@ -14,10 +14,9 @@ import pytest
 
 from model import open_checkpoint
 from model.checkpoint.saving import save_checkpoint
-from tests.training.tiny_runs import arguments, signal_after
+from tests.training.tiny_runs import Refusal, arguments, read_history, signal_after
 from training.__main__ import main
 from training.fit.state import TrainerState, save_state, step_of_state
-from training.measure.history import read_history
 
 # What limits a file in a process: the kernel refuses to write beyond, as on a full disk.
 FAULT = "File too large"
@@ -76,7 +75,7 @@ def test_where_nothing_can_be_written_the_bytes_and_the_file_are_told(
     )
     assert last.endswith("; nor is the last state saved: no state is there to resume from")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.run", "rows.tsv", "tiny.toml"]
-    assert len(read_history(tmp_path / "out.run" / "history.jsonl")) == 3
+    assert len(read_history(tmp_path / "out.run")) == 3
 
 
 def test_a_checkpoint_that_cannot_be_written_is_written_by_resume(
@@ -84,26 +83,38 @@ def test_a_checkpoint_that_cannot_be_written_is_written_by_resume(
     fitted: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
+    refusal: Refusal,
 ) -> None:
     def fail(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
+    command = arguments(tmp_path, "out")
+    header, *rows = (tmp_path / "rows.tsv").read_text(encoding="utf-8").splitlines()
+    lines = [f"{header}\tother", *(f"{row}\tword {number}" for number, row in enumerate(rows))]
+    (tmp_path / "rows.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     with monkeypatch.context() as patch:
         patch.setattr("training.fit.export.save_checkpoint", fail)
-        assert main(arguments(tmp_path, "out")) == 1
+        assert main(command) == 1
 
     *_, last = capsys.readouterr().err.splitlines()
     assert re.fullmatch(
         rf"headlight-train: the checkpoint: {re.escape(str(tmp_path / 'out'))}/model\.safetensors "
         r"could not be written \(No space left on device\): it needs [\d,]+ bytes, and [\d,]+ "
         r"are free: make room; the trained weights are saved, and the same command with --resume "
-        r"only writes the "
-        r"checkpoint",
+        r"only writes the checkpoint",
         last,
     )
+    state = tmp_path / "out.run" / "state"
+    assert refusal(command) == (
+        f"{state} holds the state of a run: resume it with --resume, continue it with --extend if "
+        "it has ended, or discard it with --overwrite"
+    )
+    # Another column of the same file makes other rows.
+    told = refusal([*command, "--text-column", "other", "--resume"])
+    assert told.startswith(f"{state}: the interrupted run was another one: training_rows: ")
     # Two states need not fit any more: only the checkpoint is written.
     with files_limited_to(2 * len(weights(fitted / "out"))):
-        assert main(arguments(tmp_path, "out", "--resume")) == 0
+        assert main([*command, "--resume"]) == 0
     assert capsys.readouterr().out.startswith("resuming after step 42\n")
     assert weights(tmp_path / "out") == weights(fitted / "out")
     assert open_checkpoint(tmp_path / "out").manifest.seed == 0

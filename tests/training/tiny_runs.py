@@ -1,5 +1,6 @@
 """The smallest runs that really learn: generated rows, a tiny preset, and the command itself."""
 
+import json
 import os
 import random
 import subprocess
@@ -11,6 +12,7 @@ import pytest
 
 from training.fit.rows import Step
 from training.fit.trainer import Trainer
+from training.measure.history import Measurement
 
 ROOT = Path(__file__).parents[2]
 # What the fixture `refusal` is.
@@ -69,6 +71,12 @@ def arguments(folder: Path, output: str, *options: str) -> list[str]:
         *("fit", str(folder / "rows.tsv"), "--output", str(folder / output)),
         *("--preset", str(folder / "tiny.toml"), "--threads", "1", *options),
     ]
+
+
+def read_history(run_dir: Path) -> list[Measurement]:
+    """Reads the history that a run has written."""
+    lines = (run_dir / "history.jsonl").read_text(encoding="utf-8").splitlines()
+    return [Measurement(**json.loads(line)) for line in lines]
 
 
 def signal_after(monkeypatch: pytest.MonkeyPatch, steps: int, number: int) -> None:

@@ -11,6 +11,7 @@ from training.cli.shared_options import (
     add_device,
     add_files,
     add_labels,
+    add_validation,
     columns_of,
     comma_separated,
 )
@@ -67,14 +68,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="share of the rows held out, without --validation (default: %(default)s)",
     )
-    parser.add_argument(
-        "--validation",
-        type=Path,
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="labelled text to validate by; may be repeated",
-    )
+    add_validation(parser, "validate by")
+    parser.set_defaults(validation=[])
     add_columns(parser)
     add_labels(parser)
     add_device(parser)

@@ -20,6 +20,7 @@ from training.cli.shared_options import (
     add_recipe_arguments,
     add_save_every,
     add_start_arguments,
+    add_validation,
     check_folds,
     option_name,
     typed_options,
@@ -64,13 +65,7 @@ def _add_plan_arguments(parser: argparse.ArgumentParser) -> None:
 def _add_data_arguments(parser: argparse.ArgumentParser) -> None:
     add_columns(parser)
     add_labels(parser)
-    parser.add_argument(
-        "--validation",
-        type=Path,
-        action="append",
-        metavar="FILE",
-        help="labelled text to choose the best epoch and the temperature by; may be repeated",
-    )
+    add_validation(parser, "choose the best epoch and the temperature by")
     parser.add_argument(
         "--evaluate",
         type=Path,
@@ -157,13 +152,7 @@ def add_search_arguments(parser: argparse.ArgumentParser) -> None:
     add_start_arguments(parser)
     add_columns(parser)
     add_labels(parser)
-    parser.add_argument(
-        "--validation",
-        type=Path,
-        action="append",
-        metavar="FILE",
-        help="labelled text to rank the trials by; may be repeated",
-    )
+    add_validation(parser, "rank the trials by")
     add_recipe_arguments(parser, several=TRIED_FIELDS)
     add_class_weights(parser)
     add_device(parser)

@@ -126,6 +126,17 @@ def comma_separated(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(","))
 
 
+def add_validation(parser: argparse.ArgumentParser, purpose: str) -> None:
+    """Adds the files to validate by."""
+    parser.add_argument(
+        "--validation",
+        type=Path,
+        action="append",
+        metavar="FILE",
+        help=f"labelled text to {purpose}; may be repeated",
+    )
+
+
 def add_device(parser: argparse.ArgumentParser) -> None:
     """Adds the options that say where to compute."""
     parser.add_argument(

@@ -28,11 +28,7 @@ from training.fit.recipe import ConvAttentionSizes, NetworkSizes, Recipe
 
 @dataclass(frozen=True, slots=True)
 class InitialModel:
-    """What a run begins with.
-
-    Args:
-        origin: name and digest of the pretrained weights, if any.
-    """
+    """What a run begins with; `origin` names the pretrained weights, if any."""
 
     config: NetworkConfig
     network: Network

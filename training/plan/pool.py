@@ -28,11 +28,7 @@ _NAMES_FILLED = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """The rows that stages draw from.
-
-    Args:
-        num_labels: C. The first class and the last are opposites.
-    """
+    """The rows that stages draw from. The first class and the last are opposites."""
 
     texts: Mapping[str, Sequence[str]]
     label_ids: Mapping[str, Sequence[int]]

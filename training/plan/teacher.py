@@ -109,12 +109,7 @@ class TeacherLabels:
 
 
 class Teacher:
-    """A network that labels texts: the trained teacher, or the network of a stage itself.
-
-    Args:
-        temperature: logits are divided by it.
-        stop: called before each batch of texts; the number of a signal ends the run.
-    """
+    """A network that labels texts: the trained teacher, or the network of a stage itself."""
 
     def __init__(
         self,

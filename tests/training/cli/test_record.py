@@ -81,10 +81,12 @@ def test_the_record_is_what_both_networks_answer(
     texts: list[str],
     record: Callable[..., int],
     capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
 ) -> None:
     before, checkpoint = others(folder), open_checkpoint(folder)
+    target = tmp_path / "figures.json"
 
-    assert record("--record-dtype", dtype) == 0
+    assert record("--record-dtype", dtype, "--json", target) == 0
 
     assert others(folder) == before
     (found,) = open_checkpoint(folder).manifest.precision
@@ -109,22 +111,14 @@ def test_the_record_is_what_both_networks_answer(
         assert one.float32_log_loss == pytest.approx(exact.log_loss, abs=1e-6)
         assert (one.lost, one.gained) == ((was & ~now).sum(), (now & ~was).sum())
     assert rounded.log_loss != exact.log_loss
+    written = json.loads(target.read_text(encoding="utf-8"))
+    assert (written["dtype"], len(written["files"])) == ("float32", 2)
+    assert written["files"][0]["accuracy"] == found.sets[0].float32_accuracy
     printed = capsys.readouterr().out
     assert printed.count("  rows       ") == len(files)
     assert f"{dtype} beside float32\n  sst/dev   " in printed
     verdict = judge(dtype, [found])
     assert (verdict.reason in printed) is (dtype == "int8")
-
-
-def test_the_json_is_of_float32(tmp_path: Path, folder: Path, record: Callable[..., int]) -> None:
-    target = tmp_path / "figures.json"
-
-    assert record("--record-dtype", "bfloat16", "--json", target) == 0
-
-    written = json.loads(target.read_text(encoding="utf-8"))
-    assert (written["dtype"], len(written["files"])) == ("float32", 2)
-    one = open_checkpoint(folder).manifest.precision[0].sets[0]
-    assert written["files"][0]["accuracy"] == one.float32_accuracy
 
 
 @pytest.mark.parametrize(
