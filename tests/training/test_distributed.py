@@ -1,7 +1,6 @@
 """Trains on several processes that a real `torchrun` starts: the same losses and weights as one."""
 
 import argparse
-import json
 import re
 import subprocess
 import sys
@@ -11,6 +10,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from tests.training.tiny_plans import TinyPlan
+from tests.training.tiny_runs import read_lines
 from tests.training.torchrun import (
     PATIENCE,
     ROOT,
@@ -38,9 +38,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def history(output: Path) -> list[dict[str, float]]:
-    lines = (output.with_name(f"{output.name}.run") / "history.jsonl").read_text().splitlines()
-    found = [json.loads(line) for line in lines]
-    return [{name: value for name, value in line.items() if name != "seconds"} for line in found]
+    return read_lines(output.with_name(f"{output.name}.run") / "history.jsonl")
 
 
 def assert_same(first: Path, second: Path) -> None:

@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tests.builders import tiny_network, tiny_tokenizer
-from training.device import Accelerator
+from tests.training.tiny_runs import build_trainer
 from training.errors import InterruptedRunError
 from training.fit.recipe import Recipe
 from training.fit.rows import EncodedRows
-from training.fit.trainer import Trainer
 from training.measure.history import Measurement
 
 TEXTS = ["good film", "great cast", "a warm plot", "bad film", "poor cast", "a cold plot"]
@@ -47,15 +46,8 @@ class Run:
             "token_dropout": 0.2,
             "average_decay": average_decay,
         }
-        self.trainer = Trainer(
-            self.network,
-            tokenizer,
-            Recipe.model_validate(recipe),
-            training=rows,
-            validation=rows,
-            accelerator=Accelerator(torch.device("cpu")),
-            state_dir=self.state_dir,
-            fingerprint={"folder": folder.name},
+        self.trainer = build_trainer(
+            self.network, rows, Recipe.model_validate(recipe), state_dir=self.state_dir
         )
 
     def resume_if_begun(self) -> None:

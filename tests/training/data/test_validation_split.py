@@ -175,27 +175,15 @@ def test_classes_have_the_same_share_in_each_fold() -> None:
 @pytest.mark.parametrize(
     ("rare", "count", "told"),
     [
-        (
-            1,
-            2,
-            "class b has 1 different text, too few for 2 folds: each needs one, and two beside "
-            "it to learn and to validate by; add rows",
-        ),
-        (
-            3,
-            2,
-            "class b has 3 different texts, too few for 2 folds: each needs one, and two beside "
-            "it to learn and to validate by; choose --folds 3, or add rows",
-        ),
+        (1, 2, r"rows.tsv: class b has 1 different text, too few for 2 folds: .*; add rows$"),
+        (3, 2, r"b has 3 different texts, too few for 2 folds: .*; choose --folds 3, or add rows$"),
     ],
 )
 def test_too_few_rows_for_folds_are_refused(rare: int, count: int, told: str) -> None:
     whole = labelled([(f"text {n}", 0) for n in range(9)] + [(f"rare {n}", 1) for n in range(rare)])
 
-    with pytest.raises(DataError) as refused:
+    with pytest.raises(DataError, match=told):
         split_folds(whole, count=count, seed=0)
-
-    assert str(refused.value) == f"{Path('rows.tsv')}: {told}"
 
 
 @pytest.mark.parametrize(("rare", "count"), [(4, 2), (3, 3)])

@@ -12,6 +12,7 @@ from model.network.batch import Batch, collate
 from model.network.encoder import EncoderClassifier
 from model.tokenization.tokenizer import Tokenizer
 from tests.builders import tiny_config, tiny_network, tiny_tokenizer
+from tests.training.tiny_runs import build_trainer
 from training.device import Accelerator
 from training.errors import DivergedRunError, RecipeError, ResumeError
 from training.fit.objective import divergence
@@ -55,17 +56,12 @@ def make_trainer(
     **changes: object,
 ) -> Trainer:
     """A run over a dozen texts, which are also those that it is validated by."""
-    tokenizer = tiny_tokenizer()
-    known = known or rows(tokenizer)
-    return Trainer(
+    return build_trainer(
         network,
-        tokenizer,
+        known or rows(tiny_tokenizer()),
         Recipe.model_validate({**RECIPE, **changes}),
-        training=known,
-        validation=known,
         accelerator=Accelerator(CPU, bfloat16),
         state_dir=folder and folder / "state",
-        fingerprint={},
         measure_training=measure_training,
     )
 

@@ -8,7 +8,7 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
-from tests.training.tiny_runs import arguments, signal_after
+from tests.training.tiny_runs import arguments, read_lines, signal_after
 from training.__main__ import main
 
 
@@ -50,8 +50,7 @@ def test_every_number_of_a_run_that_goes_on_is_there_once(
 
     run = only_run(uri)
     assert (run.info.run_id, run.info.status) == (interrupted.info.run_id, "FINISHED")
-    lines = (tmp_path / "out.run" / "history.jsonl").read_text().splitlines()
-    epochs = [json.loads(line) for line in lines]
+    epochs = read_lines(tmp_path / "out.run" / "history.jsonl")
     for name in ("training_loss", "training_accuracy", "validation_loss", "validation_accuracy"):
         expected = [(line["step"], line[name]) for line in epochs]
         assert series(uri, run, f"epoch/{name}") == expected
