@@ -49,10 +49,6 @@ def run_folds(
     A share of the rows outside a fold is held out and chooses the epoch and the temperature, as
     in any run.
 
-    Args:
-        folder: where the record and the state of the current fold go.
-        report: called with each finished fold, also those of an interrupted run.
-
     Raises:
         InterruptedRunError: a signal came; finished folds and the state are in the folder.
         DataError: a class has too few rows.

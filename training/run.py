@@ -188,11 +188,6 @@ def train_candidate(
         validation: rows that choose the epoch and the temperature.
         measured: other rows, which choose nothing, by the names of their sets.
         folder: where the state goes; it stays there until the caller has kept the figures.
-
-    Raises:
-        InterruptedRunError: a signal came; the state is in the folder.
-        DivergedRunError: the loss is no longer a number.
-        TrainingError: rows, recipe or a state do not fit.
     """
     run = Run(recipe, training, validation, context, folder=folder, label=label)
     if has_state(run.state_dir):

@@ -72,11 +72,7 @@ def default_values(recipe: Recipe) -> dict[str, tuple[float, ...]]:
 def choose_values(
     tried: Mapping[str, Sequence[float]], *, trials: int | None, seed: int
 ) -> list[Values]:
-    """Combines values: all combinations, or some by chance and none twice.
-
-    Raises:
-        RecipeError: there are fewer combinations than trials, or nothing varies.
-    """
+    """Combines values: all combinations, or some by chance and none twice."""
     if not tried:
         raise RecipeError(
             "there is only one combination of values: give an option several values, such as "
@@ -96,12 +92,7 @@ def choose_values(
 
 
 def prepare_folder(folder: Path, *, is_resumed: bool, overwrite: bool) -> None:
-    """Refuses to mix a search with other files in its folder.
-
-    Raises:
-        RecipeError: the folder holds a search that is neither resumed nor replaced, or other files.
-        ResumeError: there is no search to resume.
-    """
+    """Refuses to mix a search with other files in its folder, or to replace one unasked."""
     is_search = (folder / STUDY).exists()
     if is_resumed and not is_search:
         raise ResumeError(f"{folder}: there is no search to resume; leave out --resume")
@@ -127,18 +118,7 @@ def run_search(
     context: TrainingContext,
     report: Callable[[TrialResult], None],
 ) -> list[TrialResult]:
-    """Tries every recipe. Finished trials of an interrupted search are kept.
-
-    Args:
-        combinations: values, each with the recipe that has them.
-        context: its folder gets the study, the results and the state of the current trial.
-        report: called with each finished trial, also those of an interrupted search.
-
-    Raises:
-        InterruptedRunError: a signal came; finished trials and the state are in the folder.
-        ResumeError: the folder holds another search.
-        TrainingError: rows or recipes cannot be used.
-    """
+    """Tries every recipe, and reports each trial; those of an interrupted search come first."""
     folder, total = context.run_dir, len(combinations)
     folder.mkdir(parents=True, exist_ok=True)
     study = _open_study(folder / STUDY, json.loads(json.dumps(fingerprint)))

@@ -10,10 +10,9 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from tests.training.tiny_plans import TinyPlan
-from tests.training.tiny_runs import read_lines
+from tests.training.tiny_runs import ROOT, read_lines
 from tests.training.torchrun import (
     PATIENCE,
-    ROOT,
     assert_close,
     command,
     end,

@@ -17,6 +17,7 @@ from training.cli.shared_options import (
     add_files,
     add_labels,
     add_log_to,
+    add_output,
     add_recipe_arguments,
     add_save_every,
     add_start_arguments,
@@ -37,14 +38,7 @@ STORE_DTYPES = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `headlight-train fit`."""
     add_files(parser, "labelled text to learn from", optional=True, hub=True)
-    parser.add_argument(
-        "--output", type=Path, required=True, metavar="DIR", help="the checkpoint to write"
-    )
-    parser.add_argument(
-        "--overwrite",
-        action="store_true",
-        help="replace a checkpoint or an interrupted run that is there already",
-    )
+    add_output(parser, "the checkpoint to write", "a checkpoint or an interrupted run")
     add_start_arguments(parser)
     _add_plan_arguments(parser)
     _add_data_arguments(parser)
@@ -131,12 +125,7 @@ def add_search_arguments(parser: argparse.ArgumentParser) -> None:
         "learning rate are tried, each with its epochs and twice as many."
     )
     add_files(parser, "labelled text to learn from", hub=True)
-    parser.add_argument(
-        "--output", type=Path, required=True, metavar="DIR", help="where the results go"
-    )
-    parser.add_argument(
-        "--overwrite", action="store_true", help="replace a search that is there already"
-    )
+    add_output(parser, "where the results go", "a search")
     parser.add_argument(
         "--trials",
         type=positive,

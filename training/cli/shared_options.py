@@ -77,6 +77,14 @@ def add_files(
     )
 
 
+def add_output(parser: argparse.ArgumentParser, text: str, replaced: str) -> None:
+    """Adds the folder to write, and whether it may replace what is there."""
+    parser.add_argument("--output", type=Path, required=True, metavar="DIR", help=text)
+    parser.add_argument(
+        "--overwrite", action="store_true", help=f"replace {replaced} that is there already"
+    )
+
+
 def add_columns(parser: argparse.ArgumentParser) -> None:
     """Adds the options that name the columns of the files."""
     for column in ("text", "label"):

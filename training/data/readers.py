@@ -76,11 +76,7 @@ def read_rows(path: Path, content: bytes, columns: Columns) -> Iterator[Row]:
 
 
 def read_texts(path: Path) -> list[str]:
-    """Reads a file of texts without labels, one text a line, and skips a header.
-
-    Raises:
-        DataError: the file cannot be read, or a line has no text in it.
-    """
+    """Reads a file of texts without labels, one text a line, and skips a header."""
     try:
         content = path.read_bytes()
     except OSError as error:

@@ -116,11 +116,7 @@ def run_probes(predictor: Predictor, datasets: Sequence[Dataset]) -> list[Probe]
 
 
 def set_names(files: Iterable[Path], *, others: Sequence[str] = ()) -> list[str]:
-    """Names the set of each file: its folder and its name, without endings.
-
-    Raises:
-        RecipeError: a name cannot be recorded, or two are the same.
-    """
+    """Names the set of each file: its folder and its name, without endings."""
     names = list(others)
     for file in files:
         stem = file.name.partition(".")[0] or file.name

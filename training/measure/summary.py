@@ -155,12 +155,7 @@ def result_warnings(
     share: float,
     baseline: float | None,
 ) -> list[str]:
-    """Returns warnings about the figures of the validation rows.
-
-    Args:
-        share: accuracy of always answering the most frequent class.
-        baseline: accuracy of TF-IDF with logistic regression; None if it was not fitted.
-    """
+    """Returns warnings about the figures of the validation rows."""
     warnings = []
     unknown = [
         label

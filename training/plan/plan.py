@@ -275,11 +275,7 @@ class Plan(_StrictModel):
 
 
 def load_plan(path: Path) -> Plan:
-    """Reads a plan.
-
-    Raises:
-        RecipeError: it cannot be read or is wrong; lists every fault.
-    """
+    """Reads a plan; an error lists every fault."""
     try:
         content: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:

@@ -38,11 +38,9 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class SoftDataset:
-    """Texts with soft targets.
+    """Texts, and probabilities of the classes [N, C].
 
-    Args:
-        targets: probabilities of the classes [N, C]. `LEFT_OUT` stands for a class of which a row
-            says nothing: the others are learnt without it.
+    `LEFT_OUT` stands for a class of which a row says nothing: the others are learnt without it.
     """
 
     texts: tuple[str, ...]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from model.validation import nearest
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # the options of the command line need only the targets
     from training.tracking.mlflow import MlflowLog
     from training.tracking.tensorboard import TensorBoardLog
 
-    RunLog = MlflowLog | TensorBoardLog
+    RunLog: TypeAlias = MlflowLog | TensorBoardLog
 
 TENSORBOARD, MLFLOW = "tensorboard", "mlflow"
 Parameter = str | int | float | bool
@@ -137,12 +137,7 @@ def check_installed(targets: Sequence[Target]) -> None:
 def opened_logs(
     targets: Sequence[Target], name: str, *, folder: Path, first_step: int
 ) -> Iterator[CombinedLogger]:
-    """Opens the logs of one run, and closes them in any case.
-
-    Args:
-        folder: the local folder of the run, which keeps what a resumed run must know.
-        first_step: steps that a resumed run has done; 0 for a new one.
-    """
+    """Opens the logs of one run, and closes them in any case."""
     check_installed(targets)
     logs: list[RunLog] = []
     try:

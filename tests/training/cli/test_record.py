@@ -1,7 +1,6 @@
 """`evaluate --record-dtype`, from files and a folder to the record that a service reads."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -61,14 +60,6 @@ def typed(folder: Path, files: list[Path]) -> list[str]:
     return ["evaluate", *map(str, files), "--checkpoint", str(folder), "--threads", "1"]
 
 
-@pytest.fixture
-def record(typed: list[str]) -> Callable[..., int]:
-    def run(*options: object) -> int:
-        return main([*typed, *map(str, options)])
-
-    return run
-
-
 def others(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != MANIFEST}
 
@@ -79,14 +70,14 @@ def test_the_record_is_what_both_networks_answer(
     folder: Path,
     files: list[Path],
     texts: list[str],
-    record: Callable[..., int],
+    typed: list[str],
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
 ) -> None:
     before, checkpoint = others(folder), open_checkpoint(folder)
     target = tmp_path / "figures.json"
 
-    assert record("--record-dtype", dtype, "--json", target) == 0
+    assert main([*typed, "--record-dtype", dtype, "--json", str(target)]) == 0
 
     assert others(folder) == before
     (found,) = open_checkpoint(folder).manifest.precision
@@ -150,17 +141,17 @@ def test_a_processor_without_bytes_records_no_int8(
 
 
 def test_evaluate_in_auto_follows_the_record(
-    tmp_path: Path, folder: Path, record: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, folder: Path, typed: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As the service does, on a processor that has bytes alone."""
     if not computes_int8(CPU):
         pytest.skip("this processor has no AVX-512 VNNI")
-    record("--record-dtype", "int8")
+    assert main([*typed, "--record-dtype", "int8"]) == 0
     found = open_checkpoint(folder).manifest.precision
     target = tmp_path / "figures.json"
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_vnni": True})
 
-    assert record("--dtype", "auto", "--json", target) == 0
+    assert main([*typed, "--dtype", "auto", "--json", str(target)]) == 0
 
     expected = "int8" if judge("int8", found).allowed else "float32"
     assert json.loads(target.read_text(encoding="utf-8"))["dtype"] == expected
