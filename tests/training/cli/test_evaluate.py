@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from model import load_predictor, open_checkpoint
+from model.checkpoint.thresholds import threshold_reports
 from model.files import digest
 from tests.builders import tiny_checkpoint, tiny_config
 from tests.matching import exactly
@@ -60,10 +61,9 @@ def test_the_figures_are_those_of_what_is_served(
         (written["files"][1], ["good", "dull"], [1, 1]),
     ]:
         served = [predictor.predict([predictor.encode(text)])[0] for text in texts]
-        expected = measure(
-            np.array([list(answer.probabilities.values()) for answer in served]),
-            np.array(label_ids),
-        )
+        probabilities = np.array([list(answer.probabilities.values()) for answer in served])
+        truth = np.array(label_ids)
+        expected = measure(probabilities, truth)
         assert report["rows"] == len(texts)
         assert report["truncated"] == sum(answer.truncated for answer in served)
         assert report["accuracy"] == expected.accuracy
@@ -75,15 +75,8 @@ def test_the_figures_are_those_of_what_is_served(
         assert report["sha256"] == digest(Path(report["file"]))
         assert sum(length["rows"] for length in report["by_length"]) == len(texts)
         assert report["confusion"] == [list(row) for row in expected.confusion]
-        for line in report["by_threshold"]:
-            kept = [
-                (answer, truth)
-                for answer, truth in zip(served, label_ids, strict=True)
-                if answer.score >= line["threshold"]
-            ]
-            right = sum(written["labels"].index(answer.label) == truth for answer, truth in kept)
-            assert (line["rows"], line["share"]) == (len(kept), len(kept) / len(texts))
-            assert line["accuracy"] == (right / len(kept) if kept else None)
+        by_threshold = threshold_reports(probabilities, truth, written["labels"])
+        assert report["by_threshold"] == by_threshold
     assert written["files"][0]["truncated"] == 1
     printed = capsys.readouterr().out
     assert f"{first}\n  rows       5 (1 truncated)\n" in printed
