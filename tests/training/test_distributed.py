@@ -2,21 +2,17 @@
 
 import argparse
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from tests.training.tiny_plans import TinyPlan
-from tests.training.tiny_runs import ROOT, read_lines
+from tests.training.tiny_runs import Refusal, read_lines
 from tests.training.torchrun import (
-    PATIENCE,
     assert_close,
     command,
     end,
-    environment,
     start,
     write_files,
 )
@@ -93,25 +89,16 @@ def test_processes_and_passes_change_nothing(folder: Path) -> None:
     ]
 
 
-@pytest.mark.slow
-def test_a_process_that_never_comes(folder: Path) -> None:
-    arguments = command(folder, folder / "missing", "--rank-timeout", "1")
+def test_a_process_that_never_comes(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, refusal: Refusal
+) -> None:
     values = {"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
-    done = subprocess.run(
-        [sys.executable, "-m", "training", *arguments],
-        cwd=ROOT,
-        env=environment(**values),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
+    for name, value in values.items():
+        monkeypatch.setenv(name, value)
 
-    assert done.returncode == 1
-    (line,) = [line for line in done.stderr.splitlines() if line.startswith("headlight-train: ")]
-    assert line.startswith(
-        "headlight-train: not all of the 2 processes that WORLD_SIZE announces have come within "
-        "1 s: start the others, or raise --rank-timeout ("
+    assert refusal(command(folder, folder / "missing", "--rank-timeout", "1")).startswith(
+        "not all of the 2 processes that WORLD_SIZE announces have come within 1 s: start the "
+        "others, or raise --rank-timeout ("
     )
 
 

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +12,7 @@ from model.files import WEIGHTS
 from tests.training.tiny_runs import PRESET, ROOT, write_preset, write_sentences
 
 PATIENCE = 600
+LOCAL = {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
 OPTIONS = (
     *("--epochs", "3", "--dtype", "float32", "--device", "cpu", "--threads", "1"),
     *("--dropout", "0.2", "--patience", "3"),
@@ -33,12 +33,6 @@ def command(folder: Path, output: Path, *options: str) -> list[str]:
     return [*files, *preset, *OPTIONS, *options]
 
 
-def environment(**values: str) -> Mapping[str, str]:
-    """The variables of a run."""
-    local = {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    return {**os.environ, **local, **values}
-
-
 def start(
     count: int, arguments: list[str], *torchrun: str, program: tuple[str, ...] = ("-m", "training")
 ) -> subprocess.Popen[str]:
@@ -50,7 +44,7 @@ def start(
     return subprocess.Popen(
         [*words, *program, *arguments],
         cwd=ROOT,
-        env=environment(),
+        env={**os.environ, **LOCAL},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
