@@ -11,8 +11,9 @@ from model.backends.device import choose_backend, choose_device, choose_dtype
 from model.checkpoint.hub_folder import local_folder
 from model.errors import CheckpointError, ConfigurationError, HubError, SigningKeyError
 from service.formats.size_estimates import MOST_BYTES_PER_WEIGHT
-from service.http.access import ApiKeys, load_api_keys
-from service.http.capacity import plan_capacity
+from service.http.access import load_api_keys
+from service.http.gate import ApiKeys
+from service.http.server import plan_capacity
 from service.settings import Settings, SettingsError, name_of, read_settings
 from service.tracing.environment import find_faults
 

@@ -16,8 +16,8 @@ from service.api.requests import answer_get, choose_form, make_router, require_a
 from service.api.schemas import MOST_NUMBERS, ModelAnswer
 from service.api.state import State, state_of
 from service.formats.json import JSON, json_response
-from service.http.capacity import plan_capacity
 from service.http.protocol import LARGEST_HEAD
+from service.http.server import plan_capacity
 from service.settings import Rate
 
 router = make_router(tags=["model"])

@@ -1,21 +1,21 @@
 """Lets a request in once, and carries it on as one context: read, compute, answer.
 
-`answers` calls the endpoint itself, because FastAPI's own way takes several times as long as a
-prediction of one sentence.
+FastAPI's own way to an endpoint takes several times as long as a prediction of one sentence. So
+`answers` calls the endpoint itself, and `DirectApp` finds the busiest ones without its routing.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial, wraps
 from typing import Annotated, Any, Literal, TypeVar
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, FastAPI
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.types import Scope
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from service.api.input import Schema, read_body, read_query, validate
 from service.api.state import State, state_of
@@ -28,9 +28,9 @@ from service.errors import (
 )
 from service.formats.json import JSON
 from service.formats.size_estimates import Size
-from service.http.access import authorization, challenge, client_of, explain_rejection
-from service.http.capacity import LARGE_SHARE
-from service.http.middleware import deadline_of, seconds_of
+from service.http.access import challenge, explain_rejection
+from service.http.gate import LARGE_SHARE, authorization, client_of
+from service.http.middleware import Layer, deadline_of, seconds_of
 from service.http.negotiation import negotiate
 from service.http.response_budget import SENDER, SMALL_BYTES, Reservation, Sender
 from service.inference.admission import ClientId
@@ -153,6 +153,62 @@ class DirectRoute(APIRoute):
     def get_route_handler(self) -> Callable[[Request], Any]:
         """Returns the endpoint itself."""
         return self.endpoint
+
+
+def direct_routes(
+    routes: Iterable[APIRoute], names: Mapping[str, str]
+) -> dict[tuple[str, str], APIRoute]:
+    """Maps each method and path to its route.
+
+    Args:
+        routes: those whose paths have other parameters than `names` are left out.
+        names: the only valid value of each parameter of a path.
+    """
+    return {
+        (method, route.path.format(**names)): route
+        for route in routes
+        if route.param_convertors.keys() <= names.keys()
+        for method in route.methods or ()
+    }
+
+
+class DirectApp(FastAPI):
+    """An application with a short way to some of its routes."""
+
+    _direct: frozenset[tuple[str, str]] = frozenset()
+    _short_way: ASGIApp
+
+    def surround(
+        self, layers: Iterable[Layer], *, direct: Mapping[tuple[str, str], APIRoute]
+    ) -> None:
+        """Puts layers round the application, and round the direct way to some routes.
+
+        Args:
+            layers: from the innermost to the outermost.
+            direct: method and path of routes whose endpoints take only a request. It has no path
+                parameters.
+        """
+        routes = dict(direct)
+
+        async def call_endpoint(scope: Scope, receive: Receive, send: Send) -> None:
+            route = routes[scope["method"], scope["path"]]
+            scope["route"] = route
+            answer = await route.endpoint(Request(scope, receive, send))
+            await answer(scope, receive, send)  # a response is an ASGI app
+
+        self._direct = frozenset(routes)
+        self._short_way = call_endpoint
+        for layer in layers:
+            self.add_middleware(layer)
+            self._short_way = layer(self._short_way)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers one request."""
+        if (scope.get("method", ""), scope.get("path", "")) in self._direct:
+            scope["app"] = self
+            await self._short_way(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
 
 
 def make_router(**options: Any) -> APIRouter:  # noqa: ANN401 - those of FastAPI

@@ -6,9 +6,7 @@ from typing import cast
 from starlette.requests import Request
 
 from model import Checkpoint
-from service.http.access import ApiKeys
-from service.http.capacity import MemoryWatch
-from service.http.gate import Gate
+from service.http.gate import ApiKeys, Gate, MemoryWatch
 from service.http.middleware import Lifecycle
 from service.http.rate_limit import RateLimit
 from service.http.response_budget import ResponseBudget

@@ -24,11 +24,11 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from service.http.access import TrustedProxies, is_health
-from service.http.capacity import Connections
+from service.http.access import TrustedProxies
 from service.http.gate import Gate
+from service.http.middleware import is_health
 from service.http.response_budget import SENDER
-from service.http.transport import ClientTransport
+from service.http.transport import ClientTransport, Connections
 
 LARGEST_HEAD = 131_072
 _HEAD_SECONDS = 10.0

@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from model.tokenization.tokenizer import Truncation
-from service.api.compat.base import check_count
+from service.api.compat.base import Counted
 from service.api.schemas import RequestBody, RequestMember
 from service.formats.tensors import Datatype
 
@@ -133,7 +133,7 @@ class Input(RequestMember):
     data: Annotated[
         object,
         WithJsonSchema({"type": "array", "items": {}}),
-        BeforeValidator(check_count),
+        Counted,
     ] = Field(None, description="The texts, flat or nested as the shape is.")
 
     @model_validator(mode="after")

@@ -10,15 +10,8 @@ from starlette.applications import Starlette
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import Receive, Scope, Send
 
-from service.http.access import (
-    ApiKeys,
-    TrustedProxies,
-    challenge,
-    client_of,
-    cors_headers,
-    explain_rejection,
-    load_api_keys,
-)
+from service.http.access import TrustedProxies, challenge, explain_rejection, load_api_keys
+from service.http.gate import ApiKeys, client_of, cors_headers
 from service.settings import Settings, SettingsError
 from tests.matching import exactly
 from tests.service.connections import answer, get, serving

@@ -11,9 +11,7 @@ from starlette.applications import Starlette
 from starlette.middleware.cors import CORSMiddleware
 
 from service.errors import OverloadedError, Refusal
-from service.http.access import ApiKeys
-from service.http.capacity import MemoryWatch
-from service.http.gate import Gate
+from service.http.gate import ApiKeys, Gate, MemoryWatch
 from service.http.middleware import Lifecycle
 from service.inference.admission import ClientId
 from service.inference.engine import Engine

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from service.errors import OverloadedError
-from service.http.capacity import ANY_SHARE, LARGE_SHARE, MemoryWatch
+from service.http.gate import ANY_SHARE, LARGE_SHARE, MemoryWatch
 
 V1_NO_LIMIT = "9223372036854771712"
 

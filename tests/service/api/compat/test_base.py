@@ -18,15 +18,15 @@ from service.api.compat.base import (
     unpack,
     wrong,
 )
-from service.api.compat.families import ROUTERS, routers_of
+from service.api.requests import direct_routes
 from service.api.texts import spell
+from service.app import FOREIGN_ROUTERS
 from service.errors import (
     MalformedJsonError,
     PayloadTooLargeError,
     UnsupportedMediaTypeError,
 )
-from service.http.gate import direct_routes
-from service.settings import FAMILIES, Families
+from service.settings import FAMILIES
 
 LIMIT = 1000
 JSON, BYTES = "application/json", "application/octet-stream"
@@ -175,9 +175,7 @@ def test_places_are_spelled(loc: tuple[str | int, ...], spelled: str) -> None:
 
 
 def test_each_family_has_its_router_in_the_order_of_the_settings() -> None:
-    assert list(ROUTERS) == list(FAMILIES)
-    assert routers_of(Families(frozenset({"mlflow"}))) == [ROUTERS["mlflow"]]
-    assert routers_of(Families(frozenset())) == []
+    assert list(FOREIGN_ROUTERS) == list(FAMILIES)
 
 
 @pytest.mark.parametrize(
@@ -196,13 +194,13 @@ def test_problems_repeat_their_detail_on_the_paths_of_other_systems(
 ) -> None:
     scope = {"method": method, "path": path}
 
-    assert foreign_requests(ROUTERS.values())(scope) is foreign
+    assert foreign_requests(FOREIGN_ROUTERS.values())(scope) is foreign
     assert foreign_requests([])(scope) is False
     assert foreign_requests([])({**scope, "headlight.foreign": True}) is True
 
 
 def test_the_short_way_takes_paths_whose_parameters_have_one_right_value() -> None:
-    routes = [route for router in ROUTERS.values() for route in router.routes]
+    routes = [route for router in FOREIGN_ROUTERS.values() for route in router.routes]
 
     places = direct_routes(routes, {"model": "tiny"})  # type: ignore[arg-type]
 
