@@ -38,6 +38,11 @@ class Recorder:
         self.entered = threading.Semaphore(0)
         self.begun: list[list[Encoding]] = []
 
+    @property
+    def ids(self) -> list[list[int]]:
+        """The texts of each batch, by their ids."""
+        return [[text.input_ids[0] for text in batch] for batch in self.batches]
+
     def classify(self, encodings: Sequence[Encoding]) -> list[Prediction]:
         """Tells each text which it was, unless one of them makes the pass fail."""
         self.begun.append(list(encodings))

@@ -3,7 +3,8 @@
 import asyncio
 import json
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, TypeVar
 from urllib.parse import quote, quote_plus
 
 import pytest
@@ -24,6 +25,7 @@ from service.errors import (
     UnsupportedMediaTypeError,
 )
 
+Result = TypeVar("Result")
 LIMIT = 200
 LAYERS = {"layers": 3, "heads": 2}
 
@@ -44,6 +46,14 @@ def request_of(
     return Request({"type": "http", "headers": raw}, receive)
 
 
+def at_once(work: Coroutine[Any, Any, Result]) -> Result:
+    """Runs what has nothing to wait for, without an event loop."""
+    with pytest.raises(StopIteration) as ended:
+        work.send(None)
+    result: Result = ended.value.value
+    return result
+
+
 def read(
     pieces: Iterable[bytes], content_type: str = "application/json", **headers: str
 ) -> PredictRequest:
@@ -53,7 +63,7 @@ def read(
     def check(value: object) -> PredictRequest:
         return validate(PredictRequest, value, source="body", context={"max_sentences": 3})
 
-    return asyncio.run(read_body(request, check, max_bytes=LIMIT))
+    return at_once(read_body(request, check, max_bytes=LIMIT))
 
 
 @pytest.mark.parametrize(("surplus", "inline"), [(0, True), (1, False)])

@@ -30,7 +30,7 @@ async def test_explanations_share_passes_with_each_other_alone() -> None:
         ["51"],
     ]
     await setting.close()
-    together = [[text.input_ids[0] for text in batch] for batch in setting.recorder.batches]
+    together = setting.recorder.ids
     assert together == [[HOLDING], [20, 21], [50, 51]]
     assert setting.value("headlight_batch_texts_count") == 3
 
