@@ -10,11 +10,6 @@ from service.metrics import PROMETHEUS_TEXT, AnswerCounts, Metrics
 from tests.builders import tiny_baseline, tiny_checkpoint, tiny_config, tiny_manifest
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_checkpoint(tmp_path_factory.mktemp("checkpoints") / "tiny")
-
-
 def shown(counts: AnswerCounts) -> dict[tuple[str, ...], float]:
     """The values of all series, by name and labels without the version."""
     registry = CollectorRegistry()
@@ -33,8 +28,8 @@ def answer(label: str, score: float, length: int, *, truncated: bool = False) ->
     return Prediction(label, score, {}, length, truncated)
 
 
-def test_a_text_adds_one_to_its_ranges(folder: Path) -> None:
-    counts = AnswerCounts(open_checkpoint(folder))
+def test_a_text_adds_one_to_its_ranges(checkpoint_folder: Path) -> None:
+    counts = AnswerCounts(open_checkpoint(checkpoint_folder))
     counts.observe(
         [
             ([Encoding([2, 1, 1, 3] + [2] * 4, truncated=False)], answer("positive", 0.95, 8)),
