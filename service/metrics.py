@@ -123,13 +123,14 @@ class AnswerCounts(Collector):
             yield (name,), count
 
     def _counter(self, name: str, text: str, values: _Values, *labels: str) -> Metric:
-        family = CounterMetricFamily(f"headlight_{name}", text, labels=["version", *labels])
-        for key, value in values:
-            family.add_metric([self._version, *key], value)
-        return family
+        name = f"headlight_{name}"
+        return self._filled(CounterMetricFamily(name, text, labels=["version", *labels]), values)
 
     def _gauge(self, name: str, text: str, values: _Values, *labels: str) -> Metric:
-        family = GaugeMetricFamily(f"headlight_baseline_{name}", text, labels=["version", *labels])
+        name = f"headlight_baseline_{name}"
+        return self._filled(GaugeMetricFamily(name, text, labels=["version", *labels]), values)
+
+    def _filled(self, family: CounterMetricFamily | GaugeMetricFamily, values: _Values) -> Metric:
         for key, value in values:
             family.add_metric([self._version, *key], value)
         return family

@@ -274,6 +274,12 @@ def require_access(request: Request, *parts: Access) -> None:
         raise _unauthorized(request.scope)
 
 
+def require_key(request: Request) -> None:
+    """Lets in a request for JSON that describes the model; raises as the two below."""
+    require_access(request, "key")
+    choose_form(request, JSON)
+
+
 def choose_form(request: Request, *media_types: str) -> str:
     """Chooses a media type by `Accept`, the preferred one first; raises NotAcceptableError."""
     accepted = request.headers.getlist("accept")

@@ -95,14 +95,14 @@ class HttpProtocol(HttpToolsProtocol):
         """Gives a client that sends nothing the same time as between two requests."""
         super().connection_made(ClientTransport(transport, self.loop, self._is_sending))
         if self._slots is not None:
-            self._is_extra = self._slots.enter(self, self.loop.time())
+            self._is_extra = self._slots.enter(self.transport, self.loop.time())
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Cancels timers and drops the requests that still wait."""
         self.transport.note_lost()
         if self._slots is not None:
-            self._slots.leave(self)
+            self._slots.leave(self.transport)
         self._unset_keepalive_if_required()
         self.pipeline.clear()
         self._unparsed = b""
@@ -178,14 +178,6 @@ class HttpProtocol(HttpToolsProtocol):
         super().resume_writing()
         self.transport.note_sent()
 
-    def can_close(self) -> bool:
-        """Whether nothing is lost if the connection closes now."""
-        return not self._is_sending() and not self.transport.get_write_buffer_size()
-
-    def drop(self) -> None:
-        """Closes at once."""
-        self.transport.abort()
-
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGIApp) -> None:  # type: ignore[override]
         self._in_hand = cycle
         cast("Scope", cycle.scope)[SENDER] = self.transport
@@ -256,9 +248,9 @@ class HttpProtocol(HttpToolsProtocol):
         self._awaited = awaited
         if self._slots is not None:
             if awaited is not None and self._phase is _Phase.BETWEEN:
-                self._slots.rest(self, self.loop.time())
+                self._slots.rest(self.transport, self.loop.time())
             else:
-                self._slots.wake(self)
+                self._slots.wake(self.transport)
         self._unset_keepalive_if_required()
         if awaited is not None:
             seconds = {

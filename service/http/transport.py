@@ -14,7 +14,7 @@ import math
 import sys
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from service.errors import OverloadedError, Refusal
 from service.http.response_budget import Reservation
@@ -144,6 +144,10 @@ class ClientTransport(asyncio.Transport):
         if self._transport.get_write_buffer_size():
             self._watch_writing()
 
+    def can_close(self) -> bool:
+        """Whether nothing is lost if the connection closes now."""
+        return not self._is_sending() and not self.get_write_buffer_size()
+
     @property
     def is_holding(self) -> bool:
         """Whether a large answer is not sent yet."""
@@ -264,29 +268,19 @@ class ClientTransport(asyncio.Transport):
         return self._written - waiting - _unacknowledged(self._transport)
 
 
-class Connection(Protocol):
-    """What `Connections` needs of a connection."""
-
-    def can_close(self) -> bool:
-        """Whether nothing is lost if it closes now."""
-
-    def drop(self) -> None:
-        """Closes at once."""
-
-
 class Connections:
     """All open connections."""
 
     def __init__(self, most: int, metrics: Metrics) -> None:
         self.most = most
         self._metrics = metrics
-        self._open: set[Connection] = set()
-        self._idle: OrderedDict[Connection, float] = OrderedDict()
-        self._extra: OrderedDict[Connection, None] = OrderedDict()
+        self._open: set[ClientTransport] = set()
+        self._idle: OrderedDict[ClientTransport, float] = OrderedDict()
+        self._extra: OrderedDict[ClientTransport, None] = OrderedDict()
         self._is_full = False
         self._logged_at = -math.inf
 
-    def enter(self, connection: Connection, now: float) -> bool:
+    def enter(self, connection: ClientTransport, now: float) -> bool:
         """Takes a new connection; returns whether it is an extra one, beyond the limit."""
         is_extra = len(self._open) >= self.most and not self._close_longest_idle(now)
         if is_extra:
@@ -299,7 +293,7 @@ class Connections:
         self._show()
         return is_extra
 
-    def leave(self, connection: Connection) -> None:
+    def leave(self, connection: ClientTransport) -> None:
         """Forgets a connection that is closed."""
         self._forget(connection)
         if self._is_full and len(self._open) < self.most * 0.9:
@@ -309,12 +303,12 @@ class Connections:
                 extra={"open": len(self._open), "limit": self.most},
             )
 
-    def rest(self, connection: Connection, now: float) -> None:
+    def rest(self, connection: ClientTransport, now: float) -> None:
         """Notes that a connection waits for its next request."""
         self._idle[connection] = now
         self._idle.move_to_end(connection)
 
-    def wake(self, connection: Connection) -> None:
+    def wake(self, connection: ClientTransport) -> None:
         """Notes that a connection is in use."""
         self._idle.pop(connection, None)
 
@@ -340,12 +334,12 @@ class Connections:
             self.rest(connection, now)  # an answer is still on its way
         return False
 
-    def _close(self, connection: Connection) -> None:
+    def _close(self, connection: ClientTransport) -> None:
         self._metrics.connections_closed.inc()
         self._forget(connection)
-        connection.drop()
+        connection.abort()
 
-    def _forget(self, connection: Connection) -> None:
+    def _forget(self, connection: ClientTransport) -> None:
         self._open.discard(connection)
         self._idle.pop(connection, None)
         self._extra.pop(connection, None)

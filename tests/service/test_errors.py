@@ -1,6 +1,5 @@
 """The table of errors."""
 
-
 import orjson
 
 from service.errors import (
