@@ -52,12 +52,7 @@ class Refusal(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One fault of a request.
-
-    Args:
-        loc: where it is: `body`, `query` or `header`, then names and indices.
-        msg: what is wrong and what would be right.
-    """
+    """One fault of a request; `loc` is `body`, `query` or `header`, then names and indices."""
 
     loc: tuple[str | int, ...]
     msg: str
@@ -95,11 +90,7 @@ class ServiceError(Exception):
         self.refusal = refusal
 
     def problem(self, *, with_error: bool = False) -> dict[str, object]:
-        """Returns the members of the problem, in the order in which they are sent.
-
-        Args:
-            with_error: whether `error` repeats `detail`, as clients of other systems expect.
-        """
+        """Returns the members as they are sent; for other systems, `error` repeats `detail`."""
         members: dict[str, object] = {
             "type": TYPE_PREFIX + self.type,
             "title": self.title,

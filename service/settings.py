@@ -287,9 +287,8 @@ def name_of(field: str, options: Collection[str] = ()) -> str:
 def read_settings(options: Mapping[str, str]) -> tuple[Settings, list[str]]:
     """Reads all settings: options by their field names, the environment, the defaults.
 
-    Returns:
-        The settings and the faults, one a line: wrong values, and unknown variables with the
-        prefix. The default replaces a wrong value, so that the others can still be checked.
+    Returns them with all faults, one a line: wrong values and unknown variables with the prefix. A
+    default replaces a wrong value, so that the others can still be checked.
     """
     faults = [_unknown(name) for name in os.environ if _is_unknown(name)]
     given: dict[str, Any] = dict(options)

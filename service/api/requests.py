@@ -123,12 +123,10 @@ Context = Annotated[RequestContext, Depends(admit)]
 def answers(
     read: Reader[Wanted], *forms: str, same_site: bool = False
 ) -> Callable[[Callable[[RequestContext, Wanted], Awaitable[Response]]], Endpoint]:
-    """Makes an endpoint of a function that answers what was read.
+    """Makes an endpoint of a function that answers what `read` reads of an admitted request.
 
-    Args:
-        read: reads the body or query of an admitted request.
-        forms: media types of the answer, the preferred one first; JSON if none is given.
-        same_site: whether POST, too, is refused to pages of other sites.
+    `forms` are media types, the preferred one first; JSON if none is given. With `same_site`, POST,
+    too, is refused to pages of other sites.
     """
     offered = forms or (JSON,)
 
@@ -158,12 +156,7 @@ class DirectRoute(APIRoute):
 def direct_routes(
     routes: Iterable[APIRoute], names: Mapping[str, str]
 ) -> dict[tuple[str, str], APIRoute]:
-    """Maps each method and path to its route.
-
-    Args:
-        routes: those whose paths have other parameters than `names` are left out.
-        names: the only valid value of each parameter of a path.
-    """
+    """Maps method and path to the routes whose parameters are all in `names`, filled in."""
     return {
         (method, route.path.format(**names)): route
         for route in routes
@@ -181,12 +174,9 @@ class DirectApp(FastAPI):
     def surround(
         self, layers: Iterable[Layer], *, direct: Mapping[tuple[str, str], APIRoute]
     ) -> None:
-        """Puts layers round the application, and round the direct way to some routes.
+        """Puts layers, the innermost first, round the application and the way to the direct routes.
 
-        Args:
-            layers: from the innermost to the outermost.
-            direct: method and path of routes whose endpoints take only a request. It has no path
-                parameters.
+        Their endpoints take only a request, without path parameters.
         """
         routes = dict(direct)
 

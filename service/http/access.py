@@ -101,10 +101,7 @@ class AllowedHosts:
     """Refuses requests for other hosts than the service's own, except those for health.
 
     A foreign page can point its own name at a service in the user's network (DNS rebinding).
-
-    Args:
-        app: the next ASGI app.
-        hosts: names in lower case, without ports; `*.example.org` stands for all names under it.
+    The names are in lower case, without ports; `*.example.org` stands for all names under it.
     """
 
     def __init__(self, app: ASGIApp, *, hosts: Sequence[str]) -> None:
@@ -128,12 +125,9 @@ class AllowedHosts:
 
 
 class TrustedProxies:
-    """Takes a client's address from `X-Forwarded-For` if a trusted proxy sent it.
+    """Takes a client's address from `X-Forwarded-For` if a proxy of these networks sent it.
 
-    uvicorn's own middleware runs after the gate, and takes any text for an address.
-
-    Args:
-        networks: addresses and networks of proxies; only `*` trusts every sender.
+    uvicorn's own middleware runs after the gate, and takes any text for an address. `*` trusts all.
     """
 
     def __init__(self, networks: Sequence[str]) -> None:

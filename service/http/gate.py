@@ -74,15 +74,10 @@ class ApiKeys:
 
 
 def client_of(keys: ApiKeys, peer: Address | None, headers: Headers) -> bytes | Address | None:
-    """Returns an id for the client: its API key, else its address, else its connection.
+    """Returns an id for the client: the digest of its API key, else `peer`.
 
-    Args:
-        keys: the valid keys.
-        peer: address and port of the connection; port 0 if a trusted proxy forwarded the address.
-        headers: names in lower case.
-
-    Returns:
-        The digest of a valid key; else `peer`.
+    The peer is address and port of the connection; the port is 0 if a trusted proxy forwarded the
+    address. The names of `headers` are in lower case.
     """
     key = keys.find(authorization(headers)) if keys else None
     return peer if key is None else key
@@ -96,10 +91,7 @@ def authorization(headers: Headers) -> bytes | None:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """A control group: its limit in bytes, and the files that hold what it uses.
-
-    The usage includes files that the kernel can drop, which the statistics name `cache`.
-    """
+    """A control group; what it uses includes files that the kernel can drop (`cache`)."""
 
     limit: int
     usage: Path
@@ -118,13 +110,7 @@ class _Group:
 
 
 class MemoryWatch:
-    """Refuses requests while the memory is nearly full; without a limit it refuses none.
-
-    Args:
-        root: where the control groups are mounted.
-        own: the file that names the groups of the process.
-        clock: seconds.
-    """
+    """Refuses requests while the memory is nearly full; without a limit it refuses none."""
 
     def __init__(
         self,

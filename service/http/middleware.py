@@ -249,11 +249,7 @@ def seconds_of(scope: Scope) -> float:
 
 @asynccontextmanager
 async def hurry(scope: Scope, seconds: float | None) -> AsyncIterator[None]:
-    """Gives a request `seconds` from now on, unless it has less anyway or `seconds` is None.
-
-    Raises:
-        DeadlineError: the block did not end in this time.
-    """
+    """Gives a request `seconds` from now on, then raises DeadlineError; None: as before."""
     deadline = asyncio.get_running_loop().time() + (seconds or 0.0)
     if seconds is None or deadline >= deadline_of(scope):
         yield

@@ -62,10 +62,7 @@ else:
 class ClientTransport(asyncio.Transport):
     """Does not trust the client to stay, to read or to wait; see the module.
 
-    Args:
-        transport: the event loop's own.
-        loop: the event loop.
-        is_sending: whether the client is known to send more than was read so far.
+    `is_sending` says whether the client is known to send more than was read so far.
     """
 
     def __init__(

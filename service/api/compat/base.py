@@ -52,12 +52,7 @@ TextOrList = Annotated[
 
 
 async def predict_texts(context: RequestContext, texts: Texts) -> list[Prediction]:
-    """Classifies all texts of a request, or none.
-
-    Raises:
-        InvalidRequestError: there is no text, or one cannot be classified.
-        ServiceError: as `classify` does.
-    """
+    """Classifies all texts of a request, or none; raises as `classify`, and if there is no text."""
     if not texts.items:
         raise wrong(texts.field, "no text is given: send at least one")
     results = await classify(context, texts)
@@ -65,10 +60,7 @@ async def predict_texts(context: RequestContext, texts: Texts) -> list[Predictio
 
 
 def truncated_header(predictions: Sequence[Prediction]) -> dict[str, str]:
-    """Returns a header that names the texts that were cut; empty if none was.
-
-    It lists their indices, from 0; of many the first, and how many more there are.
-    """
+    """Returns a header with the indices of the texts that were cut; of many, the first."""
     cut = [str(index) for index, each in enumerate(predictions) if each.truncated]
     if len(cut) > _MOST_CUT:
         cut[_MOST_CUT:] = [f"+{len(cut) - _MOST_CUT}"]
