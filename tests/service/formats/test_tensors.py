@@ -154,23 +154,6 @@ def test_bytes_are_little_endian_and_in_row_major_order() -> None:
     assert flat.header_length is None
 
 
-def test_values_that_are_written_already_are_kept() -> None:
-    output = Output(
-        "n", "FP32", (1, 1), np.ones((1, 1)), binary=False, written=memoryview(b"[[9]]")
-    )
-    assert b'"data":[[9]]' in write_body({"id": "7"}, [output]).content
-
-
-@given(st.lists(texts, max_size=3), st.binary(min_size=1))
-def test_bytes_too_many_are_refused(elements: list[str], more: bytes) -> None:
-    whole = pack(*(each.encode() for each in elements)).tobytes() + more
-    fault = refused(read_bytes, memoryview(whole), (len(elements),), LOC)
-    assert fault == FieldError(
-        ("body", *LOC),
-        f"its shape means {len(elements)} elements, but {len(more)} bytes follow them",
-    )
-
-
 @given(st.binary(max_size=60), st.lists(st.integers(0, 2**62), max_size=4))
 def test_any_bytes_give_texts_or_a_clean_error(content: bytes, shape: list[int]) -> None:
     tracemalloc.start()

@@ -84,16 +84,6 @@ def test_a_long_text_is_not_starved_by_short_ones() -> None:
     assert number < 20
 
 
-def test_short_and_long_texts_do_not_share_a_batch() -> None:
-    schedule: Schedule[str] = Schedule(1000)
-    for name, count in (("long", 300), ("short", 10), ("short", 11), ("long", 290)):
-        schedule.add([(name, count)])
-
-    taken = [schedule.take(), schedule.take(), schedule.take()]
-
-    assert sorted(taken) == [[], ["long", "long"], ["short", "short"]]
-
-
 @given(st.lists(st.tuples(st.sampled_from("ab"), lengths), min_size=1, max_size=30))
 def test_kinds_can_be_passed_over(texts: list[tuple[str, int]]) -> None:
     schedule: Schedule[tuple[str, int]] = Schedule(100)
@@ -184,15 +174,6 @@ class Text(NamedTuple):
     tokens: int
     kind: str
     urgent_at: int
-
-
-def test_what_is_urgent_goes_before_younger_texts_that_are_more_alike() -> None:
-    schedule: Schedule[str] = Schedule(100)
-    schedule.add([("old", 20), ("old", 24), ("old", 16)], urgent_at=20.0, client="one")
-    for _ in range(10):
-        schedule.add([("young", 20)], urgent_at=40.0, client="one")
-
-    assert schedule.take(now=20.0) == ["old", "old", "old", "young"]
 
 
 def test_a_client_whose_request_is_late_holds_up_no_other_for_more_than_a_batch() -> None:

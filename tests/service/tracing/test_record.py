@@ -43,33 +43,21 @@ def test_an_error_is_noted_by_its_type_and_goes_on() -> None:
     assert found.ended is not None
 
 
-def test_the_first_pass_ends_the_wait() -> None:
+def test_a_pass_ends_the_wait_before_it() -> None:
     trace = Trace()
     trace.begin_waiting()
-    wait = trace.stages[0]
-    assert wait.ended is None
-    trace.begin_pass(wait.began + 7, {})
-    trace.begin_pass(wait.began + 9, {})
-    assert wait.ended == wait.began + 7
-    assert [each.name for each in trace.stages] == ["wait", "forward", "forward"]
-    assert trace.passes == 2
-
-
-def test_a_wait_never_ends_before_it_began() -> None:
-    """A pass notes its beginning as a float, which may be rounded down."""
-    trace = Trace()
+    first = trace.stages[0]
+    assert first.ended is None
+    for later in (7, 9):
+        trace.begin_pass(first.began + later, {})
+    assert (first.ended, trace.passes) == (first.began + 7, 2)
     trace.begin_waiting()
-    trace.begin_pass(trace.stages[0].began - 5, {})
-    assert trace.stages[0].ended == trace.stages[0].began
-
-
-def test_a_second_wait_of_the_same_request() -> None:
-    trace = Trace()
-    for _ in range(2):
-        trace.begin_waiting()
-        trace.begin_pass(trace.stages[-1].began + 1, {})
-    assert [each.name for each in trace.stages] == ["wait", "forward"] * 2
-    assert [each.ended is None for each in trace.stages] == [False, True] * 2
+    again = trace.stages[-1]
+    # A pass notes its beginning as a float, which may be rounded down.
+    trace.begin_pass(again.began - 5, {})
+    assert again.ended == again.began
+    names = [each.name for each in trace.stages]
+    assert names == ["wait", "forward", "forward", "wait", "forward"]
 
 
 def test_more_passes_than_are_kept_are_counted() -> None:
