@@ -23,20 +23,16 @@ NOT_HTTP = b"\r\n\r\nInvalid HTTP request received."
 
 @dataclass
 class Served:
-    """A running server."""
-
     port: int
     state: ServerState
     made: list[HttpProtocol]
     clients: list["Client"] = field(default_factory=list)
 
     async def connect(self) -> "Client":
-        """Opens a connection."""
         self.clients.append(Client(*await asyncio.open_connection("127.0.0.1", self.port)))
         return self.clients[-1]
 
     async def is_left(self) -> None:
-        """Waits until every connection is closed."""
         await until(lambda: not self.state.connections)
 
 
@@ -48,7 +44,6 @@ class Client:
     writer: asyncio.StreamWriter
 
     async def say(self, data: bytes) -> None:
-        """Sends bytes."""
         self.writer.write(data)
         await self.writer.drain()
 
@@ -149,7 +144,6 @@ class Paced:
 
 
 async def answer(send: Send, body: bytes, **headers: str) -> None:
-    """Sends a complete answer."""
     named = [(name.encode("ascii"), value.encode("ascii")) for name, value in headers.items()]
     length = (b"content-length", b"%d" % len(body))
     await send({"type": "http.response.start", "status": 200, "headers": [length, *named]})
@@ -157,7 +151,6 @@ async def answer(send: Send, body: bytes, **headers: str) -> None:
 
 
 def get(path: str, *headers: bytes) -> bytes:
-    """A request without a body."""
     return b"\r\n".join([b"GET %b HTTP/1.1" % path.encode("ascii"), b"Host: x", *headers, b"", b""])
 
 

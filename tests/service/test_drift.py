@@ -11,7 +11,6 @@ from tests.builders import tiny_baseline, tiny_checkpoint, tiny_config, tiny_man
 
 
 def shown(counts: AnswerCounts) -> dict[tuple[str, ...], float]:
-    """The values of all series, by name and labels without the version."""
     registry = CollectorRegistry()
     registry.register(counts)
     return {

@@ -25,12 +25,10 @@ TRACE = "0af7651916cd43dd8448eb211c80319c"
 
 
 def value(metrics: Metrics, name: str, labels: Mapping[str, str] | None = None) -> float | None:
-    """The value of a series."""
     return metrics.registry.get_sample_value(name, dict(labels or {}))
 
 
 def texts(*lengths: int) -> list[Encoding]:
-    """Texts of these lengths."""
     return [Encoding([1] * length, truncated=False) for length in lengths]
 
 

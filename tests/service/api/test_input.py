@@ -33,7 +33,6 @@ LAYERS = {"layers": 3, "heads": 2}
 def request_of(
     pieces: Iterable[bytes], content_type: str = "application/json", **headers: str
 ) -> Request:
-    """A request whose body comes in pieces."""
     messages = [{"type": "http.request", "body": piece, "more_body": True} for piece in pieces] + [
         {"type": "http.request", "body": b"", "more_body": False}
     ]
@@ -57,7 +56,6 @@ def at_once(work: Coroutine[Any, Any, Result]) -> Result:
 def read(
     pieces: Iterable[bytes], content_type: str = "application/json", **headers: str
 ) -> PredictRequest:
-    """Reads a body that comes in pieces."""
     request = request_of(pieces, content_type, **headers)
 
     def check(value: object) -> PredictRequest:
@@ -197,12 +195,10 @@ def test_limits_hold_only_where_they_are_known() -> None:
 
 
 def read_parameters(query: bytes) -> AttentionRequest:
-    """Reads a query for a model of two layers and three heads."""
     return read_query(query, AttentionRequest, {"layers": 2, "heads": 3})
 
 
 def is_sound(text: str) -> bool:
-    """Whether the model takes a text."""
     try:
         check_text(text)
     except InputError:

@@ -31,7 +31,6 @@ texts = st.text(st.characters(codec="utf-8"), min_size=1, max_size=9) | st.sampl
 def views(
     sentences: list[list[str]], layers: int, heads: int, *, side: int | None = None
 ) -> list[View]:
-    """Views of whole maps, or of thumbnails with a side."""
     chance = np.random.default_rng(0)
 
     def strongest(length: int) -> Strongest | None:

@@ -41,13 +41,11 @@ shapes = st.one_of(
 
 @st.composite
 def tensors(draw: st.DrawFn) -> tuple[tuple[int, ...], list[str]]:
-    """A shape, and as many texts as it holds."""
     shape = draw(shapes)
     return shape, draw(st.lists(texts, min_size=prod(shape), max_size=prod(shape)))
 
 
 def pack(*elements: bytes) -> memoryview:
-    """Elements of type BYTES as the protocol has them."""
     return memoryview(b"".join(struct.pack("<I", len(each)) + each for each in elements))
 
 

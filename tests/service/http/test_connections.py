@@ -41,7 +41,6 @@ class Parts:
 
 
 async def fill(served: Served, parts: Parts, paced: Paced) -> list[Client]:
-    """Takes all places with requests that wait."""
     clients = []
     for number in range(MOST):
         clients.append(await served.connect())

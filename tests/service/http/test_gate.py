@@ -31,7 +31,6 @@ class Queue:
     aheads: list[int] = field(default_factory=list)
 
     def check_room(self, caller: ClientId, deadline: float, *, ahead: int = 0) -> None:
-        """Refuses requests beyond its room."""
         assert caller == ClientId(PEER, "/predict")  # the route, whatever the path
         assert deadline > asyncio.get_running_loop().time()
         self.aheads.append(ahead)

@@ -84,7 +84,6 @@ async def long() -> StreamingResponse:
 
 @pytest.fixture(scope="module")
 def app(checkpoint_folder: Path) -> FastAPI:
-    """An application with routes that fail in every way."""
     app = application(
         checkpoint_folder,
         LIFECYCLE,
@@ -104,8 +103,6 @@ def _ended() -> Iterator[None]:
 
 
 def get(app: FastAPI, path: str, **headers: str) -> httpx.Response:
-    """Asks an application in this process."""
-
     async def ask() -> httpx.Response:
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://own.example") as client:

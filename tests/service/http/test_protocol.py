@@ -153,7 +153,6 @@ class Shut:
     def reject(
         self, method: bytes, path: bytes, headers: object, *, peer: object, closes: bool
     ) -> bytes:
-        """Returns a complete answer."""
         del method, path, headers, peer
         self.closes.append(closes)
         return b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 2\r\n\r\n/x"

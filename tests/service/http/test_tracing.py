@@ -57,7 +57,6 @@ def exporter(provider: TracerProvider) -> Iterator[InMemorySpanExporter]:
 
 
 def ask(provider: TracerProvider, app: ASGIApp, scope: Scope) -> list[Message]:
-    """What a layer round an application sends."""
     sent: list[Message] = []
 
     async def send(message: Message) -> None:

@@ -34,12 +34,9 @@ SIZE = 20_000_000  # more than the kernel holds
 
 @dataclass
 class Large:
-    """Gives large answers."""
-
     gone: list[str] = field(default_factory=list)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Sends a large answer."""
         del receive
         try:
             await answer(send, b"x" * SIZE)
@@ -188,11 +185,9 @@ class Sized:
 
     @property
     def taken(self) -> float:
-        """Bytes of all reservations."""
         return float(self.gauge._value.get())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Reserves bytes, waits, answers."""
         del receive
         path: str = scope["path"]
         size = int(path.strip("/"))

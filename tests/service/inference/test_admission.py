@@ -30,7 +30,6 @@ def has(admission: Admission, client: str, tokens: int) -> None:
 
 
 def done(admission: Admission, client: str, tokens: int) -> None:
-    """Computes a part of a client's work."""
     admission.take(client, tokens)
     admission.end(client, tokens, tokens)
 

@@ -39,7 +39,6 @@ LOST = "The device cpu is lost to this process: it has to be restarted."
 
 @pytest.fixture(scope="module")
 def predictor(checkpoint_folder: Path) -> Predictor:
-    """A predictor of the tiny checkpoint."""
     return load_predictor(
         open_checkpoint(checkpoint_folder), device=torch.device("cpu"), dtype=torch.float32
     )
@@ -58,7 +57,6 @@ def make(
     dtype: torch.dtype = torch.float32,
     kind: type[CpuBackend] = CpuBackend,
 ) -> Engine:
-    """An engine with small limits."""
     return Engine(
         load,
         kind(torch.device("cpu"), dtype, threads=threads),
@@ -78,7 +76,6 @@ async def start(predictor: Predictor, **options: Any) -> Engine:  # noqa: ANN401
 
 
 async def explain(engine: Engine) -> list[Explanation]:
-    """Asks for the weights of a text."""
     options = AttentionOptions(engine.predictor.encode("good"))
     return await engine.batcher.explain([options], lambda _, each: each)
 
@@ -221,7 +218,6 @@ class Fragile(CpuBackend):
     niceness = 0
 
     def is_fatal(self, error: BaseException) -> bool:
-        """Whether it is that error."""
         return str(error) == "the device fell off the bus"
 
 

@@ -33,7 +33,6 @@ JSON, BYTES = "application/json", "application/octet-stream"
 
 
 def read(content: bytes, **headers: str) -> bytes:
-    """Reads the body of a request with these headers."""
     sent = [
         (name.replace("_", "-").encode("ascii"), value.encode("ascii"))
         for name, value in headers.items()
@@ -137,7 +136,6 @@ def test_only_one_whole_member_is_unpacked(content: bytes, data: st.DataObject) 
 
 
 def prediction(*, truncated: bool) -> Prediction:
-    """Of a text."""
     return Prediction("good", 0.75, {"bad": 0.25, "good": 0.75}, 3, truncated=truncated)
 
 
