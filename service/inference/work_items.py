@@ -74,11 +74,6 @@ class Job(Generic[Result]):
     run: Callable[[], Result | Exception]
     encodings: Sequence[Encoding] = ()
 
-    @property
-    def tokens(self) -> int:
-        """Tokens of all rows."""
-        return sum(len(encoding.input_ids) for encoding in self.encodings)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Task:

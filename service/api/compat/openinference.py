@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import fastapi
 import numpy as np
@@ -360,7 +360,7 @@ def _outputs(body: InferRequest) -> dict[OutputName, bool]:
     outputs: dict[OutputName, bool] = {}
     for output in body.outputs:
         binary = None if output.parameters is None else output.parameters.binary_data
-        outputs[cast("OutputName", output.name)] = by_default if binary is None else binary
+        outputs[output.name] = by_default if binary is None else binary
     return outputs
 
 
