@@ -5,11 +5,13 @@ So a test can see what another process would hide: what waits, and what is in me
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
+from contextvars import copy_context
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
+import pytest
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.server import ServerState
@@ -17,6 +19,7 @@ from uvicorn.server import ServerState
 from service.http.gate import Gate
 from service.http.protocol import HttpProtocol
 
+Result = TypeVar("Result")
 PATIENCE = 30.0
 NOT_HTTP = b"\r\n\r\nInvalid HTTP request received."
 
@@ -109,6 +112,14 @@ async def serving(
         for protocol in list(state.connections):
             protocol.transport.abort()
         await until(lambda: not state.connections and not state.tasks)
+
+
+def at_once(work: Coroutine[Any, Any, Result]) -> Result:
+    """Runs what has nothing to wait for, without an event loop."""
+    with pytest.raises(StopIteration) as ended:
+        copy_context().run(work.send, None)
+    result: Result = ended.value.value
+    return result
 
 
 async def until(condition: Callable[[], bool]) -> None:

@@ -3,8 +3,7 @@
 import asyncio
 import json
 import threading
-from collections.abc import Callable, Coroutine, Iterable
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable
 from urllib.parse import quote, quote_plus
 
 import pytest
@@ -24,8 +23,8 @@ from service.errors import (
     ServiceError,
     UnsupportedMediaTypeError,
 )
+from tests.service.connections import at_once
 
-Result = TypeVar("Result")
 LIMIT = 200
 LAYERS = {"layers": 3, "heads": 2}
 
@@ -43,14 +42,6 @@ def request_of(
     sent = {"content-type": content_type, **headers}
     raw = [(name.replace("_", "-").encode(), value.encode()) for name, value in sent.items()]
     return Request({"type": "http", "headers": raw}, receive)
-
-
-def at_once(work: Coroutine[Any, Any, Result]) -> Result:
-    """Runs what has nothing to wait for, without an event loop."""
-    with pytest.raises(StopIteration) as ended:
-        work.send(None)
-    result: Result = ended.value.value
-    return result
 
 
 def read(
