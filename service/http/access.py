@@ -114,14 +114,12 @@ class AllowedHosts:
         if scope["type"] == "http" and not is_health(scope["path"]):
             given = [value for name, value in scope["headers"] if name == b"host"]
             host = given[0].decode("latin-1").lower() if len(given) == 1 else ""
-            if not self._is_meant(_PORT.sub("", host)):
+            name = _PORT.sub("", host)
+            if not name or not (name in self._names or name.endswith(self._endings)):
                 raise MisdirectedError(
                     "The header Host names another service: use one of this service's own names."
                 )
         await self._app(scope, receive, send)
-
-    def _is_meant(self, host: str) -> bool:
-        return bool(host) and (host in self._names or host.endswith(self._endings))
 
 
 class TrustedProxies:

@@ -141,7 +141,9 @@ class HttpProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Starts the request, unless the parser is about to stop at an offer."""
-        self._check_head()
+        if fault := find_fault(self.parser.get_http_version(), self.url, self.headers):
+            self._fault = fault
+            raise httptools.HttpParserError(fault)
         if not self.parser.should_upgrade():
             if self._proxies is not None:
                 self.scope["client"] = self._proxies.client_of(self.client, self.headers)
@@ -224,12 +226,6 @@ class HttpProtocol(HttpToolsProtocol):
         if closes:
             self.transport.close()
         return True
-
-    def _check_head(self) -> None:
-        url, headers = self.url, self.headers
-        if fault := find_fault(self.parser.get_http_version(), url, headers):
-            self._fault = fault
-            raise httptools.HttpParserError(fault)
 
     def _is_answering(self) -> bool:
         return self._in_hand is not None and not self._in_hand.response_complete
