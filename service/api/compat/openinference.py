@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import fastapi
 import numpy as np
@@ -49,9 +49,8 @@ from service.api.requests import (
     RequestContext,
     answer_get,
     answers,
-    choose_form,
     make_router,
-    require_access,
+    require_key,
 )
 from service.api.state import State, state_of
 from service.api.texts import COSTLY, Loc, Texts, bad_text, guard, invalid, run_aside
@@ -220,7 +219,7 @@ async def infer_model(
 )
 async def server(request: Request) -> Response:
     """Names the server and the extensions of the protocol that it has."""
-    _admit(request)
+    require_key(request)
     return json_response(
         {
             "name": "headlight",
@@ -239,7 +238,7 @@ async def server(request: Request) -> Response:
 )
 async def models(request: Request) -> Response:
     """Lists the served model."""
-    _admit(request)
+    require_key(request)
     return json_response({"models": [state_of(request).checkpoint.name]})
 
 
@@ -274,7 +273,7 @@ async def server_ready(request: Request) -> Response:
 )
 async def model_ready(request: Request) -> Response:
     """Reports whether requests for the model should be sent here."""
-    _admit(request)
+    require_key(request)
     _require_served(request)
     check_ready(request)
     return json_response({"name": state_of(request).checkpoint.name, "ready": True})
@@ -295,7 +294,7 @@ async def model_ready(request: Request) -> Response:
 )
 async def model_metadata(request: Request) -> Response:
     """Names the inputs and outputs of the model."""
-    _admit(request)
+    require_key(request)
     _require_served(request)
     state = state_of(request)
     checkpoint = state.checkpoint
@@ -309,11 +308,6 @@ async def model_metadata(request: Request) -> Response:
             "parameters": {"labels": list(checkpoint.config.labels)},
         }
     )
-
-
-def _admit(request: Request) -> None:
-    require_access(request, "key")
-    choose_form(request, JSON)
 
 
 def _require_served(request: Request) -> None:
@@ -366,7 +360,7 @@ def _outputs(body: InferRequest) -> dict[OutputName, bool]:
     outputs: dict[OutputName, bool] = {}
     for output in body.outputs:
         binary = None if output.parameters is None else output.parameters.binary_data
-        outputs[cast("OutputName", output.name)] = by_default if binary is None else binary
+        outputs[output.name] = by_default if binary is None else binary
     return outputs
 
 
