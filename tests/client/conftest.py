@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headlight_client import AsyncClient, Client
-from tests.end_to_end.servers import RunningService, service
+from tests.end_to_end.servers import RunningService, local_service
 
 # Of a method's name, its arguments and those of the client: what the method gives.
 Ask = Callable[..., Any]
@@ -61,7 +61,7 @@ def running(
     checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RunningService]:
     """A service with a key and small limits."""
-    with service(
+    with local_service(
         checkpoint_folder,
         tmp_path_factory.mktemp("client"),
         *("--max-sentences", "5"),

@@ -17,8 +17,12 @@ from typing import Any, cast
 from unittest import mock
 
 import httpx
+from fastapi import FastAPI
 
+from model.checkpoint import opening
+from service import app as application
 from service import command
+from service.api.openapi import complete_openapi
 from service.http import server
 from service.logs import JsonFormatter
 
@@ -191,28 +195,32 @@ def local_service(
     changes: AbstractContextManager[object] | None = None,
     ready: bool = True,
 ) -> Iterator[RunningService]:
-    """Runs the service on a thread until the block ends: the same, but starts in a blink.
+    """Runs the service on a thread until the block ends: the same, but starts sooner.
 
-    The patches of `changes` hold while it runs.
+    The patches of `changes` hold while it runs. No child process tries the tokenizer, which a test
+    made itself, and the description of the interface is made at the first request for it.
     """
     defaults = ("--dtype", "float32", "--threads", "1")
     arguments = [*("--port", "0", "--checkpoint", str(checkpoint)), *defaults, *options]
     log = logging.FileHandler(folder / "service.log", encoding="utf-8")
     log.setFormatter(JsonFormatter())
     own = logging.getLogger("headlight")
-    with (
-        changes or nullcontext(),
-        mock.patch.dict(os.environ, environment(settings), clear=True),
-        mock.patch.object(command, "configure_logging"),
-        mock.patch.object(command, "share_one_heap"),
-        mock.patch.object(server, "DrainingServer", _LocalServer),
-    ):
+    thread = threading.Thread(target=command.run, args=(arguments,))
+    with changes or nullcontext():
         own.addHandler(log)
         own.setLevel(logging.INFO)
-        _LocalServer.latest = None
-        thread = threading.Thread(target=command.run, args=(arguments,))
-        thread.start()
-        wait_until(lambda: _is_started(thread))
+        # All this is looked up at the start only, so other tests may go on beside the service.
+        with (
+            mock.patch.dict(os.environ, environment(settings), clear=True),
+            mock.patch.object(command, "configure_logging"),
+            mock.patch.object(command, "share_one_heap"),
+            mock.patch.object(server, "DrainingServer", _LocalServer),
+            mock.patch.object(opening, "try_tokenizer"),
+            mock.patch.object(application, "complete_openapi", _complete_later),
+        ):
+            _LocalServer.latest = None
+            thread.start()
+            wait_until(lambda: _is_started(thread))
         running_server = cast("_LocalServer", _LocalServer.latest)
         url = server.address(running_server.listening).rstrip("/")
         running = RunningService(cast("Any", None), url, folder / "service.log")
@@ -241,6 +249,19 @@ class _LocalServer(server.DrainingServer):
         assert sockets
         self.listening = sockets[0]
         _LocalServer.latest = self
+
+
+def _complete_later(app: FastAPI, limits: Mapping[str, Any]) -> None:
+    """Completes the description of the interface when it is first asked for."""
+    make, completed = app.openapi, []
+
+    def openapi() -> dict[str, Any]:
+        if not completed:
+            completed.append(True)
+            complete_openapi(app, limits)
+        return make()
+
+    app.openapi = openapi  # type: ignore[method-assign]
 
 
 def _is_started(thread: threading.Thread) -> bool:

@@ -1,7 +1,6 @@
 """`InferenceClient` and `AsyncInferenceClient` of huggingface_hub, unchanged."""
 
 import asyncio
-import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,8 @@ import pytest
 from huggingface_hub import AsyncInferenceClient, InferenceClient
 from huggingface_hub.errors import HfHubHTTPError
 
-from tests.end_to_end.servers import RunningService, service, wait_until
+from tests.end_to_end.misbehaving import patches
+from tests.end_to_end.servers import RunningService, local_service
 
 Ask = Callable[..., Any]
 TEXTS = ["A superb film.", "a dull, boring plot"]
@@ -117,17 +117,14 @@ def test_the_token_is_the_key(keyed: RunningService, ask: Ask) -> None:
 
 
 def test_a_service_that_is_not_ready_is_explained(
-    checkpoint_folder: Path, tmp_path: Path, ask: Ask
+    checkpoint_folder: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "load").write_text("hold 0", encoding="ascii")
-    program = ("-m", "tests.end_to_end.misbehaving", str(tmp_path))
-    with service(checkpoint_folder, tmp_path, program=program, ready=False) as running:
+    changes = patches(tmp_path)
+    with local_service(checkpoint_folder, tmp_path, changes=changes, ready=False) as running:
         with pytest.raises(HfHubHTTPError) as raised:
-            ask(f"{running.url}/hf", TEXTS[0])
+            ask_client(f"{running.url}/hf", TEXTS[0])
         assert raised.value.response.status_code == 503
         assert "loading" in str(raised.value)
-        (tmp_path / "load").unlink()
-        running.wait_for(200)
-        running.process.send_signal(signal.SIGTERM)
         with InferenceClient(running.url, provider="hf-inference", timeout=60) as client:
-            wait_until(lambda: not client.health_check())
+            assert client.health_check() is False
