@@ -3,7 +3,6 @@
 import signal
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -58,23 +57,6 @@ def test_a_signal_before_anything_is_served_ends_it_too(number: signal.Signals) 
     assert process.returncode == 128 + number
     assert "import time:" in loading
     assert {line.partition(":")[0] for line in said.splitlines()} <= {"import time"}
-
-
-def test_work_in_hand_is_finished(checkpoint_folder: Path, tmp_path: Path) -> None:
-    program = ("-m", "tests.end_to_end.misbehaving", str(tmp_path))
-    with (
-        service(checkpoint_folder, tmp_path, "--drain-seconds", "0.1", program=program) as running,
-        running.client() as client,
-        ThreadPoolExecutor() as pool,
-    ):
-        (tmp_path / "pass").write_text("hold", encoding="ascii")
-        slow = pool.submit(client.post, "/predict", json={"sentences": ["good", "bad"]})
-        wait_until(lambda: running.metric("headlight_queue_requests") == 1)
-        running.process.send_signal(signal.SIGTERM)
-        wait_until(lambda: not running.accepts())
-        (tmp_path / "pass").unlink()
-        assert slow.result().status_code == 200
-        assert running.process.wait(PATIENCE) == 0
 
 
 def test_what_waits_behind_the_last_answer_of_a_connection_is_left_to_other_replicas(

@@ -15,9 +15,8 @@ from model import Predictor, attribute, reference
 from service.formats.size_estimates import estimate_steps
 from tests.builders import tiny_checkpoint, tiny_config, tiny_manifest
 from tests.end_to_end.conftest import Start
-from tests.end_to_end.kinds import EXPLANATIONS, ask
 from tests.end_to_end.problems import assert_problem
-from tests.end_to_end.servers import ROOT, RunningService, local_service
+from tests.end_to_end.servers import ROOT, local_service
 
 MEMBERS = [
     "model", "prediction", "view", "label", "tokens", "attributions", "steps", "value",
@@ -110,16 +109,6 @@ def test_get_and_post_agree_on_what_is_asked(client: httpx.Client) -> None:
     assert numbers(answer) == pytest.approx(expected, abs=1e-6)
 
 
-def test_truncation(client: httpx.Client) -> None:
-    long = "good " * 50 + "bad"
-    right = get(client, sentence=long, steps=2)
-    left = get(client, sentence=long, steps=2, truncation="left")
-    assert [len(numbers(answer)) for answer in (right, left)] == [32, 32]
-    tokens = left["tokens"]
-    assert isinstance(tokens, list)
-    assert tokens[-2]["text"] == "bad"
-
-
 def test_five_labels_and_a_queue_for_a_single_text(tmp_path: Path) -> None:
     labels = ("awful", "bad", "fair", "good", "great")
     folder = tiny_checkpoint(
@@ -181,20 +170,6 @@ def test_get_and_post_agree_and_the_label_is_the_predicted_one(client: httpx.Cli
     assert posted.status_code == 200
     assert posted.json() == asked
     assert asked["label"] == asked["prediction"]["label"]
-
-
-@pytest.mark.parametrize("name", ["importance", "steps"])
-def test_it_is_one_pass_of_the_text(
-    running: RunningService, client: httpx.Client, name: str
-) -> None:
-    kind = EXPLANATIONS[name]
-    passes = 'headlight_forward_seconds_count{path="gradient"}'
-    route = f'headlight_requests_total{{method="POST",route="{kind.path}",status="200"}}'
-    names = (passes, "headlight_tokens_total", route)
-    before = [running.metric(each) for each in names]
-    assert ask(client, kind, "a good film").status_code == 200
-    after = [running.metric(each) for each in names]
-    assert [now - then for now, then in zip(after, before, strict=True)] == [1, 5, 1]
 
 
 SENTENCE = "The plot drags, but the cast is superb!"

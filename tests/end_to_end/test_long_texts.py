@@ -77,13 +77,6 @@ def test_long_and_short_texts_and_bad_ones_keep_their_places(client: httpx.Clien
             assert item["probabilities"] == pytest.approx(alone["probabilities"], abs=TOLERANCE)
 
 
-def test_abstaining_keeps_the_windows(client: httpx.Client) -> None:
-    body = {"sentences": [LONG], "truncation": "window", "abstain_below": 1.0}
-    (unsure,) = client.post("/predict", json=body).json()["predictions"]
-    assert list(unsure) == WINDOWED
-    assert (unsure["label"], unsure["windows"]) == (None, 6)
-
-
 def test_attention_of_a_window_is_that_of_its_text_alone(start: Start) -> None:
     with start() as server, server.client() as client:
         for number, part in enumerate(parts_of(LONG)):
@@ -156,18 +149,6 @@ def test_each_sentence_has_its_place_and_the_answer_that_it_has_alone(
     for each, alone in zip(whole["sentences"], ask(client, *PARTS), strict=True):
         assert list(each) == ["start", "end", *MEMBERS]
         same(each, alone)
-
-
-def test_every_text_of_a_request_has_its_own_sentences(client: httpx.Client) -> None:
-    texts = ["Good. Bad.", "one", TEXT, "A film. A plot. A cast."]
-    together = divided(client, *texts)
-    assert [len(item["sentences"]) for item in together] == [2, 1, 4, 3]
-    for text, item in zip(texts, together, strict=True):
-        (alone,) = divided(client, text)
-        same(item, alone)
-        for one, other in zip(item["sentences"], alone["sentences"], strict=True):
-            assert (one["start"], one["end"]) == (other["start"], other["end"])
-            same(one, other)
 
 
 def test_sentences_abstain_too(client: httpx.Client) -> None:

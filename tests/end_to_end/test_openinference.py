@@ -78,22 +78,6 @@ def test_an_answer_has_exactly_the_documented_form(client: httpx.Client) -> None
     assert truncated == {"name": "truncated", "datatype": "BOOL", "shape": [1], "data": [False]}
 
 
-@pytest.mark.parametrize("named", [None, "application/octet-stream", "application/json; a=b"])
-@pytest.mark.parametrize("encoding", [None, "gzip", "identity"])
-def test_the_type_of_a_body_may_be_left_out(
-    client: httpx.Client, named: str | None, encoding: str | None
-) -> None:
-    content, headers = packed(b"good", "\u00e9 bad".encode())
-    headers |= {"content-type": named} if named else {}
-    headers |= {"content-encoding": encoding} if encoding else {}
-    content = gzip.compress(content) if encoding == "gzip" else content
-
-    answer = client.post(INFER, content=content, headers=headers)
-
-    assert outputs_of(answer)["label"]["shape"] == [2]
-    assert "content-encoding" not in answer.headers
-
-
 def test_truncation_is_in_a_header_beside_the_output(client: httpx.Client) -> None:
     long = "good " * 40
     answer = ask(client, "good", long, outputs=["label"])

@@ -138,12 +138,6 @@ def test_only_predictions_below_the_threshold_lose_their_label(client: httpx.Cli
     assert 0 < sum(prediction["label"] is None for prediction in abstaining) < len(UNSURE)
 
 
-@pytest.mark.parametrize("below", [None, 0, 0.0])
-def test_no_threshold_changes_nothing(client: httpx.Client, below: float | None) -> None:
-    body = {"sentences": UNSURE, "abstain_below": below}
-    assert client.post("/predict", json=body).json()["predictions"] == ask(client, *UNSURE)
-
-
 def test_a_bad_item_keeps_its_error(client: httpx.Client) -> None:
     body = {"sentences": ["good", " "], "abstain_below": 1, "on_error": "item"}
     unsure, blank = client.post("/predict", json=body).json()["predictions"]

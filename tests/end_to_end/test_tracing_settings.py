@@ -183,22 +183,6 @@ def test_a_collector_that_hangs_holds_up_nobody(checkpoint_folder: Path, tmp_pat
     ]
 
 
-def test_wrong_values_stop_the_start(checkpoint_folder: Path) -> None:
-    stderr = refuse(
-        checkpoint_folder,
-        OTEL_EXPORTER_OTLP_ENDPOINT="secret:4317",
-        OTEL_TRACES_SAMPLER="parentbased_traceidratio",
-        OTEL_TRACES_SAMPLER_ARG="10",
-        HEADLIGHT_PORT="http",
-    )
-    assert stderr.splitlines() == [
-        "headlight-serve: 3 settings are wrong:",
-        "  HEADLIGHT_PORT: must be a whole number, got 'http'",
-        "  OTEL_EXPORTER_OTLP_ENDPOINT: must be a URL, such as http://collector:4318",
-        "  OTEL_TRACES_SAMPLER_ARG: must be a number from 0 to 1, got '10'",
-    ]
-
-
 @pytest.mark.parametrize("package", ["opentelemetry.sdk", "opentelemetry.exporter"])
 def test_traces_without_the_extra(
     package: str, checkpoint_folder: Path, monkeypatch: pytest.MonkeyPatch

@@ -116,9 +116,7 @@ def test_the_token_is_the_key(keyed: RunningService, ask: Ask) -> None:
     assert pairs(ask(f"{keyed.url}/hf", TEXTS[0], token="right"))[0][0] in {"negative", "positive"}
 
 
-def test_a_service_that_is_not_ready_is_explained(
-    checkpoint_folder: Path, tmp_path: Path
-) -> None:
+def test_a_service_that_is_not_ready_is_explained(checkpoint_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "load").write_text("hold 0", encoding="ascii")
     changes = patches(tmp_path)
     with local_service(checkpoint_folder, tmp_path, changes=changes, ready=False) as running:
