@@ -11,7 +11,6 @@ from tests.end_to_end.conftest import Start, shared
 from tests.end_to_end.problems import assert_problem
 from tests.end_to_end.servers import RunningService, wait_until
 
-TWO_CORES = ("--threads", "2")
 LENGTH = 28  # tokens of each of these
 MANY = ["a b c d e f g h i j k l m n o p q r s t u v w x y z"] * 200
 
@@ -46,7 +45,7 @@ def test_the_backlog_of_one_client_does_not_count_against_another(
     # The queue holds the work of one client, and no more.
     options += ["--max-sentences", "200", "--max-queue-tokens", str(200 * 32)]
     with (
-        start(*TWO_CORES, "--request-timeout", "60", *options) as running,
+        start("--threads", "2", "--request-timeout", "60", *options) as running,
         held(tmp_path, running, pool, **{header: mine}),
     ):
         with running.client(**{header: mine}) as client:

@@ -20,7 +20,6 @@ from tests.end_to_end.servers import RunningService, local_service, service, wai
 LONG = "good " * 30  # 32 tokens
 # All its connections have one share.
 ONE_CLIENT = {"X-Forwarded-For": "192.0.2.1"}
-BACKLOG, OLDEST = "headlight_backlog_seconds", "headlight_queue_oldest_seconds"
 WAITING, TOKENS = "headlight_queue_requests", "headlight_queue_tokens"
 
 

@@ -215,7 +215,7 @@ def test_a_connection_dropped_in_the_middle_disturbs_no_one(
 def test_a_client_that_resets_while_it_is_answered_is_no_failure(
     running: RunningService, client: httpx.Client, sent: bytes
 ) -> None:
-    for number in range(200):
+    for number in range(50):
         with running.connect() as connection:
             connection.sendall(sent)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01" + b"\x00" * 7)

@@ -51,9 +51,10 @@ def test_every_fault_is_in_one_message(tmp_path: Path) -> None:
         HEADLIGHT_DEVICE="gpu",
         HEADLIGHT_API_KEYS="s\u00e9cret",
         HEADLIGHT_PROT="1",
+        OTEL_EXPORTER_OTLP_ENDPOINT="secret:4317",
     )
     assert stderr == (
-        "headlight-serve: 5 settings are wrong:\n"
+        "headlight-serve: 6 settings are wrong:\n"
         f"  --checkpoint: {tmp_path / 'nothing'}: does not exist: give the path of a checkpoint "
         "folder\n"
         "  --drain-seconds: must be at least 0, got '-1'\n"
@@ -61,6 +62,7 @@ def test_every_fault_is_in_one_message(tmp_path: Path) -> None:
         "comma\n"
         "  HEADLIGHT_DEVICE: must be auto, cpu, cuda or cuda:N (cuda is the GPU), got 'gpu'\n"
         "  HEADLIGHT_PROT: unknown setting; did you mean HEADLIGHT_PORT?\n"
+        "  OTEL_EXPORTER_OTLP_ENDPOINT: must be a URL, such as http://collector:4318\n"
     )
     assert "cret" not in stderr
 

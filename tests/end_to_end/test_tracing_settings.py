@@ -10,14 +10,12 @@ import pytest
 
 from tests.end_to_end.collector import attributes, collecting
 from tests.end_to_end.conftest import Start
-from tests.end_to_end.servers import RunningService, service
+from tests.end_to_end.servers import RunningService, service, wait_until
 from tests.end_to_end.test_start import refuse
 
 PATIENCE = 60
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 SOON = {"OTEL_BSP_SCHEDULE_DELAY": "50"}
-# Sent only at the end.
-LATE = {"OTEL_BSP_SCHEDULE_DELAY": "600000"}
 # Runs the service, and then prints which modules it has loaded.
 REPORTING = """
 import logging
@@ -93,16 +91,12 @@ def test_the_standard_variables_hold(start: Start) -> None:
     assert disturbances(running) == []
 
 
-@pytest.mark.parametrize(
-    "sampler", [("always_off", ""), ("parentbased_traceidratio", "0"), ("traceidratio", "0.0")]
-)
-def test_what_is_not_sampled_is_not_sent(sampler: tuple[str, str], start: Start) -> None:
-    name, share = sampler
+def test_what_is_not_sampled_is_not_sent(start: Start) -> None:
     with collecting() as collector:
         settings = {
             ENDPOINT: collector.url,
-            "OTEL_TRACES_SAMPLER": name,
-            "OTEL_TRACES_SAMPLER_ARG": share,
+            "OTEL_TRACES_SAMPLER": "parentbased_traceidratio",
+            "OTEL_TRACES_SAMPLER_ARG": "0",
         }
         with start(settings=settings) as running:
             ask(running, 5)
@@ -110,8 +104,7 @@ def test_what_is_not_sampled_is_not_sent(sampler: tuple[str, str], start: Start)
     assert running.log.read_text("utf-8").count('"trace_id"') == 5
 
 
-@pytest.mark.parametrize("wanted", [True, False])
-def test_pages_from_elsewhere_may_send_and_read_a_trace(start: Start, *, wanted: bool) -> None:
+def test_pages_from_elsewhere_may_send_and_read_a_trace(start: Start) -> None:
     origin = {"origin": "https://example.org"}
     preflight = {
         "access-control-request-method": "POST",
@@ -119,25 +112,21 @@ def test_pages_from_elsewhere_may_send_and_read_a_trace(start: Start, *, wanted:
     }
     options = ("--allowed-origins", "https://example.org")
     with collecting() as collector:
-        settings = {ENDPOINT: collector.url} if wanted else {}
+        settings = {ENDPOINT: collector.url}
         with start(*options, settings=settings) as running, running.client(**origin) as client:
             asked = client.options("/predict", headers=preflight)
             answer = client.post("/predict", json={"sentences": ["good"]})
-    assert asked.status_code == (200 if wanted else 400)
-    exposed = answer.headers["access-control-expose-headers"].lower().split(", ")
-    assert ("traceparent" in exposed) is wanted
-    assert ("traceparent" in answer.headers) is wanted
+    assert asked.status_code == 200
+    assert "traceparent" in answer.headers["access-control-expose-headers"].lower().split(", ")
+    assert "traceparent" in answer.headers
 
 
-def test_the_last_spans_are_sent_at_the_end(checkpoint_folder: Path, tmp_path: Path) -> None:
-    options = ("--drain-seconds", "0.1")
+def test_the_last_spans_are_sent_at_the_end(start: Start) -> None:
     with collecting() as collector:
-        settings = {ENDPOINT: collector.url, **LATE}
-        with service(checkpoint_folder, tmp_path, *options, settings=settings) as running:
+        settings = {ENDPOINT: collector.url, "OTEL_BSP_SCHEDULE_DELAY": "600000"}
+        with start(settings=settings) as running:
             ask(running, 3)
             assert collector.asked == 0
-            running.process.send_signal(signal.SIGTERM)
-            assert running.process.wait(PATIENCE) == 0
         assert len(collector.requests()) == 3
     assert disturbances(running) == []
 
@@ -149,8 +138,9 @@ def test_a_collector_that_is_not_there_is_logged_once(
         port = taken.getsockname()[1]
     settings = {ENDPOINT: f"http://user:secret@127.0.0.1:{port}/secret", **SOON}
     with service(checkpoint_folder, tmp_path, settings=settings) as running:
-        for _ in range(20):
-            ask(running, 20)
+        ask(running, 10)
+        wait_until(lambda: disturbances(running) != [])
+        ask(running, 10)
     first, *more = disturbances(running)
     assert first["level"] == "warning"
     assert first["message"] == "traces are disturbed"
@@ -165,7 +155,7 @@ def test_a_collector_that_is_not_there_is_logged_once(
     assert "Traceback" not in log
 
 
-def test_a_collector_that_hangs_holds_up_nobody(checkpoint_folder: Path, tmp_path: Path) -> None:
+def test_a_collector_that_hangs_holds_up_nobody(start: Start) -> None:
     with collecting() as collector:
         collector.open.clear()
         settings = {
@@ -174,7 +164,7 @@ def test_a_collector_that_hangs_holds_up_nobody(checkpoint_folder: Path, tmp_pat
             "OTEL_BSP_MAX_QUEUE_SIZE": "8",
             "OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "4",
         }
-        with service(checkpoint_folder, tmp_path, settings=settings) as running:
+        with start(settings=settings) as running:
             ask(running, 50)
             assert collector.asked == 1
     assert [(line["message"], line.get("reason")) for line in disturbances(running)] == [
