@@ -176,10 +176,11 @@ def test_requests_past_their_deadlines_are_dropped(
         # More than the service allows is as if nothing were said.
         first = pool.submit(predict, client, "one", **{"X-Request-Timeout": "1000000"})
         wait_until(lambda: running.metric(WAITING) == 1)
-        for kind in KINDS.values():
-            late = ask(client, kind, "two", **{"X-Request-Timeout": "0.5"})
+        hasty = {"X-Request-Timeout": "0.5"}
+        late = [pool.submit(ask, client, kind, "two", **hasty) for kind in KINDS.values()]
+        for kind, answer in zip(KINDS.values(), late, strict=True):
             says = "No answer was ready within 0.5 seconds"
-            assert_problem(late, 504, "timeout", says=says, foreign=kind.foreign)
+            assert_problem(answer.result(), 504, "timeout", says=says, foreign=kind.foreign)
         assert running.metric(TOKENS) == 0
         (tmp_path / "pass").unlink()
         assert first.result().status_code == 200

@@ -14,8 +14,8 @@ from tests.model.folders import edit, read
 
 # NFKC makes six letters of it, all of one word.
 KILOMETRE = "\N{SQUARE KIROMEETORU}"
-TEXT = KILOMETRE * 400_000
-MESSAGE = "400000 characters of the text become more than 1600000"
+TEXT = KILOMETRE * 170_000
+MESSAGE = "170000 characters of the text become more than 1000000"
 
 
 @pytest.fixture(scope="module")
@@ -52,9 +52,7 @@ def test_what_a_text_may_become_is_in_the_limits(compatible: httpx.Client) -> No
         assert answer.status_code == status
 
 
-@pytest.mark.parametrize("name", EXPLANATIONS)
-def test_an_explanation_is_refused(name: str, compatible: httpx.Client) -> None:
-    kind = EXPLANATIONS[name]
-    answer = compatible.post(kind.path, json=kind.body([TEXT]))
-
-    assert_problem(answer, 422, "text-too-long", ("body", "sentence"), says=MESSAGE)
+def test_an_explanation_is_refused(compatible: httpx.Client) -> None:
+    for kind in EXPLANATIONS.values():
+        answer = compatible.post(kind.path, json=kind.body([TEXT]))
+        assert_problem(answer, 422, "text-too-long", ("body", "sentence"), says=MESSAGE)

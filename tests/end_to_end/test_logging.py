@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.end_to_end.servers import ROOT, environment, wait_until
+from tests.end_to_end.servers import ROOT, TLS, environment, wait_until
 
 FULL = Path("/dev/full")
 
@@ -23,7 +23,7 @@ def free_port() -> int:
 
 def answers(url: str) -> bool:
     try:
-        return httpx.get(f"{url}/health/ready", timeout=60).status_code == 200
+        return httpx.get(f"{url}/health/ready", timeout=60, verify=TLS).status_code == 200
     except httpx.ConnectError:
         return False
 
@@ -53,7 +53,7 @@ def test_no_fault_of_the_log_ends_or_delays_the_service(
                 os.close(reading)
             url = f"http://127.0.0.1:{port}"
             wait_until(lambda: answers(url))
-            with httpx.Client(base_url=url, timeout=60) as client:
+            with httpx.Client(base_url=url, timeout=60, verify=TLS) as client:
                 # The lines of these would fill any pipe.
                 for _ in range(600):
                     response = client.get("/model", headers={"x-request-id": "x" * 128})

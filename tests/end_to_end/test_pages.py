@@ -2,16 +2,20 @@
 
 import re
 import shutil
+from contextlib import ExitStack
 from html.parser import HTMLParser
 from pathlib import Path
+from unittest import mock
 from urllib.parse import urljoin
 
 import httpx
 import pytest
 
 from service.errors import ALL_ERRORS, ServiceError
+from service.page import routes as pages
+from tests.end_to_end.conftest import Start
 from tests.end_to_end.problems import assert_problem
-from tests.end_to_end.servers import ROOT, RunningService, service
+from tests.end_to_end.servers import ROOT, RunningService
 
 BROWSER = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 
@@ -130,20 +134,23 @@ def test_a_file_under_its_version_is_kept_for_a_year(client: httpx.Client, name:
 
 
 def test_the_version_is_that_of_the_content(
-    client: httpx.Client, checkpoint_folder: Path, tmp_path: Path
+    client: httpx.Client, start: Start, tmp_path: Path
 ) -> None:
     """Or a browser would keep an old file, or take a new one for it."""
     folder = tmp_path / "page"
     shutil.copytree(ROOT / "service" / "page", folder)
     script = folder / "static" / "words.js"
     script.write_bytes(script.read_bytes() + b"// One.\n")
-    elsewhere = (
-        "import pathlib, sys; import service.page.routes as pages; "
-        f"pages._FOLDER = pathlib.Path({str(folder)!r}); "
-        "from service.__main__ import main; sys.exit(main())"
-    )
-    changed = service(checkpoint_folder, tmp_path, program=("-c", elsewhere))
-    with changed as running, running.client() as other:
+    kept = (pages._static, pages._assets, pages.source, pages._html)
+    with (
+        ExitStack() as forgotten,
+        mock.patch.object(pages, "_FOLDER", folder),
+        start() as running,
+        running.client() as other,
+    ):
+        for each in kept:
+            each.cache_clear()
+            forgotten.callback(each.cache_clear)
         version = version_of(other)
         assert version != version_of(client)
         assert "immutable" in other.get(f"/static/{version}/words.js").headers["cache-control"]

@@ -36,14 +36,9 @@ def faults(folder: Path, key: Path) -> list[str]:
     return caught.value.faults
 
 
-@pytest.mark.parametrize("by", ["option", "variable"])
-def test_a_signed_folder_is_served(by: str, signed: Path, keys: KeyPair, tmp_path: Path) -> None:
-    options = ("--checkpoint-key", str(keys.public)) if by == "option" else ()
-    settings = {} if options else {"HEADLIGHT_CHECKPOINT_KEY": str(keys.public)}
-    with (
-        local_service(signed, tmp_path, *options, settings=settings) as running,
-        running.client() as client,
-    ):
+def test_a_signed_folder_is_served(signed: Path, keys: KeyPair, tmp_path: Path) -> None:
+    options = ("--checkpoint-key", str(keys.public))
+    with local_service(signed, tmp_path, *options) as running, running.client() as client:
         answer = client.post("/predict", json={"sentences": ["a warm film"]})
         assert answer.status_code == 200
         assert answer.json()["model"]["version"] == open_checkpoint(signed).version

@@ -10,7 +10,6 @@ from contextlib import redirect_stderr
 from pathlib import Path
 from unittest import mock
 
-import httpx
 import pytest
 import torch
 
@@ -86,17 +85,18 @@ def test_serving_needs_no_training_extra(checkpoint_folder: Path, tmp_path: Path
 
 @pytest.mark.alone
 def test_the_start_takes_little_more_than_torch(checkpoint_folder: Path, tmp_path: Path) -> None:
-    """Less than twice `import torch` and two seconds; the better of two, so noise matters less."""
+    """Less than twice `import torch` and two seconds, once more if anything else was running."""
     imports, starts = [], []
     for _ in range(2):
         started = time.perf_counter()
         subprocess.run([sys.executable, "-c", "import torch"], env=environment(), check=True)
         imports.append(time.perf_counter() - started)
         started = time.perf_counter()
-        with service(checkpoint_folder, tmp_path) as running:
+        with service(checkpoint_folder, tmp_path):
             starts.append(time.perf_counter() - started)
-            assert httpx.get(f"{running.url}/health/ready").status_code == 200
-    assert min(starts) < 2 * min(imports) + 2
+        if is_quick := min(starts) < 2 * min(imports) + 2:
+            break
+    assert is_quick
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "int8"])
