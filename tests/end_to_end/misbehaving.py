@@ -7,7 +7,7 @@ FOLDER OPTIONS` runs one. The files in the folder:
 - `pass`: the same for each forward pass; or `hold`: passes wait until it is taken away; `hold N`:
   those of N texts or more do; `room N`: a pass of more than N texts runs out of memory; `bad N`: a
   pass fails if one of its texts has the token N; `exit`: a pass raises what is no Exception
-- `gradient`, `explicit`: as `pass`, only for passes with gradients or for explanations
+- `explicit`: as `pass`, only for explanations
 - `computed`, `begun`: get a line with the number of texts for each pass that was computed, and for
   each fused one that began
 - `lost`: the stage at which the device is lost: `predict`, `explain`, `to_host`, `gradients` or
@@ -114,7 +114,6 @@ class MisbehavingInspector(HeadInspector):
 def misbehave_in_gradients(folder: Path, encoding: Encoding) -> None:
     """Does as the files say; a pass counts as one text."""
     lose(folder, "gradients")
-    misbehave(folder / "gradient", [encoding])
     misbehave(folder / "pass", [encoding])
     count(folder / "computed", 1)
 

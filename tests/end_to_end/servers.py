@@ -236,7 +236,7 @@ def local_service(
                 running.wait_for(200)
             yield running
         finally:
-            for order in ("load", "pass", "gradient", "explicit"):  # see `misbehaving`
+            for order in ("load", "pass", "explicit"):  # see `misbehaving`
                 (folder / order).unlink(missing_ok=True)
             running_server.handle_exit(signal.SIGINT, None)
             thread.join(_PATIENCE)

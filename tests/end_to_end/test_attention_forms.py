@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.end_to_end.conftest import Start, shared
+from tests.end_to_end.conftest import shared
 from tests.end_to_end.problems import assert_problem
 from tests.end_to_end.servers import RunningService
 
@@ -124,22 +124,6 @@ def test_a_picture_holds_the_numbers(client: httpx.Client) -> None:
     } == set()
     tags = {element.tag.removeprefix(SVG) for element in picture.iter()}
     assert tags == {"svg", "title", "rect", "g", "text"}
-
-
-def test_long_words_are_not_repeated_without_end(start: Start) -> None:
-    """Half a megabyte of a request would make gigabytes, within the limit of weights."""
-    words = ["x" * 400_000, *["ok"] * 10]
-    named = ["[CLS]", *words, "[SEP]"]
-    fields = {"sentence": " ".join(words), "level": "word"}
-    with start() as running, running.client() as client:
-        for form in ("npz", "csv", "svg"):
-            refused = client.post("/attention", json={**fields, "format": form})
-            says = "the longest has 400000 characters"
-            assert_problem(refused, 413, "too-many-weights", says=says)
-        answer = client.post("/attention", json=fields).json()
-        one = ask(client, "csv", **fields, layer=[0], head=[0], reduce="mean")
-    assert [token["text"] for token in answer["tokens"]] == named
-    assert len(one) > 2 * 13 * sum(map(len, named))
 
 
 @pytest.mark.parametrize("fields", [{"layer": [0], "head": [1]}, {"reduce": "rollout"}, {}])

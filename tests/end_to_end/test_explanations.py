@@ -145,15 +145,6 @@ def test_importance_has_exactly_the_documented_form(
     np.testing.assert_allclose(found, computed.importance, rtol=1e-4, atol=1e-6)
 
 
-def test_get_and_post_agree_and_the_label_is_the_predicted_one(client: httpx.Client) -> None:
-    body = {"sentence": SENTENCE, "truncation": "left"}
-    asked = client.get("/importance", params=body).json()
-    posted = client.post("/importance", json=body)
-    assert posted.status_code == 200
-    assert posted.json() == asked
-    assert asked["label"] == asked["prediction"]["label"]
-
-
 SENTENCE = "The plot drags, but the cast is superb!"
 PLACE = {"layer": 1, "head": 0, "query": 2}
 CLOSE = 1e-5

@@ -7,7 +7,6 @@ import pytest
 
 from model.files import CONFIG, MANIFEST
 from tests.builders import tiny_checkpoint
-from tests.end_to_end.kinds import EXPLANATIONS
 from tests.end_to_end.problems import assert_members, assert_problem
 from tests.end_to_end.servers import local_service
 from tests.model.folders import edit, read
@@ -53,6 +52,6 @@ def test_what_a_text_may_become_is_in_the_limits(compatible: httpx.Client) -> No
 
 
 def test_an_explanation_is_refused(compatible: httpx.Client) -> None:
-    for kind in EXPLANATIONS.values():
-        answer = compatible.post(kind.path, json=kind.body([TEXT]))
-        assert_problem(answer, 422, "text-too-long", ("body", "sentence"), says=MESSAGE)
+    answer = compatible.post("/attributions", json={"sentence": TEXT})
+
+    assert_problem(answer, 422, "text-too-long", ("body", "sentence"), says=MESSAGE)

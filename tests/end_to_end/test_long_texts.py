@@ -151,15 +151,6 @@ def test_each_sentence_has_its_place_and_the_answer_that_it_has_alone(
         same(each, alone)
 
 
-def test_sentences_abstain_too(client: httpx.Client) -> None:
-    (plain,) = divided(client, TEXT)
-    below = sorted(each["score"] for each in plain["sentences"])[2]
-    (unsure,) = divided(client, TEXT, abstain_below=below)
-    for one, other in zip(plain["sentences"], unsure["sentences"], strict=True):
-        assert other["label"] == (one["label"] if one["score"] >= below else None)
-        assert other["score"] == pytest.approx(one["score"], abs=TOLERANCE)
-
-
 def test_truncation_holds_for_the_text_and_for_each_sentence(client: httpx.Client) -> None:
     long = "good " * 40 + "bad."
     text = f"{long} A film."

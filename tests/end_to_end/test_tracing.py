@@ -14,7 +14,7 @@ from model import open_checkpoint
 from tests.end_to_end.collector import INTERNAL, SERVER, Collector, attributes, collecting
 from tests.end_to_end.conftest import Start
 from tests.end_to_end.misbehaving import patches
-from tests.end_to_end.servers import TLS, RunningService, local_service, wait_until
+from tests.end_to_end.servers import RunningService, local_service, wait_until
 
 # As the specification of W3C has it.
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -192,28 +192,6 @@ def test_what_a_caller_does_not_sample_is_not_sent_but_has_its_ids(
     assert (match[1], match[3]) == (TRACE, "00")
     [line] = [line for line in log_lines(traced) if line.get("span_id") == match[2]]
     assert (line["trace_id"], line["status"]) == (TRACE, 422)
-
-
-NO_PARENTS = [
-    [("traceparent", SENT), ("traceparent", SENT)],
-    [("traceparent", "")],
-    [("traceparent", f"00-{'0' * 32}-{PARENT}-01")],
-    [("traceparent", f"ff-{TRACE}-{PARENT}-01")],
-    [("traceparent", f"{SENT}-more")],
-    [("traceparent", SENT.upper())],
-    [("traceparent", "x" * 60_000)],
-    [("traceparent", "\xff")],
-    [("tracestate", "vendor=1")],
-]
-
-
-def test_a_parent_that_is_none_begins_a_trace(traced: RunningService, collector: Collector) -> None:
-    for headers in NO_PARENTS:
-        encoded = [(name.encode(), value.encode("latin-1")) for name, value in headers]
-        assert httpx.get(f"{traced.url}/model", headers=encoded, verify=TLS).status_code == 200
-    for span in collector.wait_for(len(NO_PARENTS)):
-        assert span.trace_id.hex() != TRACE
-        assert (span.parent_span_id, span.trace_state) == (b"", "")
 
 
 def test_the_log_and_a_problem_name_the_trace(traced: RunningService, collector: Collector) -> None:
