@@ -9,29 +9,27 @@ import pytest
 from headlight_client.config import make_config
 from tests.matching import exactly
 
+URL = "base_url must be like http://127.0.0.1:8000, without query and fragment, got "
+TIMEOUT = "timeout must be a number of seconds above 0 and below 1e9, got "
+KEY = "api_key must be printable ASCII without spaces around it"
+
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"base_url": "there:8000"}, "base_url must be like http://127.0.0.1:8000, "
-         "without query and fragment, got 'there:8000'"),
-        ({"base_url": "http://"}, "base_url must be like http://127.0.0.1:8000, "
-         "without query and fragment, got 'http://'"),
-        ({"base_url": "http://there/?a=1"}, "base_url must be like http://127.0.0.1:8000, "
-         "without query and fragment, got 'http://there/?a=1'"),
-        ({"base_url": "http://there?"}, "base_url must be like http://127.0.0.1:8000, "
-         "without query and fragment, got 'http://there?'"),
-        ({"base_url": "http://there/#"}, "base_url must be like http://127.0.0.1:8000, "
-         "without query and fragment, got 'http://there/#'"),
+        ({"base_url": "there:8000"}, f"{URL}'there:8000'"),
+        ({"base_url": "http://"}, f"{URL}'http://'"),
+        ({"base_url": "http://there/?a=1"}, f"{URL}'http://there/?a=1'"),
+        ({"base_url": "http://there?"}, f"{URL}'http://there?'"),
+        ({"base_url": "http://there/#"}, f"{URL}'http://there/#'"),
         ({"base_url": "http://a:b@there"},
          "base_url holds a user or a password: give the key as api_key instead"),
-        ({"timeout": 0}, "timeout must be a number of seconds above 0 and below 1e9, got 0"),
-        ({"timeout": float("nan")},
-         "timeout must be a number of seconds above 0 and below 1e9, got nan"),
+        ({"timeout": 0}, f"{TIMEOUT}0"),
+        ({"timeout": float("nan")}, f"{TIMEOUT}nan"),
         ({"retries": -1}, "retries must be 0 or more, got -1"),
-        ({"api_key": ""}, "api_key must be printable ASCII without spaces around it"),
-        ({"api_key": "key\n"}, "api_key must be printable ASCII without spaces around it"),
-        ({"api_key": "schlüssel"}, "api_key must be printable ASCII without spaces around it"),
+        ({"api_key": ""}, KEY),
+        ({"api_key": "key\n"}, KEY),
+        ({"api_key": "schlüssel"}, KEY),
     ],
 )  # fmt: skip
 def test_what_a_client_cannot_be_made_with(change: dict[str, Any], message: str) -> None:

@@ -5,8 +5,8 @@ FOLDER OPTIONS` runs one. The files in the folder:
 
 - `load`: what the loading waits for (seconds), or `fail`
 - `pass`: the same for each forward pass; or `hold`: passes wait until it is taken away; `hold N`:
-  those of N texts or more do; `room N`: a pass of more than N texts runs out of memory; `bad N`: a
-  pass fails if one of its texts has the token N; `exit`: a pass raises what is no Exception
+  those of N texts or more do; `bad N`: a pass fails if one of its texts has the token N; `exit`: a
+  pass raises what is no Exception
 - `explicit`: as `pass`, only for explanations
 - `computed`, `begun`: get a line with the number of texts for each pass that was computed, and for
   each fused one that began
@@ -145,9 +145,7 @@ def misbehave(order: Path, texts: Sequence[Encoding] = ()) -> None:
         raise Exit
     if word == "fail" or (word == "bad" and any(int(number) in each.input_ids for each in texts)):
         raise RuntimeError("told to fail")
-    if word == "room" and len(texts) > int(number):
-        raise torch.OutOfMemoryError("told to run out of memory")
-    if word not in ("hold", "bad", "room"):
+    if word not in ("hold", "bad"):
         time.sleep(float(word))
 
 

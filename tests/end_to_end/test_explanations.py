@@ -4,7 +4,6 @@ import html
 import inspect
 import math
 import re
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -12,10 +11,8 @@ import numpy as np
 import pytest
 
 from model import Predictor, attribute, reference
-from tests.builders import tiny_checkpoint, tiny_config, tiny_manifest
 from tests.end_to_end.conftest import Start
 from tests.end_to_end.problems import assert_problem
-from tests.end_to_end.servers import local_service
 
 MEMBERS = [
     "model", "prediction", "view", "label", "tokens", "attributions", "steps", "value",
@@ -90,33 +87,6 @@ def test_get_and_post_agree_on_what_is_asked(client: httpx.Client) -> None:
     by_token = get(client, **{**wanted, "level": "token"})["attributions"]
     expected = [0, by_token[1], sum(by_token[2:-1]), 0]
     assert answer["attributions"] == pytest.approx(expected, abs=1e-6)
-
-
-def test_five_labels_and_a_queue_for_a_single_text(tmp_path: Path) -> None:
-    labels = ("awful", "bad", "fair", "good", "great")
-    folder = tiny_checkpoint(
-        tmp_path / "tiny", config=tiny_config(labels=labels), manifest=tiny_manifest(labels=labels)
-    )
-    options = ("--max-sentences", "1", "--max-queue-tokens", "102")
-    with local_service(folder, tmp_path, *options) as running, running.client() as client:
-        answer = get(client, sentence="a film", label="fair", steps=2)
-        served = answer["prediction"]
-        p = served["probabilities"]["fair"]
-        assert answer["value"] == pytest.approx(math.log(p / (1 - p)), abs=1e-9)
-        assert get(client, sentence="good " * 15, steps=4)["steps"] == 4  # 6 rows of 17 tokens
-        assert_problem(
-            client.post("/attributions", json={"sentence": "good " * 15, "steps": 5}),
-            422,
-            "invalid-request",
-            ("body", "sentence"),
-        )
-        document = client.get("/openapi.json").json()
-        (label,) = (
-            parameter
-            for parameter in document["paths"]["/attributions"]["get"]["parameters"]
-            if parameter["name"] == "label"
-        )
-        assert label["schema"]["enum"] == list(labels)
 
 
 def test_importance_has_exactly_the_documented_form(

@@ -93,26 +93,6 @@ def test_a_failed_pass_answers_500_and_the_service_heals_itself(faulty: Faulty) 
     assert "good film" not in log
 
 
-def test_a_batch_that_memory_does_not_hold_is_computed_in_halves(faulty: Faulty) -> None:
-    running, texts = faulty.running, ["good", "bad", "a film", "the plot", "good good"]
-    with running.client() as client:
-        whole = predict(client, *texts)
-        before = computed(faulty.folder)
-        failures = running.metric("headlight_forward_failures_total")
-        faulty.order("room 2")
-        halved = predict(client, *texts).json()["predictions"]
-        scores = [each["score"] for each in whole.json()["predictions"]]
-        assert [each["score"] for each in halved] == pytest.approx(scores, abs=1e-5)
-        assert computed(faulty.folder)[len(before) :] == [2, 1, 2]
-        assert client.get("/health/ready").status_code == 200
-        assert running.metric("headlight_forward_failures_total") == failures
-        faulty.order("room 0")
-        assert predict(client, *texts).status_code == 500
-        assert client.get("/health/ready").status_code == 503
-    log = running.log.read_text("utf-8")
-    assert '"message":"a pass ran out of memory: once more in halves","texts":5' in log
-
-
 def test_a_full_queue_refuses_every_kind(
     start: Start, tmp_path: Path, pool: ThreadPoolExecutor
 ) -> None:

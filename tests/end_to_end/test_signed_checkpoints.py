@@ -7,7 +7,6 @@ import pytest
 
 from model.checkpoint.opening import Checkpoint, open_checkpoint
 from model.checkpoint.signing import SIGNATURE, sign_checkpoint
-from model.errors import CheckpointError
 from service import preflight as start
 from service.preflight import prepare
 from service.settings import SettingsError
@@ -87,11 +86,3 @@ def test_a_folder_that_is_replaced_while_it_is_read(
     monkeypatch.setattr(start, "open_checkpoint", swap_and_open)
     [fault] = faults(signed, keys.public)
     assert fault.startswith(f"--checkpoint: {signed / SIGNATURE}: is missing")
-
-
-def test_weights_that_are_replaced_after_all_checks(signed: Path, keys: KeyPair) -> None:
-    options = {"checkpoint": str(signed), "checkpoint_key": str(keys.public)}
-    _, _, checkpoint, _ = prepare(options)
-    tiny_checkpoint(signed, seed=1)
-    with pytest.raises(CheckpointError, match="was checked: start again"):
-        checkpoint.load_network()
