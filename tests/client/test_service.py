@@ -236,25 +236,6 @@ def test_a_bad_sentence_fails_the_request(running: RunningService) -> None:
     assert len(error.request_id or "") == 32
 
 
-@pytest.mark.parametrize(
-    ("method", "sentences", "named", "kind"),
-    [
-        ("predict", [], {}, "invalid-request"),
-        ("predict", ["good " * 40], {"truncation": "error"}, "text-too-long"),
-        ("attention", "good", {"layers": []}, "invalid-request"),
-        ("attention", "good " * 21, {}, "too-many-weights"),
-        ("attentions", ["good", ""], {}, "invalid-request"),
-    ],
-)
-def test_other_rejections(
-    running: RunningService, method: str, sentences: object, named: Named, kind: str
-) -> None:
-    with pytest.raises(InvalidRequestError) as caught:
-        ask_client(running.url, method, sentences, **named, options=KEY)
-
-    assert caught.value.type == kind
-
-
 @pytest.mark.parametrize("options", [{}, {"api_key": "another"}])
 def test_a_key_is_needed(running: RunningService, options: Named) -> None:
     with pytest.raises(UnauthorizedError) as caught:

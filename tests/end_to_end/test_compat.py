@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from tests.builders import MAX_LENGTH
-from tests.end_to_end.conftest import Start, shared
+from tests.end_to_end.conftest import shared
 from tests.end_to_end.kinds import FOREIGN, JSON, ask
 from tests.end_to_end.problems import assert_problem
 from tests.end_to_end.servers import RunningService
@@ -216,7 +216,6 @@ OTHERS = [
     *(("POST", "/classify"), ("POST", "/v1/classify"), ("GET", "/v1/models")),
     *(("GET", "/v2"), ("GET", "/v2/health/live"), ("POST", "/v2/models/{model}/infer")),
 ]
-MLFLOW = [("POST", "/invocations"), ("GET", "/ping"), ("GET", "/version")]
 
 
 def assert_nothing(client: httpx.Client, method: str, path: str) -> None:
@@ -246,15 +245,6 @@ def test_without_hugging_face_predict_knows_no_inputs(few: RunningService) -> No
         document = client.get("/openapi.json").json()
         sent = document["paths"]["/predict"]["post"]["requestBody"]["content"]
         assert sent["application/json"]["schema"] == {"$ref": "#/components/schemas/PredictRequest"}
-
-
-def test_all_can_be_switched_off(start: Start) -> None:
-    with start("--compat", "off") as running, running.client() as client:
-        for method, path in OTHERS + MLFLOW:
-            assert_nothing(client, method, path)
-        assert_problem(client.post("/", json={"inputs": "good"}), 405, "method-not-allowed")
-        assert client.get("/").status_code == 200
-        assert "/classify" not in running.metrics()
 
 
 EACH = pytest.mark.parametrize("name", FOREIGN)

@@ -67,15 +67,6 @@ def test_a_key_without_the_extra(
     assert fault.startswith(f"--checkpoint-key: {package}")
 
 
-def test_a_folder_is_not_read_before_it_is_verified(
-    checkpoint_folder: Path, keys: KeyPair, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    opened: list[Path] = []
-    monkeypatch.setattr(start, "open_checkpoint", opened.append)
-    assert len(faults(checkpoint_folder, keys.public)) == 1
-    assert opened == []
-
-
 def test_a_folder_that_is_replaced_while_it_is_read(
     signed: Path, keys: KeyPair, monkeypatch: pytest.MonkeyPatch
 ) -> None:

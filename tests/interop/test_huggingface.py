@@ -72,18 +72,6 @@ def test_top_k(running: RunningService, ask: Ask, count: int) -> None:
     assert pairs(labels) == ranked(running, TEXTS[0])[:count]
 
 
-def test_function_to_apply(running: RunningService, ask: Ask) -> None:
-    url = f"{running.url}/hf"
-    logits = ask(url, TEXTS[0], function_to_apply="none")
-    chances = ask(url, TEXTS[0], function_to_apply="sigmoid")
-
-    assert pairs(ask(url, TEXTS[0], function_to_apply="softmax")) == ranked(running, TEXTS[0])
-    assert [each.label for each in logits] == [each.label for each in chances]
-    assert all(0 < each.score < 1 for each in chances)
-    assert logits[0].score > logits[1].score
-    assert min(each.score for each in logits) < 0
-
-
 def test_a_list_of_texts(running: RunningService) -> None:
     """The client is typed for one text, and passes a list on; it returns the first entry."""
     labels = ask_client(f"{running.url}/hf", TEXTS)
