@@ -1,6 +1,5 @@
 """What a client can be made with, and what it cannot."""
 
-import re
 from typing import Any
 
 import numpy as np
@@ -52,11 +51,3 @@ def test_retries_are_a_whole_number() -> None:
     message = exactly("retries takes whole numbers, got 1.5: give an int")
     with pytest.raises(TypeError, match=message):
         make_config("http://there", retries=1.5, **given)  # type: ignore[arg-type]
-
-
-def test_each_call_gets_a_name_that_the_service_takes() -> None:
-    config = make_config("http://there", api_key=None, timeout=1.0, retries=0)
-    names = {config.new_id() for _ in range(100)}
-
-    assert len(names) == 100
-    assert all(re.fullmatch("[A-Za-z0-9._-]{1,128}", name) for name in names)

@@ -1,7 +1,6 @@
 """What a client library would hide: sizes, pipelines, offers, and what is not HTTP at all."""
 
 import json
-import re
 import socket
 import time
 from pathlib import Path
@@ -70,23 +69,6 @@ def test_what_follows_a_refused_body_is_no_request(running: RunningService) -> N
     smuggled = b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n"
     answer = running.send(HEAD + b"Content-Length: %d\r\n\r\n%b" % (LIMIT + 1, smuggled))
     assert answer.count(b"HTTP/1.1 ") == 1
-
-
-def test_a_pipeline_is_answered_in_its_order(running: RunningService) -> None:
-    requests = [
-        b"GET /health/live HTTP/1.1\r\nHost: x\r\nX-Request-ID: %d\r\n" % number
-        if number % 3
-        else SIZED + b"X-Request-ID: %d\r\n" % number
-        for number in range(50)
-    ]
-    requests[-1] += CLOSE
-    pipeline = b"".join(
-        request + END + (BODY if request.startswith(b"POST") else b"") for request in requests
-    )
-    answers = running.send(pipeline)
-    assert answers.count(OK) == 50
-    ids = re.findall(rb"\r\nx-request-id: (\d+)\r\n", answers)
-    assert [int(number) for number in ids] == list(range(50))
 
 
 @pytest.mark.parametrize("chunked", [False, True])

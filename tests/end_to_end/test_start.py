@@ -13,12 +13,10 @@ from unittest import mock
 import pytest
 import torch
 
-from model.backends.device import computes_int8
 from model.checkpoint.opening import open_checkpoint
 from model.checkpoint.saving import save_precision
 from service import command
 from tests.builders import precision, precision_set, tiny_checkpoint
-from tests.end_to_end.conftest import Start
 from tests.end_to_end.servers import RunningService, environment, local_service, service
 
 TRAINING_EXTRAS = ("matplotlib", "pyarrow", "scipy", "sklearn", "tqdm", "transformers", "pandas")
@@ -97,24 +95,6 @@ def test_the_start_takes_little_more_than_torch(checkpoint_folder: Path, tmp_pat
         if is_quick := min(starts) < 2 * min(imports) + 2:
             break
     assert is_quick
-
-
-@pytest.mark.parametrize("dtype", ["bfloat16", "int8"])
-def test_fewer_bits_keep_their_tolerances(dtype: str, start: Start) -> None:
-    if dtype == "int8" and not computes_int8(torch.device("cpu")):
-        pytest.skip("this processor has no AVX-512 VNNI")
-    with start("--dtype", dtype) as running, running.client() as client:
-        assert client.get("/model").json()["dtype"] == dtype
-        sentences = ["good", "a long and boring film , but warm", "not bad at all , is it ?"]
-        together = client.post("/predict", json={"sentences": sentences}).json()["predictions"]
-        for sentence, among_others in zip(sentences, together, strict=True):
-            alone = client.post("/predict", json={"sentences": [sentence]}).json()
-            answer = client.get("/attention", params={"sentence": sentence}).json()
-            expected = among_others["probabilities"]
-            assert alone["predictions"][0]["probabilities"] == pytest.approx(expected, abs=0.02)
-            assert answer["prediction"]["probabilities"] == pytest.approx(expected, abs=0.03)
-            for rows in (row for layer in answer["attention"] for head in layer for row in head):
-                assert sum(rows) == pytest.approx(1.0, abs=1e-5)
 
 
 def test_the_model_and_the_log_say_why(tmp_path: Path) -> None:
