@@ -46,6 +46,7 @@ from model.errors import NotFiniteError
 from model.loading import load
 from model.predictor import PathName
 from service.__main__ import main
+from service.inference import engine
 
 # Seconds after which a pass goes on all the same, so that a test that failed lets go of it.
 _LONGEST_HOLD = 60.0
@@ -194,6 +195,7 @@ def patches(folder: Path) -> Iterator[None]:
     with (
         mock.patch.object(service.app, "load", partial(load_misbehaving, folder)),
         mock.patch.object(CpuBackend, "is_fatal", CudaBackend.is_fatal),
+        mock.patch.object(engine, "_PROBE_SECONDS", 0.1),
     ):
         yield
 

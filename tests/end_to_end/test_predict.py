@@ -106,6 +106,11 @@ def test_bad_items_get_their_errors_and_the_others_their_answers(client: httpx.C
         assert_members(item["error"], 422, kind, ("body", "sentences", index))
 
 
+def test_all_items_may_be_bad(client: httpx.Client) -> None:
+    predictions = ask(client, " ", "\t", on_error="item")
+    assert [list(item) for item in predictions] == [["error"], ["error"]]
+
+
 UNSURE = random_sentences(30, seed=11)
 
 
