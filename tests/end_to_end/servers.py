@@ -11,13 +11,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 from unittest import mock
 
 import httpx
+import pytest
 from fastapi import FastAPI
 
 from model.checkpoint import opening
@@ -213,27 +214,25 @@ def local_service(
     log.setFormatter(JsonFormatter())
     own = logging.getLogger("headlight")
     thread = threading.Thread(target=command.run, args=(arguments,))
-    with changes or nullcontext():
+    with changes or nullcontext(), ExitStack() as start:
+        start.enter_context(_variables(settings or {}))
+        start.enter_context(mock.patch.object(command, "configure_logging"))
+        start.enter_context(mock.patch.object(command, "share_one_heap"))
+        start.enter_context(mock.patch.object(server, "DrainingServer", _LocalServer))
+        start.enter_context(mock.patch.object(opening, "try_tokenizer"))
+        start.enter_context(mock.patch.object(application, "complete_openapi", _complete_later))
         own.addHandler(log)
         own.setLevel(logging.INFO)
-        # All this is looked up at the start only, so other tests may go on beside the service.
-        with (
-            mock.patch.dict(os.environ, environment(settings), clear=True),
-            mock.patch.object(command, "configure_logging"),
-            mock.patch.object(command, "share_one_heap"),
-            mock.patch.object(server, "DrainingServer", _LocalServer),
-            mock.patch.object(opening, "try_tokenizer"),
-            mock.patch.object(application, "complete_openapi", _complete_later),
-        ):
-            _LocalServer.latest = None
-            thread.start()
-            wait_until(lambda: _is_started(thread))
+        _LocalServer.latest = None
+        thread.start()
+        wait_until(lambda: _is_started(thread))
         running_server = cast("_LocalServer", _LocalServer.latest)
         url = server.address(running_server.listening).rstrip("/")
         running = RunningService(cast("Any", None), url, folder / "service.log")
         try:
             if ready:
                 running.wait_for(200)
+                start.close()  # other tests may go on beside it
             yield running
         finally:
             for order in ("load", "pass", "explicit"):  # see `misbehaving`
@@ -259,9 +258,24 @@ class _LocalServer(server.DrainingServer):
         _LocalServer.latest = self
 
 
+@contextmanager
+def _variables(settings: Mapping[str, str]) -> Iterator[None]:
+    """Sets the variables of a service, and touches no other.
+
+    A thread of C or Rust that looks one up meanwhile may crash, so this is undone when none runs.
+    """
+    with pytest.MonkeyPatch.context() as variables:
+        for name in os.environ.keys() - environment().keys():
+            variables.delenv(name)
+        for name, value in settings.items():
+            variables.setenv(name, value)
+        yield
+
+
 def _complete_later(app: FastAPI, limits: Mapping[str, Any]) -> None:
     """Completes the description of the interface when it is first asked for."""
-    make, completed = app.openapi, []
+    make = app.openapi
+    completed: list[bool] = []
 
     def openapi() -> dict[str, Any]:
         if not completed:
