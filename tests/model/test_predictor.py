@@ -1,6 +1,7 @@
 """The predictor: probabilities, their order, and the weights of the same pass."""
 
 import math
+from functools import partial
 from pathlib import Path
 from unittest.mock import Mock, patch
 
@@ -108,8 +109,10 @@ def test_of_equal_classes_the_first_is_taken(tmp_path: Path) -> None:
 
 
 def test_texts_are_checked_before_they_are_encoded(predictor: Predictor) -> None:
-    with pytest.raises(BlankTextError):
-        predictor.encode(" \u200b ")
+    one_window = partial(predictor.encode_window, number=0)
+    for encode in (predictor.encode, predictor.encode_windows, one_window):
+        with pytest.raises(BlankTextError):
+            encode(" \u200b ")
     with pytest.raises(InvalidTextError):
         predictor.encode("a\ud800")
     with pytest.raises(TextTooLongError):

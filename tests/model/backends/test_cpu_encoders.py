@@ -1,6 +1,7 @@
 """Faster forms of the encoder: the network's own numbers, by kernels of ours or of oneDNN."""
 
 import os
+import random
 import subprocess
 import sys
 import threading
@@ -458,56 +459,37 @@ def test_a_processor_without_kernels_for_bfloat16_is_served_by_the_modules(tmp_p
 MOST_KEPT = 1024 // 2
 # In a network of common sizes, code for so many would take 400 MB.
 SIZES = 260
-MEMORY = """
-import random, sys
-from pathlib import Path
-import torch
-from model.network.batch import collate
-from model.network.config import EncoderConfig
-from model.backends.device import choose_dtype
-from model.network.encoder import build_encoder
-from model.backends.cpu_packed import PackedEncoder
-from model.tokenization.tokenizer import Encoding
-
-torch.set_num_threads(1)
-network = build_encoder(EncoderConfig(
-    vocab_size=40, hidden_size=64, num_hidden_layers=2, num_attention_heads=2,
-    intermediate_size=128, max_position_embeddings=512, labels=("negative", "positive"),
-))
-network.initialize(std=0.02, generator=torch.Generator().manual_seed(0))
-network.eval()
-packed = PackedEncoder(network, dtype=choose_dtype("auto", torch.device("cpu")).dtype)
-
-def classify(lengths):
-    texts = [Encoding([1] * length, False) for length in lengths]
-    with torch.inference_mode():
-        packed(collate(texts, pad_token_id=0))
-
-def classify_some(count, longest):
-    for _ in range(count):
-        length = sizes.randint(3, longest)
-        classify([sizes.randint(3, length) for _ in range(sizes.randint(1, 512 // length))])
-
-classify([128] * 4)
-classify([128, 127, 126, 125])
-sizes = random.Random(0)
-for length in (*range(1, 33), *range(36, 513, 4)):
-    classify([length])
-for count in (*range(1, 33), *range(36, 171, 4)):
-    classify([3] * count)
-print("all sizes were there", flush=True)
-classify_some(int(sys.argv[1]), 512)
-"""
 
 
 @pytest.mark.skipif(
     not can_pack(CPU, choose_dtype("auto", CPU).dtype),
     reason="torch has no oneDNN for this type here",
 )
-def test_memory_stops_growing_when_all_sizes_were_there() -> None:
-    before, _, after = run(MEMORY, str(SIZES), ONEDNN_VERBOSE="profile_create").partition(
-        "all sizes"
-    )
+def test_memory_stops_growing_when_all_sizes_were_there(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    sizes = {"hidden_size": 64, "intermediate_size": 128, "max_position_embeddings": 512}
+    packed = PackedEncoder(network(**sizes), dtype=choose_dtype("auto", CPU).dtype)
+
+    def classify(lengths: Sequence[int]) -> None:
+        with torch.inference_mode():
+            packed(collate([Encoding([1] * length, False) for length in lengths], pad_token_id=0))
+
+    chance = random.Random(0)
+    mkldnn = torch.backends.mkldnn
+    with mkldnn.verbose(mkldnn.VERBOSE_ON_CREATION):  # type: ignore[no-untyped-call]
+        classify([128] * 4)
+        classify([128, 127, 126, 125])
+        for length in (*range(1, 33), *range(36, 513, 4)):
+            classify([length])
+        for count in (*range(1, 33), *range(36, 171, 4)):
+            classify([3] * count)
+        before = capfd.readouterr().out
+        for _ in range(SIZES):
+            longest = chance.randint(3, 512)
+            count = chance.randint(1, 512 // longest)
+            classify([chance.randint(3, longest) for _ in range(count)])
+        after = capfd.readouterr().out
     assert 0 < before.count("create:cache_miss") < MOST_KEPT
     assert after.count("create:cache_hit") > SIZES
     assert after.count("create:cache_miss") == 0

@@ -208,7 +208,8 @@ def test_our_folder_loads_in_transformers(dtype: torch.dtype | None, tmp_path: P
     ids = their_tokenizer(OUR_TEXTS, truncation=True)["input_ids"]
     assert ids == [encoding.input_ids for encoding in encodings]
     assert their_tokenizer.decode(ids[0], skip_special_tokens=True) == OUR_TEXTS[0].lower()
-    batch = collate(encodings, pad_token_id=checkpoint.tokenizer.pad_token_id)
+    short = [encoding for encoding in encodings if len(encoding.input_ids) <= 32]
+    batch = collate(short, pad_token_id=checkpoint.tokenizer.pad_token_id)
     logits, attentions = ask(theirs, batch)
     with torch.inference_mode():
         ours = checkpoint.load_network()(batch, need_weights=True)
