@@ -19,12 +19,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from model import open_checkpoint
 from model.backends.base import Selection
 from model.backends.cpu_kernels import KernelBackend, KernelEncoder, ShortAndLong, can_run
 from model.backends.cpu_packed import PackedEncoder, can_pack
-from model.backends.device import choose_backend, choose_dtype, computes_int8
-from model.backends.kernels import KINDS, OUT_OF_RANGE, can_compute, fault
+from model.backends.device import choose_dtype, computes_int8
+from model.backends.kernels import OUT_OF_RANGE, can_compute, fault
 from model.network.batch import Batch, collate
 from model.network.classifier import ClassifierOutput
 from model.network.config import Activation
@@ -391,13 +390,6 @@ def test_with_amx_long_passes_are_left_to_onednn(
     batch = runner.prepare([Encoding([1, 2, 3], False)])
     output = runner.to_host(runner.explain(batch, Selection((1,), (0,))))
     assert [layer.shape for layer in output.weights] == [(1, 1, 3, 3)]
-
-
-def test_the_kernels_are_chosen_where_they_compute(tmp_path: Path) -> None:
-    checkpoint = open_checkpoint(tiny_checkpoint(tmp_path / "tiny"))
-    for dtype in KINDS:
-        if can_compute(dtype):
-            assert type(choose_backend(checkpoint, device=CPU, dtype=dtype)) is KernelBackend
 
 
 @pytest.mark.parametrize(

@@ -66,26 +66,6 @@ def faults(
     ]
 
 
-def test_the_smallest_that_is_written_by_hand() -> None:
-    manifest = Manifest.model_validate(SMALLEST)
-
-    assert manifest.model_dump() == {
-        "format_version": 1,
-        "labels": ("negative", "positive"),
-        "temperature": 1.0,
-        "max_length": 32,
-        "training_data": (),
-        "seed": None,
-        "recipe": {},
-        "metrics": (),
-        "precision": (),
-        "baseline": None,
-        "thresholds": None,
-        "files": {},
-        "sha256": None,
-    }
-
-
 def test_written_and_read_is_the_same() -> None:
     manifest = tiny_manifest(
         training_data=[{"file": "train.tsv", "rows": 10, "sha256": DIGEST}],

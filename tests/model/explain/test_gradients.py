@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -19,7 +20,6 @@ from model.explain.attribution import Attributor, attribute
 from model.loading import load as load_for
 from model.loading import load_predictor
 from model.network.architecture import Network
-from model.network.batch import Batch
 from model.network.conv_attention import ConvAttentionClassifier
 from model.network.encoder import EncoderClassifier
 from model.network.layers import EncoderLayer
@@ -244,30 +244,18 @@ def test_a_baseline_is_computed_once_for_each_length(
     checkpoint_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     predictor = load(checkpoint_folder)
-    gradients, encode = predictor.gradients, predictor.encode
-    passes: list[int] = []
-    batch = gradients._batch
-
-    def counted(encoding: Encoding, size: int) -> Batch:
-        passes.append(size)
-        return batch(encoding, size)
-
-    monkeypatch.setattr(gradients, "_batch", counted)
     monkeypatch.setattr("model.explain.gradients._MOST_BASELINES", 2)
-
-    def baseline(text: str) -> float:
-        passes.clear()
-        return gradients.ends(encode(text, with_tokens=True), label="negative").baseline_value
-
-    first = baseline("good film")
-    assert passes == [1, 1]
-    assert baseline("bad plot") == first
-    assert passes == [1]
-    for text in ("good", "a good film"):
-        baseline(text)
-        assert passes == [1, 1]
-    assert baseline("good film") == first  # the oldest was dropped
-    assert passes == [1, 1]
+    passes = Mock(wraps=predictor.gradients._batch)
+    monkeypatch.setattr(predictor.gradients, "_batch", passes)
+    values = []
+    # The second has the length of the first, which the fourth drops: the oldest.
+    texts = {"good film": 2, "bad plot": 1, "good": 2, "a good film": 2, "dull film": 2}
+    for text, count in texts.items():
+        encoding = predictor.encode(text, with_tokens=True)
+        values.append(predictor.gradients.ends(encoding, label="negative").baseline_value)
+        assert passes.call_count == count
+        passes.reset_mock()
+    assert values[0] == values[1] == values[4]
 
 
 def test_where_a_model_is_sure_the_log_odds_are_still_a_number(tmp_path: Path) -> None:

@@ -100,10 +100,7 @@ def test_no_tokenizer_at_all_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "fault"),
     [
-        (b"", "is not JSON: "),
-        (b"[]", "must hold a JSON object, holds list"),
         (b"{}", "is not a tokenizer: Model missing."),
-        (b"\xff", "is not JSON: "),
         (TOKENIZER.to_json()[:-1].encode(), "is not JSON: "),
         (TOKENIZER.to_json().replace('"vocab":', '"words":').encode(), "is not a tokenizer: "),
         (
@@ -125,12 +122,6 @@ def test_a_damaged_tokenizer_is_refused(content: bytes, fault: str, tmp_path: Pa
     [
         ("vocab.txt", b"[UNK]\n\xff\n", "is not UTF-8: invalid start byte"),
         ("vocab.txt", b"[UNK]\na\n", "lacks the special tokens [CLS], [SEP]"),
-        (
-            "tokenizer_config.json",
-            b"{",
-            "is not JSON: Expecting property name enclosed in double quotes: line 1 column 2 "
-            "(char 1)",
-        ),
         ("tokenizer_config.json", b"[]", "must hold a JSON object, holds list"),
     ],
 )
