@@ -165,11 +165,7 @@ def _save_records(checkpoint: Checkpoint, records: Mapping[str, object]) -> None
 
 
 def check_recordable(folder: Path) -> None:
-    """Refuses a folder whose `headlight.json` must not change.
-
-    Raises:
-        CheckpointError: it is signed, or cannot be written.
-    """
+    """Raises CheckpointError for a folder that is signed, or that cannot be written."""
     if (folder / SIGNATURE).exists():
         how = f"headlight-train sign {folder} --key PRIVATE.pem"
         raise CheckpointError(
