@@ -7,7 +7,6 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
-from transformers import BertConfig, BertForSequenceClassification
 
 from model.checkpoint.weights import (
     check_weights,
@@ -18,7 +17,7 @@ from model.checkpoint.weights import (
 )
 from model.errors import CheckpointError
 from model.network.encoder import EncoderClassifier
-from tests.builders import tiny_config, tiny_network
+from tests.builders import tiny_network
 from tests.matching import exactly
 
 Change = Callable[[dict[str, Tensor]], None]
@@ -41,16 +40,6 @@ def change(path: Path, edit: Change) -> None:
 def same(ours: EncoderClassifier, other: EncoderClassifier) -> bool:
     theirs = other.state_dict()
     return all(weight.equal(theirs[name]) for name, weight in ours.state_dict().items())
-
-
-def test_the_names_are_those_of_transformers() -> None:
-    theirs = BertForSequenceClassification(BertConfig(**tiny_config().to_json()))
-
-    ours = {
-        transformers_name(name): tuple(parameter.shape)
-        for name, parameter in tiny_network().named_parameters()
-    }
-    assert ours == {name: tuple(weight.shape) for name, weight in theirs.named_parameters()}
 
 
 @pytest.mark.parametrize("name", ["something.else", "layers.0.something.else", "layers.x.output."])

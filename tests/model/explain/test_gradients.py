@@ -342,7 +342,6 @@ def test_nothing_is_kept_for_each_size(
         assert "primitive,exec" not in capfd.readouterr().out
 
 
-WHOLE_TEXTS = ["A superb film.", "bad", "The plot drags, but the cast is superb!"]
 word_lists = st.lists(st.sampled_from([*WORDS, "x", "filming!", "é"]), min_size=1, max_size=30)
 
 
@@ -359,28 +358,6 @@ def encode(predictor: Predictor, text: str) -> Encoding:
     return predictor.encode(text, with_tokens=True)
 
 
-@pytest.mark.parametrize("text", WHOLE_TEXTS[1:])
-def test_integrated_gradients_are_the_integral_of_the_gradient(
-    predictor: Predictor, text: str
-) -> None:
-    encoding = encode(predictor, text)
-    found = attribute(predictor.gradients, encoding, label="positive", steps=64)
-
-    log_odds = log_odds_of(tiny_network(), 1, 1.5)
-    ends = predictor.gradients.ends(encoding)
-    way = (ends.text - ends.baseline).double()
-    count = 200
-    middles = [(step + 0.5) / count for step in range(count)]
-    expected = np.mean(
-        [slopes(log_odds, ends.baseline.double() + middle * way, way) for middle in middles], axis=0
-    )
-    np.testing.assert_allclose(found.attributions, expected, rtol=0, atol=1e-4)
-    assert np.abs(expected).max() > 0.01  # else anything small would do
-    assert (found.method, found.label, found.steps) == ("integrated_gradients", "positive", 64)
-    assert found.tokens == encoding.tokens
-    assert found.encoding is encoding
-
-
 @given(word_lists)
 def test_with_32_nodes_integrated_gradients_are_complete(
     usual_predictor: Predictor, words: list[str]
@@ -394,7 +371,7 @@ def test_with_32_nodes_integrated_gradients_are_complete(
 
 @pytest.mark.parametrize("max_batch_tokens", [1, 40, 100, 10_000])
 def test_pieces_of_any_size_give_the_same(predictor: Predictor, max_batch_tokens: int) -> None:
-    encoding = encode(predictor, WHOLE_TEXTS[2])
+    encoding = encode(predictor, "The plot drags, but the cast is superb!")
     whole = attribute(predictor.gradients, encoding, steps=20)
 
     attributor = Attributor(predictor.gradients, encoding, steps=20)
@@ -434,7 +411,10 @@ def test_gradient_x_input_is_a_single_piece(predictor: Predictor) -> None:
 
 def test_by_word_tokens_are_summed_and_the_gap_stays(predictor: Predictor) -> None:
     text = "The PLOTS, very filming"
-    found = attribute(predictor.gradients, encode(predictor, text), steps=16)
+    encoding = encode(predictor, text)
+    found = attribute(predictor.gradients, encoding, steps=16)
+    assert (found.method, found.tokens) == ("integrated_gradients", encoding.tokens)
+    assert found.encoding is encoding
     words = found.by_word()
 
     by_token = found.attributions
