@@ -130,7 +130,6 @@ class Predictor:
         """Checks and encodes one text; any thread may call it.
 
         Args:
-            text: any string.
             truncation: the end to cut off if the text does not fit, or `error`.
             with_tokens: whether to return offsets and words, which `explain` needs.
 

@@ -70,7 +70,6 @@ def choose_dtype(
         name: `float32`, `bfloat16`, `float16`, `int8` or `auto`: the first of bfloat16, float16 (on
             a GPU) and int8 (if the records allow it) that the device multiplies natively, else
             float32.
-        device: where the network runs.
         precision: the records of the checkpoint.
         set_by: what named the type, for the reason.
 

@@ -43,10 +43,6 @@ def save_checkpoint(
     """Writes a new folder beside `path`, then renames it to `path`, replacing a checkpoint there.
 
     Args:
-        path: the checkpoint folder.
-        network: the network with its weights.
-        config: the sizes.
-        tokenizer: the tokenizer.
         manifest: the content of `headlight.json`; its digests are filled in here.
         dtype: the type of the stored weights.
 
