@@ -33,11 +33,11 @@ def test_a_sound_folder_passes(foreign: Path, monkeypatch: pytest.MonkeyPatch) -
     """By its relative name, and without a look at modules that lie there."""
     monkeypatch.chdir(foreign)
     Path("json.py").write_text("raise SystemExit(7)", encoding="utf-8")
-    no_text_is_decoded = replace({"Regex": REPEATS}, "")
+    decoder = replace({"Regex": REPEATS}, "")  # no text is decoded
     # It must be turned off before the first text is encoded.
-    padding = {"strategy": {"Fixed": 30_000_000}, "direction": "Right", "pad_to_multiple_of": None}
-    padding |= {"pad_id": 0, "pad_type_id": 0, "pad_token": "[PAD]"}
-    edit(Path("tokenizer.json"), decoder=no_text_is_decoded, padding=padding)
+    ids: dict[str, object] = {"pad_id": 0, "pad_type_id": 0, "pad_token": "[PAD]"}
+    length = {"strategy": {"Fixed": 30_000_000}, "direction": "Right", "pad_to_multiple_of": None}
+    edit(Path("tokenizer.json"), decoder=decoder, padding={**ids, **length})
 
     assert open_checkpoint(Path(), trial=True).tokenizer.encode("a film").truncated is False
     Path("tokenizer.json").write_text("[]", encoding="utf-8")
