@@ -396,6 +396,7 @@ def test_with_amx_long_passes_are_left_to_onednn(
     ("hidden", "inner", "runs"), [(8, 16, True), (12, 4, True), (6, 16, False), (8, 18, False)]
 )
 def test_rows_of_factors_fill_words(hidden: int, inner: int, runs: bool) -> None:
+    need(KernelEncoder, torch.float32)
     config = tiny_config(hidden_size=hidden, intermediate_size=inner)
     assert can_run(config, torch.float32) is runs
 
