@@ -24,11 +24,7 @@ _ODD_SPACE = re.compile(r"[^\S \t\n\r]")
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A part of a text.
-
-    Args:
-        start: index of its first character, in Unicode code points.
-    """
+    """A part of a text, between two indices in Unicode code points."""
 
     start: int
     end: int
@@ -44,7 +40,7 @@ def split_sentences(text: str, *, max_sentences: int = MAX_SENTENCES) -> list[Sp
         TooManySentencesError: the text has more than `max_sentences`.
     """
     spans: list[Span] = []
-    waiting: int | None = None  # begin of what nobody can see: it belongs to the next sentence
+    waiting: int | None = None  # begin of what cannot be seen: it belongs to the next sentence
     for start, end in _pieces(_ODD_SPACE.sub(" ", text)):
         piece = text[start:end]
         start += len(piece) - len(piece.lstrip())
