@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from moto.server import ThreadedMotoServer
 from pyarrow import Table, fs, parquet
 
 from tests.documentation.markdown import ROOT, blocks, commands
 from tests.end_to_end.servers import environment
+from tests.scoring.conftest import s3_bucket
 
 PAGE = ROOT / "docs" / "guides" / "bulk-scoring.md"
 TEXTS = ["A superb film.", "Dull, and far too long."]
@@ -33,7 +33,8 @@ def folder(tmp_path: Path, checkpoint_folder: Path) -> Path:
         program = tmp_path / name
         program.parent.mkdir(parents=True)
         program.write_text(
-            f'#!/bin/sh\nexec {sys.executable} -m scoring "$@" --checkpoint {checkpoint_folder}\n',
+            f'#!/bin/sh\nexec {sys.executable} -m scoring "$@" --workers 1 '
+            f"--checkpoint {checkpoint_folder}\n",
             encoding="utf-8",
         )
         program.chmod(0o755)
@@ -41,32 +42,13 @@ def folder(tmp_path: Path, checkpoint_folder: Path) -> Path:
 
 
 @pytest.fixture
-def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[fs.S3FileSystem]:
+def bucket() -> Iterator[fs.S3FileSystem]:
     """An S3 server with the page's bucket, in which two files of reviews are."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    values = {
-        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
-        "AWS_ACCESS_KEY_ID": "key",
-        "AWS_SECRET_ACCESS_KEY": "secret",
-        "AWS_REGION": "us-east-1",
-        "AWS_EC2_METADATA_DISABLED": "true",
-    }
-    for name, value in values.items():
-        monkeypatch.setenv(name, value)
-    system = fs.S3FileSystem(
-        endpoint_override=values["AWS_ENDPOINT_URL"], allow_bucket_creation=True
-    )
-    system.create_dir("box")
-    for number in (1, 2):
-        parquet.write_table(
-            Table.from_pydict({"text": TEXTS}), f"box/reviews/{number}.parquet", filesystem=system
-        )
-    try:
-        yield system
-    finally:
-        server.stop()
+    with s3_bucket() as bucket:
+        for number in (1, 2):
+            table = Table.from_pydict({"text": TEXTS})
+            parquet.write_table(table, f"box/reviews/{number}.parquet", filesystem=bucket)
+        yield bucket
 
 
 def run(command: str, folder: Path, **variables: str) -> None:

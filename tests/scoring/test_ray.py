@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+import scoring.__main__ as command
 from tests.scoring.conftest import (
     PARTS,
-    ROOT,
     Run,
     end,
     files_of,
@@ -82,14 +82,12 @@ def test_lost_actors_and_nodes_and_drivers_change_nothing(
     assert "good" not in said
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_and_the_same_command_goes_on(
     cluster: Any,  # noqa: ANN401
     run: Run,
     checkpoint_folder: Path,
     table: Path,
     tmp_path: Path,
-    number: signal.Signals,
 ) -> None:
     assert run(table, "--output", tmp_path / "whole", *PARTS) == 0
     output = tmp_path / "out"
@@ -97,10 +95,10 @@ def test_a_signal_ends_it_and_the_same_command_goes_on(
     node = cluster.add_node(num_cpus=1)
     process = start(checkpoint_folder, table, output, *options)
     wait_for_parts(output, 1, process)
-    process.send_signal(number)
+    process.send_signal(signal.SIGTERM)
     code, said = end(process)
 
-    assert code == 128 + number
+    assert code == 128 + signal.SIGTERM
     (told,) = told_of(said)
     assert told.startswith("headlight-score: interrupted: ")
     assert told.endswith(" parts are written; run the same command to go on")
@@ -131,18 +129,14 @@ def test_without_ray_the_extra_is_named(
     checkpoint_folder: Path,
     table: Path,
     tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    program = "import sys; sys.modules['ray'] = None; from scoring.__main__ import main; main()"
-    arguments = [table, "--output", tmp_path / "out", "--checkpoint", checkpoint_folder, *WORKERS]
-    done = subprocess.run(
-        [sys.executable, "-c", program, *map(str, arguments)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    monkeypatch.setitem(sys.modules, "ray", None)
+    output = ("--output", str(tmp_path / "out"), "--checkpoint", str(checkpoint_folder))
+    assert command.main([str(table), *output, *WORKERS]) == 1
 
-    assert told_of(done.stderr) == [
+    assert told_of(capsys.readouterr().err) == [
         "headlight-score: ray is not installed, which scoring files needs and serving does not: "
         ".venv/bin/pip install --constraint constraints.txt --editable '.[score,ray]'"
     ]

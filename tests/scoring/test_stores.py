@@ -6,35 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from moto.server import ThreadedMotoServer
 from pyarrow import fs
 
-from tests.scoring.conftest import Run, end, files_of, start, told_of
+from tests.scoring.conftest import Run, end, files_of, s3_bucket, start, told_of
 
 
 @pytest.fixture
-def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[fs.S3FileSystem]:
-    """An S3 server with a bucket named `box`, which the environment names."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    _, port = server.get_host_and_port()
-    values = {
-        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
-        "AWS_ACCESS_KEY_ID": "key",
-        "AWS_SECRET_ACCESS_KEY": "secret",
-        "AWS_REGION": "us-east-1",
-        "AWS_EC2_METADATA_DISABLED": "true",
-    }
-    for name, value in values.items():
-        monkeypatch.setenv(name, value)
-    system = fs.S3FileSystem(
-        endpoint_override=values["AWS_ENDPOINT_URL"], allow_bucket_creation=True
-    )
-    system.create_dir("box")
-    try:
-        yield system
-    finally:
-        server.stop()
+def bucket() -> Iterator[fs.S3FileSystem]:
+    with s3_bucket() as bucket:
+        yield bucket
 
 
 def content_of(bucket: fs.S3FileSystem, folder: str) -> dict[str, bytes]:
