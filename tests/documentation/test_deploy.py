@@ -16,7 +16,7 @@ import yaml
 from model.checkpoint.signing import SIGNATURE, verify_checkpoint
 from service.settings import PREFIX, Settings
 from tests.documentation.markdown import GUIDES, ROOT, blocks, code, codes, rows
-from tests.end_to_end.servers import _ADDRESS, environment, service, wait_until
+from tests.end_to_end.servers import _ADDRESS, environment, local_service, wait_until
 
 PAGE = GUIDES / "deploy.md"
 BASH = [block.content for block in blocks(PAGE, "bash")]
@@ -83,11 +83,11 @@ def test_each_check_shows_whether_its_setting_holds(
     }
     assert len(settings) == 6
     wanted = {code(check): prints for _, _, check, prints in CHECKS}
-    with service(checkpoint_folder, tmp_path, settings=settings) as running:
+    with local_service(checkpoint_folder, tmp_path, settings=settings) as running:
         assert {check: _printed(check, tmp_path, running.url) for check in wanted} == wanted
 
     open_to_all = {"HEADLIGHT_ALLOWED_ORIGINS": "*"}
-    with service(checkpoint_folder, tmp_path, settings=open_to_all) as running:
+    with local_service(checkpoint_folder, tmp_path, settings=open_to_all) as running:
         without = {check: _printed(check, tmp_path, running.url) for check in wanted}
     healthy = {check for check in wanted if "/health/" in check}
     assert {check for check in wanted if without[check] == wanted[check]} == healthy
