@@ -5,7 +5,6 @@ import csv
 import io
 import json
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -15,11 +14,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from PIL import Image
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import expect
 
 from tests.browser.routes import hold
-from tests.browser.visits import Visit, window
-from tests.end_to_end.servers import ROOT, RunningService, service
+from tests.browser.visits import Visit
+from tests.end_to_end.servers import RunningService
 
 SENTENCE = "The plot drags, but the cast is superb."
 SVG = "{http://www.w3.org/2000/svg}"
@@ -130,35 +129,25 @@ def test_a_picture_of_all_maps_has_each(asked: Visit, tmp_path: Path) -> None:
                 assert len(place.getcolors(1 << 24) or []) > 1, (row, column)
 
 
-@pytest.fixture(scope="module")
-def in_parts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
-    """A service that answers 3 heads of a text of 20 tokens at once, or 1 as CSV."""
-    limit = ("--max-attention-weights", "1600")
-    folder = tmp_path_factory.mktemp("parts")
-    with service(ROOT / "checkpoints" / "default", folder, *limit) as running:
-        yield running
+SHORT = "a good film ."
 
 
 @pytest.fixture
-def parted(browser: Browser, in_parts: RunningService) -> Iterator[Visit]:
-    """Its page, with an answer."""
-    with window(browser, in_parts.url) as visit:
-        visit.ask(LONG)
-        yield visit
+def parted(visit_limited: Visit) -> Visit:
+    """The page of a service that answers 3 heads of this text at once, or 1 as CSV."""
+    visit_limited.ask(SHORT)
+    return visit_limited
 
 
-LONG = "the plot drags but the cast is superb and the end is a joy to see"
-
-
-@pytest.mark.parametrize("reduce", ["none", "mean"])
 def test_all_maps_come_in_parts_and_are_one_file(
-    parted: Visit, client: httpx.Client, tmp_path: Path, reduce: str
+    parted: Visit, tiny: RunningService, tmp_path: Path
 ) -> None:
     visit = parted
-    if reduce != "none":
-        visit.set("reduce", reduce)
-    body = {"sentence": LONG, "reduce": reduce}
-    whole = client.post("/attention", json=body).json()
+    body = {"sentence": SHORT}
+    with tiny.client() as client:
+        whole = client.post("/attention", json=body).json()
+        same = arrays(client.post("/attention", json=body | {"format": "npz"}).content)
+        table = client.post("/attention", json=body | {"format": "csv"}).content
     weights = np.array(whole["attention"])
     visit.part(".scope").select_option("all")
 
@@ -167,7 +156,6 @@ def test_all_maps_come_in_parts_and_are_one_file(
 
     path = save(visit, "NPZ", tmp_path)
     archive = arrays(path.read_bytes())
-    same = arrays(client.post("/attention", json=body | {"format": "npz"}).content)
     assert archive.keys() == same.keys()
     for name in same:
         assert archive[name].dtype == same[name].dtype
@@ -175,9 +163,7 @@ def test_all_maps_come_in_parts_and_are_one_file(
     with zipfile.ZipFile(path) as file:
         assert file.testzip() is None
 
-    table = save(visit, "CSV", tmp_path).read_bytes()
-    assert table == client.post("/attention", json=body | {"format": "csv"}).content
-
+    assert save(visit, "CSV", tmp_path).read_bytes() == table
     assert weights_of(save(visit, "SVG", tmp_path)) == weights.ravel().tolist()
     assert visit.complaints == []
 
