@@ -4,6 +4,7 @@ Whenever the command has ended, it is started again, until the output is finishe
 be, byte for byte, that of an undisturbed run, and no part may be written twice.
 """
 
+import gzip
 import os
 import random
 import signal
@@ -15,8 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from tests.builders import tiny_checkpoint
-from tests.resilience.inputs import make_inputs
 from tests.scoring.conftest import ROOT, files_of, told_of, workers_of
+from tests.scoring.peaks import write_table
 from tests.scoring.read_errors import prepare
 
 Process = subprocess.Popen[str]
@@ -30,7 +31,7 @@ _KINDS = [*sorted(_LASTING), "driver killed", "driver interrupted", "worker kill
 class ScoringRound:
     """One job from its beginning to its totals; counts what was `done`, and notes `faults`."""
 
-    def __init__(self, folder: Path, form: str, *, rows: int, seed: int) -> None:
+    def __init__(self, folder: Path, *, size: int, seed: int) -> None:
         self.done: Counter[str] = Counter()
         self.runs = 0
         self.faults: list[str] = []
@@ -41,7 +42,12 @@ class ScoringRound:
         self._output = folder / "out"
         self._whole = folder / "whole"
         self._damaged: dict[Path, bytes] = {}
-        make_inputs(self._inputs, form, rows=rows, seed=seed)
+        self._inputs.mkdir()
+        for index, name in enumerate(("a.csv", "b.csv", "c.csv.gz")):
+            path = self._inputs / name
+            write_table(path, size // 3, words=10, seed=10 * seed + index)
+            if name.endswith(".gz"):
+                path.write_bytes(gzip.compress(path.read_bytes(), mtime=0))
 
     def run(self, *, most: int) -> None:
         """Runs the job with this many faults, then without any, and compares its output."""
