@@ -107,9 +107,9 @@ class MisbehavingInspector(HeadInspector):
 
     folder: Path
 
-    def _batch(self, encoding: Encoding) -> Batch:
+    def steps(self, encoding: Encoding, *, layer: int, head: int, query: int) -> HeadSteps:
         misbehave_in_gradients(self.folder, encoding)
-        return super()._batch(encoding)
+        return super().steps(encoding, layer=layer, head=head, query=query)
 
 
 def misbehave_in_gradients(folder: Path, encoding: Encoding) -> None:

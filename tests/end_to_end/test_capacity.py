@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from unittest import mock
 
-from service.http import gate, transport
+from service.http import gate
 from tests.end_to_end.conftest import Start
 from tests.end_to_end.problems import assert_problem
 from tests.end_to_end.servers import RunningService, service, wait_until
