@@ -37,6 +37,7 @@ from model import (
     Explanation,
     Gradients,
     HeadInspector,
+    HeadSteps,
     Prediction,
     Predictor,
 )
