@@ -97,7 +97,7 @@ overload: $(VENV)/installed-dev $(VENV)/kernels ## send a service more than it c
 soak: $(VENV)/installed-dev $(VENV)/kernels ## kill and restart a replica under mixed load, and watch the memory of the other (twenty minutes)
 	@$(BIN)/python -m tests.resilience.soak $(ARGS)
 
-faults: $(VENV)/installed-dev $(VENV)/kernels ## score files and train while processes are killed, the disk fills up and files go bad (half an hour)
+faults: $(VENV)/installed-dev $(VENV)/kernels ## score files and train while processes are killed and files go bad (half an hour)
 	@$(BIN)/python -m tests.resilience.faults $(ARGS)
 
 lock: $(BIN)/python ## pin in constraints.txt and requirements/ every package that an installation brings

@@ -27,14 +27,7 @@ _WARM_UP_SECONDS = 2.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measures, prints one table and writes one JSON file.
-
-    Args:
-        arguments: the command line; that of the process if None.
-
-    Returns:
-        0 if it worked; 1 if not, with the reason on stderr; 130 if it was interrupted.
-    """
+    """Measures, prints one table and writes one JSON file; returns the status of the process."""
     options = parser().parse_args(arguments)
     # On SIGTERM it must stop its servers first, as it does on Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)

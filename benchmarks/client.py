@@ -24,11 +24,7 @@ _Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 def predict_once(port: int, sentences: Sequence[str]) -> bytes:
-    """Sends one request on a new connection, and returns the body of the answer.
-
-    Raises:
-        AnswerError: there is no answer with status 200 and a `Content-Length` within 30 s.
-    """
+    """Sends one request on a new connection; returns the body, or raises AnswerError after 30 s."""
     connection = http.client.HTTPConnection(_HOST, port, timeout=_ANSWER_SECONDS)
     headers = {"Content-Type": "application/json"}
     try:
@@ -65,9 +61,6 @@ def open_loop(
         first: the number of the first sentence.
         warm_up: seconds before measuring, without a pause after them.
         seconds: the duration in which measured requests are due.
-
-    Returns:
-        Figures whose rate equals `rate` if the server keeps up, and is lower if not.
 
     Raises:
         AnswerError: an answer is wrong or missing, or more than 1,000 requests wait.

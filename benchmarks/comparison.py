@@ -40,12 +40,8 @@ class Timing:
 class Run:
     """The result of one start of a server.
 
-    Args:
-        start_seconds: the time until its first answer.
-        memory_bytes: the memory of all its processes after all loads.
-        figures: by the name of the load, without loads that the server cannot answer.
-        model_rate: sentences a second of its model alone, measured right after `SATURATION`; None
-            if nothing measures it.
+    `figures` are by the name of the load. `model_rate` is that of the model alone, measured right
+    after `SATURATION`, or None.
     """
 
     start_seconds: float
@@ -89,12 +85,8 @@ class Comparison:
             programs: the servers; the first is ours.
             loads: the loads; an open-loop load comes after `SATURATION`.
 
-        Returns:
-            The runs of each server by its name, one for each repetition.
-
         Raises:
-            BenchmarkError: a server did not start or ended, an answer is wrong, or the servers do
-                not answer the same labels.
+            BenchmarkError: a server ended, an answer is wrong, or the labels differ.
         """
         runs: dict[str, list[Run]] = {program.name: [] for program in programs}
         repetitions = self._timing.repetitions
@@ -188,9 +180,6 @@ def measure_closed(
 
     The duration doubles until every connection of a slow server gets its answers. `first` is the
     number before that of the first text.
-
-    Raises:
-        AnswerError: a request failed, or the server is too slow to be measured.
     """
     seconds = timing.warm_up
     longer = timing.seconds
@@ -207,11 +196,7 @@ def measure_closed(
 
 
 def read_predictions(body: bytes) -> list[Prediction]:
-    """Reads predictions in the form of the service or as a bare list.
-
-    Raises:
-        AnswerError: the body has another form.
-    """
+    """Reads predictions in the form of the service or as a bare list; else raises AnswerError."""
     try:
         content = json.loads(body)
         items = content["predictions"] if isinstance(content, dict) else content
@@ -231,11 +216,7 @@ def compare_labels(
     *,
     peer: str,
 ) -> None:
-    """Checks that the service and a peer answered the same labels.
-
-    Raises:
-        BenchmarkError: a label differs by more than rounding explains, or an answer is missing.
-    """
+    """Raises BenchmarkError if labels differ by more than rounding explains, or one is missing."""
     for name, items in (("headlight", ours), (peer, theirs)):
         if len(items) != len(SENTENCES):
             raise BenchmarkError(f"{name} answered {len(items)} of {len(SENTENCES)} sentences")

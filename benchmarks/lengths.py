@@ -40,11 +40,7 @@ def measure_lengths(
     timing: Timing,
     report: Callable[[str], None],
 ) -> Iterator[Throughput]:
-    """Measures the service under a closed-loop load for each type and length.
-
-    Raises:
-        BenchmarkError: the service did not start or ended, or a request failed.
-    """
+    """Measures the service under a closed-loop load for each type and length."""
     tokenizer = open_checkpoint(checkpoint).tokenizer
     cores = len(os.sched_getaffinity(0)) if device == "cpu" else 1
     for dtype in native_dtypes(device):
@@ -63,11 +59,7 @@ def measure_lengths(
 
 
 def text_of(tokenizer: Tokenizer, tokens: int) -> str:
-    """Makes a text that has this token count, special tokens included, once it is numbered.
-
-    Raises:
-        BenchmarkError: a numbered text has more tokens at least.
-    """
+    """Makes a text that has this token count, special tokens included, once it is numbered."""
     spent = len(tokenizer.encode(numbered(_WORD, FIRST_NUMBER)).input_ids) - 1
     if spent >= tokens:
         raise BenchmarkError(f"a numbered text has at least {spent + 1} tokens, got {tokens}")

@@ -33,14 +33,9 @@ _ROUNDS = 50
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """The model in one number type on a device.
+    """The model in one number type: sentences a second in full passes, and seconds of one sentence.
 
-    Args:
-        dtype: the number type.
-        rate: sentences a second in full passes, tokenizing not counted.
-        latency: median seconds of one sentence.
-        probability_difference: the largest from float32 on the processor.
-        weight_difference: the same for attention weights.
+    The differences are the largest from float32 on the processor.
     """
 
     dtype: str
@@ -56,11 +51,7 @@ def model_rate(checkpoint: Path, device: str, dtype: str, seconds: float) -> flo
 
 
 def measure_device(checkpoint: Path, *, device: str, seconds: float) -> Iterator[Speed]:
-    """Measures each number type that a device, `cpu` or `cuda`, computes natively.
-
-    Raises:
-        ModelError: the device or the checkpoint cannot be used.
-    """
+    """Measures each number type that a device, `cpu` or `cuda`, computes natively."""
     exact, _ = _open(checkpoint, "cpu", "float32")
     for dtype in native_dtypes(device):
         predictor, backend = _open(checkpoint, device, dtype)

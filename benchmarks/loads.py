@@ -9,15 +9,8 @@ class Load:
     """One way to ask a server.
 
     A closed-loop load has connections that send their next request when the last one is answered.
-    An open-loop load sends requests at a fixed rate, whether or not earlier ones are answered.
-
-    Args:
-        name: its name in the table.
-        connections: concurrent connections of a closed-loop load.
-        sentences: the number of sentences in one request.
-        route: the path that is asked, without its slash.
-        share: for an open-loop load, its rate as a share of the rate under `SATURATION`; otherwise
-            None.
+    An open-loop load sends requests at a fixed rate, a `share` of the rate under `SATURATION`,
+    whether or not earlier ones are answered.
     """
 
     name: str
@@ -29,14 +22,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The figures of one load on one server.
-
-    Args:
-        rate: sentences answered per second.
-        p50: median latency of a request in seconds.
-        p99: 99th percentile of the same.
-        requests: answered requests; if 0, all figures are 0.
-    """
+    """Sentences answered per second, latencies in seconds, and answered requests."""
 
     rate: float
     p50: float

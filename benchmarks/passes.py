@@ -14,13 +14,7 @@ Text = TypeVar("Text")
 def batches(
     texts: Sequence[Text], max_batch_tokens: int, *, length: Callable[[Text], int]
 ) -> list[list[Text]]:
-    """Returns texts sorted by length, in batches within a budget.
-
-    Args:
-        texts: the texts to sort.
-        max_batch_tokens: the limit of a batch, padding counted; a longer text gets its own batch.
-        length: returns the token count of a text.
-    """
+    """Returns texts sorted by length, in batches within a budget, padding counted."""
     found: list[list[Text]] = []
     for text in sorted(texts, key=length):
         if found and length(text) * (len(found[-1]) + 1) <= max_batch_tokens:
@@ -37,14 +31,7 @@ def texts_per_second(
     workers: Executor,
     seconds: float,
 ) -> float:
-    """Measures how many texts a loop of passes computes, by its median round.
-
-    Args:
-        run: computes one pass.
-        passes: texts sorted by length, computed again and again.
-        workers: has one thread for each pass at once.
-        seconds: the duration after a warm-up of a second.
-    """
+    """Measures how many texts a loop of passes computes, by its median round after a warm-up."""
 
     def round_seconds() -> float:
         started = time.perf_counter()

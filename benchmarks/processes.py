@@ -12,11 +12,7 @@ _SHARE = re.compile(r"^Pss: +(\d+) kB$", re.MULTILINE)
 
 
 class ProcessGroup:
-    """A process that leads a group, and everything it started in that group.
-
-    Args:
-        leader: the id of the process and of its group.
-    """
+    """A process that leads a group, and everything it started in that group."""
 
     def __init__(self, leader: int) -> None:
         self.leader = leader

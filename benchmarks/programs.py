@@ -16,12 +16,7 @@ _LITSERVE = "benchmarks.peers.litserve_app"
 
 
 def programs(peers: Path, device: str) -> tuple[Program, ...]:
-    """Lists all servers for a device, ours first.
-
-    Args:
-        peers: the folder of the virtual environments of peers that need their own.
-        device: `cpu` or `cuda`.
-    """
+    """Lists all servers for a device, ours first; `peers` has the environments of some."""
     if device == "cuda":
         return _gpu_programs(peers / "litserve")
 
@@ -66,13 +61,7 @@ def _gpu_programs(litserve: Path) -> tuple[Program, ...]:
 
 
 def choose_programs(names: Sequence[str], peers: Path, device: str) -> list[Program]:
-    """Returns the service and the servers with these names.
-
-    Without names, it returns all whose number type this device computes natively.
-
-    Raises:
-        BenchmarkError: one of them is not for the device, or not installed.
-    """
+    """Returns the service and the named servers, or all that the device computes natively."""
     ours, *others = programs(peers, device)
     known = [each.name for each in others]
     for name in names:

@@ -31,14 +31,9 @@ _FIRST_SENTENCE = "Is anybody there?"
 class Program:
     """A server program that answers `POST /predict` with `{"sentences": [...]}`.
 
-    Args:
-        name: its name in the table.
-        module: the module that Python runs; it takes `--checkpoint` and `--port`.
-        options: further command-line options.
-        environment: the folder of its virtual environment; None for that of this process.
-        explains: whether it answers `POST /attention` too.
-        dtype: the number type in which its model alone is measured; None if nothing does.
-        sees_gpu: whether it may use the GPUs of this machine.
+    Its `module` takes `--checkpoint` and `--port`; `environment` is the folder of its virtual
+    environment, None for that of this process. It answers `POST /attention` too if it `explains`.
+    Its model alone is measured in `dtype`.
     """
 
     name: str
@@ -57,13 +52,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A running server.
-
-    Args:
-        port: its port on 127.0.0.1.
-        start_seconds: the time from the start of the process to its first answer.
-        processes: all processes of the server.
-    """
+    """A running server; `start_seconds` go from the start of its process to its first answer."""
 
     port: int
     start_seconds: float
@@ -87,9 +76,6 @@ class Server:
 
         Most servers do not notice the disconnect and compute all of them. A server may answer a new
         sentence beside that work instead of after it, so the processor time decides.
-
-        Raises:
-            AnswerError: a sentence failed, or the server still computes after a minute.
         """
         # A new sentence each time, or a cache could answer it early.
         predict_once(self.port, [f"{_FIRST_SENTENCE} {uuid.uuid4().hex[:8]}"])
@@ -111,9 +97,7 @@ class Server:
 def serve(program: Program, checkpoint: Path, folder: Path) -> Iterator[Server]:
     """Runs a server for the duration of the block; its log goes into `folder`.
 
-    Raises:
-        BenchmarkError: it ended, or did not answer in time. The message has the last line of its
-            log.
+    Raises BenchmarkError with the last line of its log if it ended or did not answer in time.
     """
     log = folder / f"{program.name}.log"
     port = _free_port()

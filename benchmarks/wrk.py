@@ -13,11 +13,7 @@ _ANSWER_SECONDS = 60
 
 
 def installed() -> str:
-    """Returns the path of wrk.
-
-    Raises:
-        BenchmarkError: wrk is not installed.
-    """
+    """Returns the path of wrk, or raises BenchmarkError."""
     path = shutil.which("wrk")
     if path is None:
         raise BenchmarkError("wrk, the client, is not installed: apt-get install wrk")
@@ -25,17 +21,9 @@ def installed() -> str:
 
 
 def closed_loop(load: Load, *, texts: Path, port: int, first: int, seconds: float) -> Figures:
-    """Sends a load for some seconds.
+    """Sends a load for some seconds; `first` is the number before that of the first text.
 
-    Args:
-        load: a closed-loop load.
-        texts: the file that `texts.write_literals` wrote.
-        port: the server's port on 127.0.0.1.
-        first: the number before that of the first text.
-        seconds: the duration.
-
-    Raises:
-        AnswerError: a request failed.
+    `texts` is the file that `write_literals` wrote. Raises AnswerError if a request failed.
     """
     command = [
         *(installed(), "--threads", "1", "--connections", str(load.connections)),

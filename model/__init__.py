@@ -5,42 +5,27 @@
 The package knows neither HTTP nor training.
 """
 
-from model.checkpoint import Checkpoint, Manifest, open_checkpoint, save_checkpoint
-from model.explain import (
-    Attribution,
-    Attributor,
-    Gradients,
-    Head,
-    HeadImportance,
-    HeadInspector,
-    HeadSteps,
-    Thumbnail,
-    attribute,
-    leave_out,
-    switch_off,
-)
+from model.checkpoint.manifest import Manifest
+from model.checkpoint.opening import Checkpoint, open_checkpoint
+from model.checkpoint.saving import save_checkpoint
+from model.explain.attention_steps import HeadInspector, HeadSteps
+from model.explain.attribution import Attribution, Attributor, attribute
+from model.explain.gradients import Gradients, HeadImportance
+from model.explain.interventions import Head, leave_out, switch_off
+from model.explain.thumbnails import Thumbnail
 from model.loading import load_predictor
-from model.network import (
-    AttentionOutput,
-    Batch,
-    Classifier,
-    ClassifierOutput,
-    ConvAttentionClassifier,
-    ConvAttentionConfig,
-    EncoderClassifier,
-    EncoderConfig,
-    MultiHeadAttention,
-    Network,
-    NetworkConfig,
-    Prediction,
-    build_encoder,
-    causal_mask,
-    collate,
-    padding_mask,
-    reference,
-)
+from model.network import reference
+from model.network.architecture import Network, NetworkConfig
+from model.network.attention import AttentionOutput, MultiHeadAttention
+from model.network.batch import Batch, collate
+from model.network.classifier import Classifier, ClassifierOutput
+from model.network.config import ConvAttentionConfig, EncoderConfig
+from model.network.conv_attention import ConvAttentionClassifier
+from model.network.encoder import EncoderClassifier, build_encoder
+from model.network.masks import causal_mask, padding_mask
+from model.network.prediction import Prediction
 from model.predictor import AttentionOptions, Explanation, ModelInfo, Predictor
-from model.tokenization import Encoding, Token, Tokenizer
+from model.tokenization.tokenizer import Encoding, Token, Tokenizer
 
 __all__ = [
     "AttentionOptions",

@@ -132,13 +132,7 @@ class TextGrowsError(InputError):
 
 
 class NotFiniteError(ModelError, RuntimeError):
-    """Numbers of an answer are not finite: the weights are, but the pass overflowed.
-
-    Args:
-        count: texts of the pass with such numbers.
-        total: all texts of the pass.
-        what: the numbers, such as `logits`.
-    """
+    """The pass overflowed for `count` of its `total` texts; the weights themselves are finite."""
 
     def __init__(self, count: int, total: int, *, what: str = "logits") -> None:
         super().__init__(

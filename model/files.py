@@ -20,11 +20,7 @@ MOST_BYTES = 64_000_000
 
 
 def check_folder(path: Path) -> None:
-    """Refuses a path where no folder is.
-
-    Raises:
-        CheckpointError: there is none, or it is not accessible.
-    """
+    """Raises CheckpointError for a path where no folder is, or none that can be read."""
     try:
         if path.is_dir():
             return
@@ -52,11 +48,7 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def check_size(path: Path) -> None:
-    """Refuses a file that is too large to be read as text.
-
-    Raises:
-        CheckpointError: the file is missing, too large or cannot be read.
-    """
+    """Raises CheckpointError for a file that is missing, or too large to be read as text."""
     with _name_file_in_errors(path):
         size = path.stat().st_size
     if size > MOST_BYTES:
@@ -88,21 +80,13 @@ def to_bytes(content: Mapping[str, Any]) -> bytes:
 
 
 def read_bytes(path: Path) -> bytes:
-    """Reads a whole file.
-
-    Raises:
-        CheckpointError: the file is missing or cannot be read.
-    """
+    """Reads a whole file; raises CheckpointError if it is missing or cannot be read."""
     with _name_file_in_errors(path):
         return path.read_bytes()
 
 
 def digest(path: Path) -> str:
-    """Computes the SHA-256 of a file, in hex.
-
-    Raises:
-        CheckpointError: the file is missing or cannot be read.
-    """
+    """Computes the SHA-256 of a file, in hex; raises as `read_bytes` does."""
     with _name_file_in_errors(path), path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -17,11 +17,9 @@ from model.predictor import ModelInfo, Predictor
 def load_predictor(
     checkpoint: Checkpoint, *, device: torch.device, dtype: torch.dtype | DtypeChoice
 ) -> Predictor:
-    """Loads a checkpoint for a device.
+    """Loads a checkpoint to run on a device.
 
     Args:
-        checkpoint: the checked folder.
-        device: where the network runs.
         dtype: the type of its projections, which `choose_dtype` chose for the device.
 
     Raises:

@@ -17,6 +17,7 @@ from model.checkpoint.thresholds import Thresholds
 from model.errors import NotFiniteError
 from model.explain.attention_steps import HeadInspector
 from model.explain.gradients import Gradients
+from model.explain.interventions import check_index
 from model.explain.thumbnails import Strongest, Thumbnail, make_thumbnails
 from model.network.config import EncoderConfig
 from model.network.prediction import Prediction, join_predictions, make_predictions
@@ -129,7 +130,6 @@ class Predictor:
         """Checks and encodes one text; any thread may call it.
 
         Args:
-            text: any string.
             truncation: the end to cut off if the text does not fit, or `error`.
             with_tokens: whether to return offsets and words, which `explain` needs.
 
@@ -351,6 +351,5 @@ def _check_indices(wanted: Sequence[int] | None, count: int, kind: str) -> tuple
     if not wanted:
         raise IndexError(f"no {kind} is chosen: give one or more from 0 to {count - 1}, or None")
     for index in wanted:
-        if not 0 <= index < count:
-            raise IndexError(f"{kind} {index} does not exist: the model has 0 to {count - 1}")
+        check_index(index, count, kind)
     return tuple(sorted(set(wanted)))

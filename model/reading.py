@@ -122,8 +122,6 @@ def read_window(
     """Encodes a text with its tokens, for `explain`; any thread may call it.
 
     Args:
-        predictor: encodes the text.
-        text: any string.
         options: `by_sentence` is ignored.
         window: index of the window to encode if the text is read in windows.
 
@@ -144,7 +142,6 @@ def join_results(
     """Takes the results of one text and joins them.
 
     Args:
-        predictor: joins the windows.
         text: one of the texts that were predicted.
         results: in the order of `encodings`; those of this text are taken in any case, so that
             those of the next text follow.

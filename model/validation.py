@@ -59,11 +59,7 @@ def tell_fault(fault: ErrorDetails) -> str:
 
 
 def nearest(name: str, known: Collection[str], *, likeness: float = _LIKENESS) -> str | None:
-    """Finds the known name that a mistyped one is nearest to.
-
-    Returns:
-        One of `known`; None if none is near.
-    """
+    """Finds the known name that a mistyped one is nearest to; None if none is near."""
     if len(name) > _LONGEST_NAME:
         return None
     return next(iter(get_close_matches(name.lower(), known, n=1, cutoff=likeness)), None)

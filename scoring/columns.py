@@ -18,11 +18,7 @@ _TYPES: tuple[tuple[frozenset[str], ColumnType], ...] = (
 
 
 def choose_text_column(path: str, names: Sequence[str], wanted: str | None) -> str:
-    """Returns the name of the column of texts, as the file spells it.
-
-    Raises:
-        InputFileError: no column or several fit.
-    """
+    """Returns the name of the column of texts, or raises InputFileError if none or several fit."""
     if wanted is not None:
         fitting = [name for name in names if name == wanted]
     else:

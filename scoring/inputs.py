@@ -145,10 +145,6 @@ def suffix_of(file_format: Format, compression: Compression | None) -> str:
 
 
 def check_output(output: str) -> None:
-    """Checks that the output is no file.
-
-    Raises:
-        OptionError: it is a file.
-    """
+    """Raises OptionError if the output is a file."""
     if not is_url(output) and Path(output).exists() and not Path(output).is_dir():
         raise OptionError(f"--output {output}: is a file: give the path of a folder")

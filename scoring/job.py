@@ -27,13 +27,7 @@ _SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of the command line.
-
-    Args:
-        text_column: None finds a column by its usual names.
-        columns: names of columns to keep; all if None.
-        shard: its number from 1, and the shard count.
-    """
+    """The options of the command line; `shard` is its number from 1, and the shard count."""
 
     inputs: Sequence[str]
     output: str
@@ -52,12 +46,9 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A job that is planned.
+    """A planned job: the units of this shard that are `left`, and the row count of those done.
 
-    Args:
-        left: numbers of this shard's units without a part.
-        done: row count of this shard's units that have one.
-        success: the totals if the job is finished.
+    `success` has the totals if the job is finished.
     """
 
     manifest: Manifest

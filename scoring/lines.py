@@ -22,13 +22,9 @@ csv.field_size_limit(MOST_ROW_BYTES)
 
 @dataclass(frozen=True, slots=True)
 class RawRow:
-    """One row as the file has it.
+    """One row as the file has it: its bytes with the line end, and its first line from 1.
 
-    Args:
-        content: its bytes with the line end, without a byte order mark.
-        line: number of its first line in the file, from 1.
-        cells: None except for CSV that could be parsed.
-        error: why it cannot be parsed as CSV.
+    `cells` are None except for CSV that could be parsed; `error` is why it could not.
     """
 
     content: bytes
@@ -38,11 +34,7 @@ class RawRow:
 
 
 def open_unpacked(store: Store, path: str, compression: Compression | None) -> BinaryIO:
-    """Opens a file for reading its unpacked bytes in order.
-
-    Raises:
-        InputFileError: it cannot be opened.
-    """
+    """Opens a file for reading its unpacked bytes in order, or raises InputFileError."""
     import pyarrow
 
     file = store.open(path)
@@ -126,11 +118,7 @@ class LineReader:
 
 
 def read_raw(reader: LineReader, path: str, file_format: Format) -> Iterator[RawRow]:
-    """Reads rows from where the reader is, and leaves out blank lines between them.
-
-    Raises:
-        InputFileError: the file cannot be read, or a quote is never closed.
-    """
+    """Reads rows from where the reader is; leaves out blank lines between them."""
     lines = iter(reader)
     for line in lines:
         number = reader.line - 1

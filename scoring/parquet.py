@@ -17,11 +17,7 @@ _BUFFER_BYTES = 1024 * 1024
 
 
 class ParquetInput:
-    """An open Parquet file.
-
-    Raises:
-        InputFileError: it cannot be read.
-    """
+    """An open Parquet file; raises InputFileError if it cannot be read."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -58,14 +54,7 @@ class ParquetInput:
         return [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
 
     def read(self, columns: Sequence[str], *, row_group: int, start: int, end: int) -> Any:  # noqa: ANN401
-        """Reads a range of rows of a row group.
-
-        Returns:
-            A pyarrow.Table [end - start, columns].
-
-        Raises:
-            InputFileError: the file is damaged.
-        """
+        """Reads a range of rows of a row group, or raises InputFileError."""
         batches = []
         at = 0
         try:
@@ -85,11 +74,7 @@ class ParquetInput:
         return table
 
     def digest(self, columns: Sequence[str], *, row_group: int) -> str:
-        """Digests the stored bytes of columns; most files hold no checksums of their own.
-
-        Raises:
-            InputFileError: the file cannot be read.
-        """
+        """Digests the stored bytes of columns; most files hold no checksums of their own."""
         digest = hashlib.sha256()
         group = self._file.metadata.row_group(row_group)
         try:

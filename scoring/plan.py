@@ -30,12 +30,9 @@ _MOST_KEYS = 1_000
 
 @dataclass(slots=True)
 class _Scanned:
-    """The result of reading a file through once.
+    """The result of reading a file through once; units are as if it were the only file.
 
-    Args:
-        units: as if it were the only file.
-        kinds: value types of each key of JSON Lines, in the order of appearance.
-        schema: column types of Parquet.
+    `kinds` are value types of each key of JSON Lines; `schema` has column types of Parquet.
     """
 
     sha256: str
@@ -83,20 +80,12 @@ def make_manifest(
 
 
 def digest(file: InputFile) -> str:
-    """Reads a file through, and returns the digest that `Source.sha256` holds.
-
-    Raises:
-        InputFileError: it cannot be read.
-    """
+    """Reads a file through, and returns the digest that `Source.sha256` holds."""
     return scan(file, part_bytes=PART_BYTES).sha256
 
 
 def scan(file: InputFile, *, part_bytes: int) -> _Scanned:
-    """Reads a file through once.
-
-    Raises:
-        InputFileError: it cannot be read, or has no header.
-    """
+    """Reads a file through once, or raises InputFileError if it cannot be read or has no header."""
     if file.format == "parquet":
         return _scan_parquet(file)
     return _TextScan(file, part_bytes).run()

@@ -23,9 +23,7 @@ _NOT_UTF8 = "is not UTF-8: convert the file to UTF-8"
 class UnitRows:
     """The rows of a unit that have a text, and those that have none.
 
-    Args:
-        numbers: row numbers as in `BadRow`.
-        values: kept columns: a list for each row, or a pyarrow.Table for Parquet.
+    `values` are kept columns: a list for each row, or a pyarrow.Table for Parquet.
     """
 
     numbers: list[int] = field(default_factory=list)

@@ -32,11 +32,7 @@ _PASS_TOKENS = 2_048
 
 
 def choose(device: str, dtype: str, checkpoint: Checkpoint) -> tuple[torch.device, DtypeChoice]:
-    """Chooses device and type for options.
-
-    Raises:
-        OptionError: this machine does not have the device, or not the type on it.
-    """
+    """Chooses device and type for options; raises OptionError if this machine lacks one."""
     try:
         chosen = choose_device(device)
     except ConfigurationError as error:
@@ -55,11 +51,7 @@ def describe(
     truncation: Reading,
     granularity: Granularity = "text",
 ) -> Model:
-    """Describes what will answer, without loading the weights.
-
-    Raises:
-        OptionError: this machine does not have the device, or not the type on it.
-    """
+    """Describes what will answer, without loading the weights; raises OptionError as `choose`."""
     chosen, choice = choose(device, dtype, checkpoint)
     return Model(
         name=checkpoint.name,

@@ -114,15 +114,7 @@ class LocalStore:
 
 
 class RemoteStore:
-    """An object store that pyarrow or fsspec reaches.
-
-    Args:
-        url: a file or folder in it.
-        scheme: the URL up to and with `://`.
-
-    Raises:
-        OptionError: neither library knows the scheme.
-    """
+    """An object store that pyarrow or fsspec reaches; `scheme` goes up to and with `://`."""
 
     def __init__(self, url: str, scheme: str) -> None:
         self._scheme = scheme

@@ -49,9 +49,7 @@ class Computed:
 class Worker:
     """A loaded model that does units of one job.
 
-    Raises:
-        model.errors.ModelError: the checkpoint cannot be loaded.
-        ScoringError: the model is not the one of the manifest, or the device is not there.
+    Raises ScoringError if the model is not the one of the manifest, or the device is not there.
     """
 
     def __init__(self, job: Job) -> None:

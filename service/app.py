@@ -21,18 +21,19 @@ from model.backends.device import dtype_name
 from model.backends.threads import yield_to_others
 from model.loading import load
 from service.api import attention, attributions, health, metrics, model, predict, steps
-from service.api.compat import families
+from service.api.compat import classify, huggingface, mlflow, openinference
 from service.api.compat.base import TRUNCATED, foreign_requests
 from service.api.openapi import DESCRIPTION, complete_openapi
+from service.api.requests import DirectApp, direct_routes
 from service.api.state import State, request_limits
 from service.errors import NOT_FOUND_DETAIL, MethodNotAllowedError, NotFoundError, Refusal
 from service.formats.tensors import HEADER
-from service.http.access import AllowedHosts, ApiKeys
-from service.http.capacity import MemoryWatch
-from service.http.gate import DirectApp, Gate, Layer, direct_routes
+from service.http.access import AllowedHosts
+from service.http.gate import ApiKeys, Gate, MemoryWatch
 from service.http.middleware import (
     REQUEST_ID,
     TIMEOUT,
+    Layer,
     Lifecycle,
     ProblemMiddleware,
     RequestMiddleware,
@@ -44,7 +45,7 @@ from service.inference.preparing import Preparer
 from service.logs import lost_lines
 from service.metrics import AnswerCounts, Metrics
 from service.page import problems, routes
-from service.settings import Rate, Settings
+from service.settings import Family, Rate, Settings
 
 _COMPUTING = (predict.router, attention.router, steps.router, attributions.router)
 OWN_ROUTERS: tuple[APIRouter, ...] = (
@@ -55,8 +56,15 @@ OWN_ROUTERS: tuple[APIRouter, ...] = (
     routes.router,
     problems.router,
 )
+# One for each family of other systems' clients, in the order of the settings.
+FOREIGN_ROUTERS: dict[Family, APIRouter] = {
+    "huggingface": huggingface.router,
+    "openinference": openinference.router,
+    "classify": classify.router,
+    "mlflow": mlflow.router,
+}
 # All that can be served; settings switch some off.
-ROUTERS = (*OWN_ROUTERS, *families.ROUTERS.values())
+ROUTERS = (*OWN_ROUTERS, *FOREIGN_ROUTERS.values())
 
 # Threads for work that would block the event loop.
 _ASIDE = 2
@@ -84,7 +92,7 @@ def create_app(
         tracing: makes spans of requests; None without traces.
     """
     lifecycle = lifecycle or Lifecycle()
-    foreign = families.routers_of(settings.compat)
+    foreign = [each for family, each in FOREIGN_ROUTERS.items() if family in settings.compat]
     routers = (*OWN_ROUTERS, *foreign)
     counted = Metrics(_series(_COMPUTING))
     counted.expect_model(

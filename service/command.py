@@ -15,8 +15,7 @@ from model.allocator import share_one_heap
 from model.backends.base import Backend
 from model.cli.arguments import LineParser, add_version
 from service.app import create_app
-from service.http.gate import Layer
-from service.http.middleware import Lifecycle
+from service.http.middleware import Layer, Lifecycle
 from service.http.server import listen, serve
 from service.logs import configure_logging
 from service.preflight import prepare

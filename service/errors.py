@@ -27,6 +27,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from types import EllipsisType
 from typing import ClassVar
 
 import orjson
@@ -52,12 +53,7 @@ class Refusal(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One fault of a request.
-
-    Args:
-        loc: where it is: `body`, `query` or `header`, then names and indices.
-        msg: what is wrong and what would be right.
-    """
+    """One fault of a request; `loc` is `body`, `query` or `header`, then names and indices."""
 
     loc: tuple[str | int, ...]
     msg: str
@@ -71,12 +67,13 @@ class ServiceError(Exception):
         errors: the single faults, if there are several places to name.
         retry_after: seconds until a retry makes sense; sent as whole seconds, rounded up.
         headers: further response headers.
-        refusal: why the request is refused, if the request itself is valid.
+        refusal: why the request is refused, if it is valid; `usual_refusal` if left out.
     """
 
     type: ClassVar[str]
     title: ClassVar[str]
     status: ClassVar[int]
+    usual_refusal: ClassVar[Refusal | None] = None
 
     def __init__(
         self,
@@ -85,21 +82,17 @@ class ServiceError(Exception):
         errors: Sequence[FieldError] = (),
         retry_after: float | None = None,
         headers: Mapping[str, str] | None = None,
-        refusal: Refusal | None = None,
+        refusal: Refusal | EllipsisType | None = ...,
     ) -> None:
         super().__init__(detail)
         self.detail = detail
         self.errors = tuple(errors)
         self.retry_after = None if retry_after is None else max(1, math.ceil(retry_after))
         self.headers = dict(headers or {})
-        self.refusal = refusal
+        self.refusal = self.usual_refusal if refusal is ... else refusal
 
     def problem(self, *, with_error: bool = False) -> dict[str, object]:
-        """Returns the members of the problem, in the order in which they are sent.
-
-        Args:
-            with_error: whether `error` repeats `detail`, as clients of other systems expect.
-        """
+        """Returns the members as they are sent; for other systems, `error` repeats `detail`."""
         members: dict[str, object] = {
             "type": TYPE_PREFIX + self.type,
             "title": self.title,
@@ -230,30 +223,14 @@ class NotReadyError(ServiceError):
     """The model is still loading or failed to, or its last forward pass failed."""
 
     type, title, status = "not-ready", "The model is not ready", 503
-
-    def __init__(
-        self,
-        detail: str,
-        *,
-        retry_after: float | None = None,
-        refusal: Refusal | None = Refusal.NOT_READY,
-    ) -> None:
-        super().__init__(detail, retry_after=retry_after, refusal=refusal)
+    usual_refusal = Refusal.NOT_READY
 
 
 class DrainingError(ServiceError):
     """The drain time is over, and the process is about to end."""
 
     type, title, status = "draining", "The service is shutting down", 503
-
-    def __init__(
-        self,
-        detail: str,
-        *,
-        retry_after: float | None = None,
-        refusal: Refusal | None = Refusal.DRAINING,
-    ) -> None:
-        super().__init__(detail, retry_after=retry_after, refusal=refusal)
+    usual_refusal = Refusal.DRAINING
 
 
 class DeadlineError(ServiceError):

@@ -156,12 +156,7 @@ class LineFormatter(logging.Formatter, ABC):
 
 
 class LineHandler(logging.Handler):
-    """Hands over the lines of one round of the event loop together; warnings and worse at once.
-
-    Args:
-        writer: writes the lines.
-        formatter: makes a line of a record.
-    """
+    """Hands over the lines of one round of the event loop together; warnings and worse at once."""
 
     formatter: LineFormatter
 

@@ -124,13 +124,14 @@ class AnswerCounts(Collector):
             yield (name,), count
 
     def _counter(self, name: str, text: str, values: _Values, *labels: str) -> Metric:
-        family = CounterMetricFamily(f"headlight_{name}", text, labels=["version", *labels])
-        for key, value in values:
-            family.add_metric([self._version, *key], value)
-        return family
+        name = f"headlight_{name}"
+        return self._filled(CounterMetricFamily(name, text, labels=["version", *labels]), values)
 
     def _gauge(self, name: str, text: str, values: _Values, *labels: str) -> Metric:
-        family = GaugeMetricFamily(f"headlight_baseline_{name}", text, labels=["version", *labels])
+        name = f"headlight_baseline_{name}"
+        return self._filled(GaugeMetricFamily(name, text, labels=["version", *labels]), values)
+
+    def _filled(self, family: CounterMetricFamily | GaugeMetricFamily, values: _Values) -> Metric:
         for key, value in values:
             family.add_metric([self._version, *key], value)
         return family
@@ -148,10 +149,7 @@ class Metrics:
     """Everything that one replica counts.
 
     A series that a shipped rule, alert or board reads exists from the start; others appear at
-    their first use.
-
-    Args:
-        routes: path, method and statuses of the requests that are counted from the start.
+    their first use. `routes` are path, method and statuses that are counted from the start.
     """
 
     def __init__(self, routes: Iterable[tuple[str, str, Iterable[int]]]) -> None:
@@ -318,10 +316,6 @@ class Metrics:
         return await asyncio.shield(self._rendering[media_type])
 
     def render(self, media_type: str) -> bytes:
-        """Returns all metrics as text.
-
-        Args:
-            media_type: one of `CONTENT_TYPES`. Only OpenMetrics can show exemplars.
-        """
+        """Returns all metrics as text of a type in `CONTENT_TYPES`; OpenMetrics has exemplars."""
         generate = generate_openmetrics if media_type == OPEN_METRICS else generate_latest
         return generate(self.registry)

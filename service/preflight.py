@@ -2,8 +2,10 @@
 
 import importlib
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
+from pathlib import Path
+from typing import TypeVar
 
 from model import Checkpoint, open_checkpoint
 from model.backends.base import Backend
@@ -11,10 +13,13 @@ from model.backends.device import choose_backend, choose_device, choose_dtype
 from model.checkpoint.hub_folder import local_folder
 from model.errors import CheckpointError, ConfigurationError, HubError, SigningKeyError
 from service.formats.size_estimates import MOST_BYTES_PER_WEIGHT
-from service.http.access import ApiKeys, load_api_keys
-from service.http.capacity import plan_capacity
+from service.http.access import load_api_keys
+from service.http.gate import ApiKeys
+from service.http.server import plan_capacity
 from service.settings import Settings, SettingsError, name_of, read_settings
 from service.tracing.environment import find_faults
+
+Result = TypeVar("Result")
 
 
 def prepare(options: Mapping[str, str]) -> tuple[Settings, ApiKeys, Checkpoint, Backend]:
@@ -24,55 +29,48 @@ def prepare(options: Mapping[str, str]) -> tuple[Settings, ApiKeys, Checkpoint, 
         SettingsError: something is wrong; lists all that is.
     """
     settings, faults = read_settings(options)
-    api_keys = ApiKeys(frozenset())
-    checkpoint = None
-    try:
-        api_keys = load_api_keys(settings, options)
-    except SettingsError as error:
-        faults += error.faults
+
+    def attempt(work: Callable[..., Result], *arguments: object) -> Result | None:
+        try:
+            return work(settings, *arguments, options)
+        except SettingsError as error:
+            faults.extend(error.faults)
+            return None
+
+    api_keys = attempt(load_api_keys)
     faults += _keyless(settings, options)
-    faults += _check_limits(settings, options)
     faults += find_faults(os.environ)
-    try:
-        checkpoint = _open_checkpoint(settings, options)
-        _check_queue(settings, checkpoint, options)
-    except (CheckpointError, HubError) as error:
-        faults.append(f"{name_of('checkpoint', options)}: {error}")
-    except OSError as error:  # of the folder that a checkpoint of the hub is kept in
-        reason = f"{error.filename}: {error.strerror}"
-        faults.append(f"{name_of('checkpoint', options)}: {reason}")
-    except SettingsError as error:
-        faults += error.faults
-    backend = None
-    try:
-        backend = _choose_backend(settings, checkpoint, options)
-    except SettingsError as error:
-        faults += error.faults
-    if faults or checkpoint is None or backend is None:
+    checkpoint = attempt(_open_checkpoint)
+    faults += _check_limits(settings, checkpoint, options)
+    backend = attempt(_choose_backend, checkpoint)
+    if faults or api_keys is None or checkpoint is None or backend is None:
         raise SettingsError(sorted(faults))
     return settings, api_keys, checkpoint, backend
 
 
 def _open_checkpoint(settings: Settings, options: Collection[str]) -> Checkpoint:
-    """Opens the checkpoint; if there is a key, its owner must have signed it.
+    """Opens the checkpoint; raises SettingsError if it is damaged, missing or wrongly signed."""
+    name = name_of("checkpoint", options)
+    try:
+        folder = local_folder(settings.checkpoint, check=partial(open_checkpoint, trial=True))
+        if settings.checkpoint_key is None:
+            return open_checkpoint(folder, trial=True)
+        return _open_signed(folder, settings.checkpoint_key, name_of("checkpoint_key", options))
+    except (CheckpointError, HubError) as error:
+        raise SettingsError([f"{name}: {error}"]) from error
+    except OSError as error:  # of the folder that a checkpoint of the hub is kept in
+        raise SettingsError([f"{name}: {error.filename}: {error.strerror}"]) from error
 
-    Raises:
-        CheckpointError: the folder is damaged, or its signature is not right.
-        HubError: the name of the setting cannot be fetched.
-        SettingsError: the key cannot be used.
-    """
-    folder = local_folder(settings.checkpoint, check=partial(open_checkpoint, trial=True))
-    if settings.checkpoint_key is None:
-        return open_checkpoint(folder, trial=True)
-    name = name_of("checkpoint_key", options)
+
+def _open_signed(folder: Path, key: Path, name: str) -> Checkpoint:
     try:
         # Imported only now: it needs an extra.
         signing = importlib.import_module("model.checkpoint.signing")
-        signing.verify_checkpoint(folder, settings.checkpoint_key)
+        signing.verify_checkpoint(folder, key)
         checkpoint = open_checkpoint(folder, trial=True)
         # Again, in case a file was replaced before it was read. The weights are read later, and
         # only if they have the digest of these.
-        signing.verify_checkpoint(folder, settings.checkpoint_key)
+        signing.verify_checkpoint(folder, key)
     except SigningKeyError as error:
         raise SettingsError([f"{name}: {error}"]) from error
     except ModuleNotFoundError as error:
@@ -88,11 +86,7 @@ def _open_checkpoint(settings: Settings, options: Collection[str]) -> Checkpoint
 def _choose_backend(
     settings: Settings, checkpoint: Checkpoint | None, options: Collection[str]
 ) -> Backend | None:
-    """Returns the backend of the settings; None without a checkpoint to choose it for.
-
-    Raises:
-        SettingsError: the device is missing, or it or the network does not compute in the type.
-    """
+    """Returns the backend of the settings, or None without a checkpoint; raises SettingsError."""
     try:
         device = choose_device(settings.device)
     except ConfigurationError as error:
@@ -107,8 +101,10 @@ def _choose_backend(
         raise SettingsError([f"{name_of('dtype', options)}: {error}"]) from error
 
 
-def _check_limits(settings: Settings, options: Collection[str]) -> list[str]:
-    """Returns what does not fit: connections into the open files, or an answer."""
+def _check_limits(
+    settings: Settings, checkpoint: Checkpoint | None, options: Collection[str]
+) -> list[str]:
+    """Returns what does not fit: connections, the largest answer, or the largest request."""
     faults = []
     try:
         plan_capacity(settings.max_connections)
@@ -124,6 +120,17 @@ def _check_limits(settings: Settings, options: Collection[str]) -> list[str]:
             f"{settings.max_attention_weights} weights takes up to {largest} bytes while it is "
             f"made: raise it to {largest}, or lower {other}"
         )
+    if checkpoint is None:
+        return faults
+    max_length = checkpoint.manifest.max_length
+    largest = settings.max_sentences * max_length
+    if settings.max_queue_tokens < largest:
+        name, other = (name_of(field, options) for field in ("max_queue_tokens", "max_sentences"))
+        faults.append(
+            f"{name}: is {settings.max_queue_tokens}, but a request may have "
+            f"{settings.max_sentences} sentences of {max_length} tokens: raise it to "
+            f"{largest}, or lower {other}"
+        )
     return faults
 
 
@@ -137,22 +144,3 @@ def _keyless(settings: Settings, options: Collection[str]) -> list[str]:
         for name in ("metrics", "docs", "page")
         if getattr(settings, name) == "key"
     ]
-
-
-def _check_queue(settings: Settings, checkpoint: Checkpoint, options: Collection[str]) -> None:
-    """Checks that the queue holds the largest request.
-
-    Raises:
-        SettingsError: it does not, so that the request could never be answered.
-    """
-    max_length = checkpoint.manifest.max_length
-    largest = settings.max_sentences * max_length
-    if settings.max_queue_tokens < largest:
-        name, other = (name_of(field, options) for field in ("max_queue_tokens", "max_sentences"))
-        raise SettingsError(
-            [
-                f"{name}: is {settings.max_queue_tokens}, but a request may have "
-                f"{settings.max_sentences} sentences of {max_length} tokens: raise it to "
-                f"{largest}, or lower {other}"
-            ]
-        )

@@ -3,7 +3,7 @@
 import ipaddress
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast, get_args
@@ -58,40 +58,43 @@ def _threads(value: int) -> int:
     return value
 
 
-def _split(value: object, pattern: re.Pattern[str], wanted: str) -> object:
-    """Splits a list with commas into its parts, in lower case; None if it is blank."""
+def _split(
+    value: object, is_right: Callable[[str], object], wanted: str, *, star: bool = False
+) -> object:
+    """Splits a list with commas, in lower case; None if it is blank. A star may stand for all."""
     if not isinstance(value, str) or not value.strip():
         return _blank_is_none(value)
+    if star and value.strip() == "*":
+        return ("*",)
     given = tuple(part.strip().lower() for part in value.split(",") if part.strip())
-    wrong = next((part for part in given if not pattern.fullmatch(part)), None)
+    wrong = next((part for part in given if not is_right(part)), None)
     if wrong is not None or not given:
         raise ValueError(f"{value if wrong is None else wrong!r} is not {wanted}")
     return given
 
 
 def _hosts(value: object) -> object:
-    return _split(value, _HOST, "a name without a port, such as example.org or *.example.org")
+    return _split(
+        value, _HOST.fullmatch, "a name without a port, such as example.org or *.example.org"
+    )
 
 
 def _origins(value: object) -> object:
-    if isinstance(value, str) and value.strip() == "*":
-        return ("*",)
-    return _split(value, _ORIGIN, "an origin, such as https://example.org, or * alone for all")
+    wanted = "an origin, such as https://example.org, or * alone for all"
+    return _split(value, _ORIGIN.fullmatch, wanted, star=True)
 
 
 def _networks(value: object) -> object:
-    """Splits a list of addresses and networks; `*` stands for all."""
-    if not isinstance(value, str) or not value.strip() or value.strip() == "*":
-        return ("*",) if isinstance(value, str) and value.strip() else _blank_is_none(value)
-    given = [part.strip() for part in value.split(",") if part.strip()]
-    for part in given or [value]:
-        try:
-            ipaddress.ip_network(part)
-        except ValueError as error:
-            raise ValueError(
-                f"{part!r} is not an address or a network, such as 10.0.0.0/8, or * alone for all"
-            ) from error
-    return tuple(given)
+    wanted = "an address or a network, such as 10.0.0.0/8, or * alone for all"
+    return _split(value, _is_network, wanted, star=True)
+
+
+def _is_network(text: str) -> bool:
+    try:
+        ipaddress.ip_network(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _blank_is_none(value: object) -> object:
@@ -298,9 +301,8 @@ def name_of(field: str, options: Collection[str] = ()) -> str:
 def read_settings(options: Mapping[str, str]) -> tuple[Settings, list[str]]:
     """Reads all settings: options by their field names, the environment, the defaults.
 
-    Returns:
-        The settings and the faults, one a line: wrong values, and unknown variables with the
-        prefix. The default replaces a wrong value, so that the others can still be checked.
+    Returns them with all faults, one a line: wrong values and unknown variables with the prefix. A
+    default replaces a wrong value, so that the others can still be checked.
     """
     faults = [_unknown(name) for name in os.environ if _is_unknown(name)]
     given: dict[str, Any] = dict(options)

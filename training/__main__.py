@@ -149,12 +149,9 @@ def _quiet(is_quiet: bool) -> Iterator[None]:
         yield
 
 
-def _is_muted() -> bool:
-    return getattr(sys.stderr, "name", None) == os.devnull
-
-
 def _report(message: str, code: int) -> int:
-    print(f"headlight-train: {message}", file=sys.__stderr__ if _is_muted() else sys.stderr)
+    is_quiet = getattr(sys.stderr, "name", None) == os.devnull
+    print(f"headlight-train: {message}", file=sys.__stderr__ if is_quiet else sys.stderr)
     return code
 
 

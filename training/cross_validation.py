@@ -22,12 +22,7 @@ _FOLD, _SET = "fold-", "fold"
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """What a network reached on the rows of a fold, which it had not seen in any way.
-
-    Args:
-        fold: its number, from 1.
-        log_loss: mean negative log-likelihood, in nats, with the temperature of the run.
-    """
+    """What a network reached on the rows of a fold, which it had not seen; log-loss in nats."""
 
     fold: int
     rows: int
@@ -53,11 +48,6 @@ def run_folds(
 
     A share of the rows outside a fold is held out and chooses the epoch and the temperature, as
     in any run.
-
-    Args:
-        folder: where the record and the state of the current fold go.
-        label: begins the names of the runs.
-        report: called with each finished fold, also those of an interrupted run.
 
     Raises:
         InterruptedRunError: a signal came; finished folds and the state are in the folder.

@@ -62,11 +62,7 @@ def choose_accelerator(
 
 
 def find_device(name: str) -> torch.device:
-    """Finds the device that the option `--device` names.
-
-    Raises:
-        model.errors.ConfigurationError: the device is not there; the message names the option.
-    """
+    """Finds the device that the option `--device` names."""
     try:
         return choose_device(name)
     except ConfigurationError as error:

@@ -20,7 +20,7 @@ from torch import Tensor, distributed
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
-from training.errors import RankError
+from training.errors import RankError, first_line
 
 _COUNT, _NUMBER = "WORLD_SIZE", "RANK"
 _LOCAL_COUNT, _LOCAL_NUMBER = "LOCAL_WORLD_SIZE", "LOCAL_RANK"
@@ -117,24 +117,11 @@ def current() -> Ranks:
     return _current
 
 
-def announced() -> int:
-    """Returns how many processes the environment announces."""
-    return int(os.environ.get(_COUNT, "1"))
-
-
 @contextmanager
 def joined(device: str, *, timeout: float) -> Iterator[Ranks]:
-    """Joins the other processes, if there are any.
-
-    Args:
-        device: the value of `--device`; decides how gradients are exchanged.
-        timeout: seconds to wait for another process, here and later.
-
-    Raises:
-        RankError: a process is missing, or torch lacks what is needed.
-    """
+    """Joins the other processes, if there are any; raises `RankError` if one does not come."""
     global _current
-    count = announced()
+    count = int(os.environ.get(_COUNT, "1"))
     if count == 1:
         _current = Ranks(restarts=int(os.environ.get(_RESTARTS, "0")))
         try:
@@ -163,7 +150,7 @@ def joined(device: str, *, timeout: float) -> Iterator[Ranks]:
     except (distributed.DistError, ValueError, RuntimeError) as error:
         raise RankError(
             f"not all of the {count} processes that {_COUNT} announces have come within "
-            f"{timeout:g} s: start the others, or raise --rank-timeout ({_first_line(error)})"
+            f"{timeout:g} s: start the others, or raise --rank-timeout ({first_line(error)})"
         ) from error
     try:
         _current = Ranks(
@@ -195,7 +182,3 @@ def may_report(message: str) -> bool:
         return bool(_current.store.add(f"reported/{key}", 1) == 1)
     except (RuntimeError, ValueError):
         return _current.is_first
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

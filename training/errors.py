@@ -29,17 +29,18 @@ class RecipeError(TrainingError, ValueError):
 
 
 class DivergedRunError(TrainingError):
-    """The loss is no longer a finite number, so the weights are useless.
-
-    Args:
-        learning_rate: the highest rate of the run.
-    """
+    """The loss is no longer a finite number, so the weights are useless."""
 
     def __init__(self, loss: float, step: int, learning_rate: float) -> None:
         super().__init__(
             f"the loss is {loss} after {step} steps: the run has diverged; start again with a "
             f"learning rate below {learning_rate:g} or a smaller max_grad_norm"
         )
+
+
+def first_line(error: Exception) -> str:
+    """Returns the first line of another package's message, or the name of the error."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 class RankError(TrainingError):

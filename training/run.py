@@ -85,13 +85,18 @@ class Run:
         self.folder = folder
         self.state_dir = folder / STATE
         self.start = begin(recipe, context.init_from, self.training)
-        perturbed = perturb_all(texts, seed=seed) if recipe.consistency else None
+        tokenizer = self.start.tokenizer
         self.trainer = Trainer(
             self.start.network.to(context.accelerator.device),
-            self.start.tokenizer,
+            tokenizer,
             recipe,
-            training=encode_rows(self.start.tokenizer, self.training, perturbed),
-            validation=encode_rows(self.start.tokenizer, validation),
+            training=encode_rows(
+                tokenizer,
+                texts,
+                training.label_ids,
+                perturbed=perturb_all(texts, seed=seed) if recipe.consistency else None,
+            ),
+            validation=encode_rows(tokenizer, validation.texts, validation.label_ids),
             accelerator=context.accelerator,
             state_dir=self.state_dir,
             fingerprint=self.fingerprint(recipe),
@@ -157,10 +162,7 @@ class Run:
 class Candidate:
     """What was measured of a network that is not kept.
 
-    Args:
-        epoch: the epoch whose weights were measured.
-        loss: validation loss of that epoch, in nats, without a temperature.
-        figures: the figures of every measured set, by name; `validation` is one of them.
+    `epoch` and `loss` (in nats, without a temperature) are those of the weights that were measured.
     """
 
     epoch: int
@@ -186,11 +188,6 @@ def train_candidate(
         validation: rows that choose the epoch and the temperature.
         measured: other rows, which choose nothing, by the names of their sets.
         folder: where the state goes; it stays there until the caller has kept the figures.
-
-    Raises:
-        InterruptedRunError: a signal came; the state is in the folder.
-        DivergedRunError: the loss is no longer a number.
-        TrainingError: rows, recipe or a state do not fit.
     """
     run = Run(recipe, training, validation, context, folder=folder, label=label)
     if has_state(run.state_dir):

@@ -36,7 +36,6 @@ class TrialResult:
     """What one combination of values has reached.
 
     Args:
-        trial: its number, from 1.
         loss: validation loss of the best epoch, or the mean log-loss of the folds; None if the
             run diverged, as of the other figures.
         deviation: standard deviation of the log-loss over the folds; None without folds.
@@ -54,11 +53,7 @@ class TrialResult:
 
 @dataclass(frozen=True, slots=True)
 class SearchRows:
-    """The rows of a search: all of them, and how they are divided without folds.
-
-    Args:
-        folds: how many folds rank the trials instead of the validation rows; None: none.
-    """
+    """All rows of a search, and their division; folds rank the trials instead, if there are any."""
 
     all: Dataset
     training: Dataset
@@ -77,11 +72,7 @@ def default_values(recipe: Recipe) -> dict[str, tuple[float, ...]]:
 def choose_values(
     tried: Mapping[str, Sequence[float]], *, trials: int | None, seed: int
 ) -> list[Values]:
-    """Combines values: all combinations, or some by chance and none twice.
-
-    Raises:
-        RecipeError: there are fewer combinations than trials, or nothing varies.
-    """
+    """Combines values: all combinations, or some by chance and none twice."""
     if not tried:
         raise RecipeError(
             "there is only one combination of values: give an option several values, such as "
@@ -101,12 +92,7 @@ def choose_values(
 
 
 def prepare_folder(folder: Path, *, is_resumed: bool, overwrite: bool) -> None:
-    """Refuses to mix a search with other files in its folder.
-
-    Raises:
-        RecipeError: the folder holds a search that is neither resumed nor replaced, or other files.
-        ResumeError: there is no search to resume.
-    """
+    """Refuses to mix a search with other files in its folder, or to replace one unasked."""
     is_search = (folder / STUDY).exists()
     if is_resumed and not is_search:
         raise ResumeError(f"{folder}: there is no search to resume; leave out --resume")
@@ -132,18 +118,7 @@ def run_search(
     context: TrainingContext,
     report: Callable[[TrialResult], None],
 ) -> list[TrialResult]:
-    """Tries every recipe. Finished trials of an interrupted search are kept.
-
-    Args:
-        combinations: values, each with the recipe that has them.
-        context: its folder gets the study, the results and the state of the current trial.
-        report: called with each finished trial, also those of an interrupted search.
-
-    Raises:
-        InterruptedRunError: a signal came; finished trials and the state are in the folder.
-        ResumeError: the folder holds another search.
-        TrainingError: rows or recipes cannot be used.
-    """
+    """Tries every recipe, and reports each trial; those of an interrupted search come first."""
     folder, total = context.run_dir, len(combinations)
     folder.mkdir(parents=True, exist_ok=True)
     study = _open_study(folder / STUDY, json.loads(json.dumps(fingerprint)))

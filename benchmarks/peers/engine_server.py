@@ -34,17 +34,7 @@ class Engine(Protocol):
     streams: int
 
     def run(self, ids: Ids, mask: Ids, *, stream: int, use_all_cores: bool) -> Logits:
-        """Computes a batch.
-
-        Args:
-            ids: token ids, padded, [B, T].
-            mask: 1 for a token, 0 for padding, [B, T].
-            stream: a stream that no other batch uses now.
-            use_all_cores: whether the batch is one text and nothing else runs.
-
-        Returns:
-            Logits, [B, C].
-        """
+        """Computes logits [B, C] of padded ids [B, T] on an idle stream; tokens have mask 1."""
 
 
 @dataclass(slots=True, eq=False)
@@ -64,14 +54,7 @@ def padded(texts: Sequence[Sequence[int]]) -> tuple[Ids, Ids]:
 
 
 class Batcher:
-    """Batches waiting texts by length, and starts a batch whenever a stream is idle.
-
-    All methods run on one event loop.
-
-    Args:
-        engine: computes the batches.
-        max_batch_tokens: the limit of a batch, padding counted; a longer text gets its own batch.
-    """
+    """Batches waiting texts by length, and starts a batch whenever a stream is idle."""
 
     def __init__(self, engine: Engine, *, max_batch_tokens: int) -> None:
         self._engine = engine
@@ -81,11 +64,7 @@ class Batcher:
         self._threads = ThreadPoolExecutor(engine.streams)
 
     async def logits(self, texts: Sequence[Sequence[int]]) -> list[Logits]:
-        """Computes the texts of a request; returns the logits of each, [C].
-
-        Raises:
-            Exception: what the engine raised for one of its batches.
-        """
+        """Computes the texts of a request; returns the logits of each, [C]."""
         loop = asyncio.get_running_loop()
         waiting = [_Text(ids, loop.create_future()) for ids in texts]
         self._waiting += waiting

@@ -12,13 +12,7 @@ _MAX_LENGTH = 512
 
 
 class SentimentAPI(litserve.LitAPI):  # type: ignore[misc]
-    """Classifies several requests in one forward pass.
-
-    Args:
-        checkpoint: a folder in the Hugging Face layout.
-        dtype: the type of the weights.
-        options: of `litserve.LitAPI`.
-    """
+    """Classifies several requests in one forward pass."""
 
     def __init__(self, checkpoint: str, dtype: torch.dtype, **options: Any) -> None:  # noqa: ANN401
         super().__init__(**options)

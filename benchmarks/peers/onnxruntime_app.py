@@ -10,12 +10,7 @@ from benchmarks.peers.export import exported
 
 
 class OnnxRuntimeEngine:
-    """Computes each batch on its share of the cores, and a single text on all of them.
-
-    Args:
-        checkpoint: a folder in the Hugging Face layout.
-        streams: batches at once, which share the cores.
-    """
+    """Computes each batch on its share of the cores, and a single text on all of them."""
 
     def __init__(self, checkpoint: Path, *, streams: int) -> None:
         self.streams = streams

@@ -12,13 +12,7 @@ _GROUP = 384  # the hidden size of the default model; smaller is slower
 
 
 class OpenVinoEngine:
-    """Computes each batch on a stream, and a single text on all cores.
-
-    Args:
-        checkpoint: a folder in the Hugging Face layout.
-        precision: `bf16` or `int8`.
-        streams: batches at once, which share the cores.
-    """
+    """Computes each batch on a stream, and a single text on all cores."""
 
     def __init__(self, checkpoint: Path, *, precision: str, streams: int) -> None:
         self.streams = streams

@@ -4,21 +4,13 @@ import asyncio
 from asyncio import sleep
 from collections.abc import Callable, Coroutine, Sequence
 from functools import wraps
-from types import TracebackType
 from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, Unpack, overload
 
 import httpx
 
 from headlight_client import calls
 from headlight_client.answers import ItemError, Prediction
-from headlight_client.calls import (
-    Call,
-    Granularity,
-    HeadMask,
-    OnError,
-    PredictOptions,
-    Reading,
-)
+from headlight_client.calls import Call, Granularity, HeadMask, OnError, PredictOptions, Reading
 from headlight_client.config import make_config
 from headlight_client.errors import HeadlightError, InvalidRequestError
 from headlight_client.exchange import Outcome, Wait, exchange
@@ -148,12 +140,7 @@ class AsyncClient:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     async def _predict_all(

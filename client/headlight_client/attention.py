@@ -91,14 +91,11 @@ class Attention(AttentionView):
         )
 
     def to_dataframe(self) -> "pd.DataFrame":
-        """Returns a table with a row for each weight, in the order of `weights`.
+        """Returns a pandas table with a row for each weight, in the order of `weights`.
 
         Its columns are `layer`, `head`, `query`, `key`, `query_text`, `key_text` and `weight`, as
         in the service's form `csv`. A layer or head is missing where several were merged. All
         layers and heads of a long text make millions of rows: ask for some of them, or for a view.
-
-        Raises:
-            ImportError: pandas is not installed.
         """
         indices = (index.ravel() for index in np.indices(self.weights.shape))
         return self._table(indices, self.weights.ravel())
@@ -132,12 +129,9 @@ class Thumbnails(AttentionView):
         )
 
     def to_dataframe(self) -> "pd.DataFrame":
-        """Returns a table of what each token looks at most, in each layer and head.
+        """Returns a pandas table of what each token looks at most, in each layer and head.
 
         Its columns are those of `Attention.to_dataframe`, with a row for each query.
-
-        Raises:
-            ImportError: pandas is not installed.
         """
         layer, head, query = (index.ravel() for index in np.indices(self.strongest.shape))
         indices = (layer, head, query, self.strongest.ravel())

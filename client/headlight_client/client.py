@@ -3,21 +3,13 @@
 from collections.abc import Callable, Sequence
 from functools import wraps
 from time import sleep
-from types import TracebackType
 from typing import Concatenate, Literal, ParamSpec, Self, TypeVar, Unpack, overload
 
 import httpx
 
 from headlight_client import calls
 from headlight_client.answers import ItemError, Prediction
-from headlight_client.calls import (
-    Call,
-    Granularity,
-    HeadMask,
-    OnError,
-    PredictOptions,
-    Reading,
-)
+from headlight_client.calls import Call, Granularity, HeadMask, OnError, PredictOptions, Reading
 from headlight_client.config import make_config
 from headlight_client.errors import HeadlightError, InvalidRequestError
 from headlight_client.exchange import Outcome, Wait, exchange
@@ -178,12 +170,7 @@ class Client:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _predict(self, portions: Portions, portion: range) -> None:

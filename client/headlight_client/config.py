@@ -14,10 +14,6 @@ from headlight_client.version import __version__
 _LONGEST_TIMEOUT = 999_999_999.0  # the most that `X-Request-Timeout` can hold
 
 
-def _new_id() -> str:
-    return uuid4().hex
-
-
 @dataclass(frozen=True, slots=True)
 class ClientConfig:
     """The configuration of one client; the address has no slash at its end."""
@@ -28,7 +24,7 @@ class ClientConfig:
     retries: int
     now: Callable[[], float] = time.monotonic
     draw: Callable[[], float] = random.random  # from 0 to 1
-    new_id: Callable[[], str] = _new_id
+    new_id: Callable[[], str] = lambda: uuid4().hex
 
 
 def make_config(

@@ -49,11 +49,7 @@ class Attributions(HoldsTokens):
         )
 
     def to_dataframe(self) -> "pd.DataFrame":
-        """Returns a table with a row for each token: `text`, `start`, `end`, `special`, `value`.
-
-        Raises:
-            ImportError: pandas is not installed.
-        """
+        """Returns a pandas table of the tokens: `text`, `start`, `end`, `special`, `value`."""
         columns = self._token_columns("text", "start", "end", "special")
         return frame({**columns, "value": self.values}, {"text": "string"})
 
@@ -85,11 +81,7 @@ class Importance:
         )
 
     def to_dataframe(self) -> "pd.DataFrame":
-        """Returns a table with a row for each head: `layer`, `head`, `value`.
-
-        Raises:
-            ImportError: pandas is not installed.
-        """
+        """Returns a pandas table with a row for each head: `layer`, `head`, `value`."""
         layer, head = (index.ravel() for index in np.indices(self.values.shape))
         columns = {"layer": np.array(self.layers)[layer], "head": np.array(self.heads)[head]}
         return frame({**columns, "value": self.values.ravel()})
@@ -138,11 +130,7 @@ class AttentionSteps(HoldsTokens):
         )
 
     def to_dataframe(self) -> "pd.DataFrame":
-        """Returns a table with a row for each token: `text`, `start`, `end`, `score`, `weight`.
-
-        Raises:
-            ImportError: pandas is not installed.
-        """
+        """Returns a pandas table of the tokens: `text`, `start`, `end`, `score`, `weight`."""
         columns = self._token_columns("text", "start", "end")
         numbers = {"score": self.scores, "weight": self.weights}
         return frame({**columns, **numbers}, {"text": "string"})

@@ -9,20 +9,8 @@ from dataclasses import dataclass, fields, replace
 from typing import TypeVar, Unpack
 
 from headlight_client.answers import FieldError, ItemError, Prediction, Problem
-from headlight_client.calls import (
-    Call,
-    OnError,
-    PredictOptions,
-    as_json,
-    predict,
-    texts_of,
-)
-from headlight_client.errors import (
-    FailedPart,
-    HeadlightError,
-    InvalidRequestError,
-    ProblemError,
-)
+from headlight_client.calls import Call, OnError, PredictOptions, as_json, predict, texts_of
+from headlight_client.errors import FailedPart, HeadlightError, InvalidRequestError, ProblemError
 from headlight_client.predictions import Predictions
 
 P = TypeVar("P", bound=Problem)

@@ -25,7 +25,7 @@ class Predictions(list[Item]):
         return f"Predictions({len(self)}: {shown})" if shown else "Predictions(0)"
 
     def to_dataframe(self) -> "pd.DataFrame":
-        """Returns a table with a row for each text, in their order.
+        """Returns a pandas table with a row for each text, in their order.
 
         Its columns are `label`, `score`, `probability_LABEL` for each label, `token_count`,
         `truncated`, `windows` if they were read in windows, `model_version` and `error`: the type
@@ -47,14 +47,11 @@ class Predictions(list[Item]):
         return frame(columns, _types(columns))
 
     def sentences_to_dataframe(self) -> "pd.DataFrame":
-        """Returns a table with a row for each sentence of each text, in their order.
+        """Returns a pandas table with a row for each sentence of each text, in their order.
 
         Its columns are `text` (the index of the text, from 0), `sentence` (the index of the
         sentence in it), `start` and `end`, then those of `to_dataframe` from `label` to
         `truncated`, and `model_version`. A text without sentences has no row.
-
-        Raises:
-            ImportError: pandas is not installed.
         """
         rows = [
             (text, number, sentence, item.model.version)

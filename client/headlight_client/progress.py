@@ -1,7 +1,6 @@
 """Shows how many sentences are answered: by tqdm if it is installed, else by lines."""
 
 import sys
-from types import TracebackType
 from typing import Any, Self
 
 _STEPS = 10  # lines of one call, at most, and the last one
@@ -31,12 +30,7 @@ class Progress:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._bar is not None:
             self._bar.close()
 

@@ -24,18 +24,13 @@ _DTYPES = {
     "float16": torch.float16,
     "int8": torch.int8,
 }
-_NATIVE_INT8 = ("avx512_vnni",)
 _NATIVE_BFLOAT16 = ("amx_bf16", "avx512_bf16", "bf16")
 # The first GPUs that multiply 16-bit numbers natively: Volta float16, Ampere bfloat16.
 _CUDA_FLOAT16, _CUDA_BFLOAT16 = (7, 0), (8, 0)
 
 
 def choose_device(name: str) -> torch.device:
-    """Chooses the device of a setting.
-
-    Raises:
-        ConfigurationError: the name is none of these, or the CUDA device does not exist.
-    """
+    """Chooses the device of a setting; raises ConfigurationError if there is none of this name."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     known = _NAME.fullmatch(name)
@@ -75,7 +70,6 @@ def choose_dtype(
         name: `float32`, `bfloat16`, `float16`, `int8` or `auto`: the first of bfloat16, float16 (on
             a GPU) and int8 (if the records allow it) that the device multiplies natively, else
             float32.
-        device: where the network runs.
         precision: the records of the checkpoint.
         set_by: what named the type, for the reason.
 
@@ -161,8 +155,7 @@ def computes_int8(device: torch.device) -> bool:
     """Returns whether the processor multiplies bytes and adds four products in one instruction."""
     if device.type != "cpu" or not torch._C._has_mkldnn:
         return False
-    capabilities = torch.cpu.get_capabilities()
-    return any(capabilities.get(feature, False) for feature in _NATIVE_INT8)
+    return bool(torch.cpu.get_capabilities().get("avx512_vnni", False))
 
 
 def _is_gpu_since(device: torch.device, capability: tuple[int, int]) -> bool:

@@ -123,11 +123,7 @@ def _copy_out(tensor: Tensor) -> Tensor:
 
 
 def ready_copy(network: Network, dtype: torch.dtype) -> Network:
-    """Copies a network for inference in another type.
-
-    Returns:
-        The copy. Its attention computes queries, keys and values in one product.
-    """
+    """Copies a network for inference in another type, with joined projections of attention."""
     shared = network.modules() if dtype == torch.float32 else _embeddings(network)
     memo = {id(parameter): parameter for part in shared for parameter in part.parameters()}
     served = copy.deepcopy(network, memo)

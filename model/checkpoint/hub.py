@@ -131,11 +131,7 @@ def download(listing: Listing, names: Collection[str], folder: Path) -> None:
 
 
 def kept_folder(pinned: Listing | Reference) -> Path:
-    """Returns the folder below `HF_HOME` that keeps the files of a commit between runs.
-
-    Raises:
-        HubError: the extra is not installed.
-    """
+    """Returns the folder below `HF_HOME` that keeps the files of a commit between runs."""
     if isinstance(pinned, Listing):
         pinned = replace(pinned.reference, revision=pinned.commit)
     home = Path(_library(pinned).constants.HF_HOME) / "headlight"

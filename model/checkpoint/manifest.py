@@ -100,11 +100,7 @@ def _whole(name: str, share: float, rows: int) -> int:
 
 
 class Precision(Record):
-    """What a type of numbers was measured to cost these weights.
-
-    Args:
-        weights_sha256: SHA-256 of the weights file that was measured.
-    """
+    """What a type of numbers was measured to cost the weights with this SHA-256."""
 
     dtype: Literal["bfloat16", "int8"]
     weights_sha256: Digest
@@ -159,16 +155,15 @@ class Manifest(Record):
 
     @model_validator(mode="after")
     def _check_classes(self) -> Self:
-        if self.baseline is not None and set(self.baseline.scores) != set(self.labels):
-            raise ValueError(
-                f"baseline.scores are of {', '.join(self.baseline.scores)}, must be of "
-                f"{', '.join(self.labels)}"
-            )
-        if self.thresholds is not None and set(self.thresholds.texts) != set(self.labels):
-            raise ValueError(
-                f"thresholds.texts are of {', '.join(self.thresholds.texts)}, must be of "
-                f"{', '.join(self.labels)}"
-            )
+        baseline, thresholds = self.baseline, self.thresholds
+        for name, known in (
+            ("baseline.scores", None if baseline is None else list(baseline.scores)),
+            ("thresholds.texts", None if thresholds is None else list(thresholds.texts)),
+        ):
+            if known is not None and set(known) != set(self.labels):
+                raise ValueError(
+                    f"{name} are of {', '.join(known)}, must be of {', '.join(self.labels)}"
+                )
         return self
 
     def to_json(self) -> dict[str, Any]:

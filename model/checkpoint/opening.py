@@ -74,7 +74,6 @@ def open_checkpoint(path: Path, *, trial: bool = False) -> Checkpoint:
     """Checks every file, size and digest of a folder, and that they fit together.
 
     Args:
-        path: the checkpoint folder.
         trial: whether a child process with limits tries the tokenizer first, so that a hostile one
             cannot harm this process. It takes about half a second.
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from model.checkpoint.manifest import Precision
+from model.checkpoint.manifest import Precision, PrecisionSet
 
 # The most that the accuracy over all rows may differ from float32's.
 MOST_POINTS = 0.2
@@ -34,19 +34,22 @@ def judge(dtype: str, records: Sequence[Precision]) -> Verdict:
     rows = sum(one.rows for one in record.sets)
     change = sum(one.change for one in record.sets)
     measured = f"{100 * change / rows:+.2f} over {rows:,} rows"
+    allowed = False
     if rows < LEAST_ROWS:
         reason = f"{dtype} was measured on only {rows} rows, of at least {LEAST_ROWS}"
-        return Verdict(allowed=False, reason=reason)
     # Compared as whole numbers: 0.2 has no exact float.
-    if abs(change) * 1000 > round(MOST_POINTS * 10) * rows:
+    elif abs(change) * 1000 > round(MOST_POINTS * 10) * rows:
         reason = f"{dtype} was not within {MOST_POINTS} points of float32 ({measured})"
-        return Verdict(allowed=False, reason=reason)
-    for one in record.sets:
-        if one.change < 0 and one.change**2 > _Z_SQUARED * (one.lost + one.gained):
-            reason = (
-                f"{dtype} lost {one.lost} rows of {one.name} and gained {one.gained}, "
-                "which is more than chance"
-            )
-            return Verdict(allowed=False, reason=reason)
-    reason = f"{dtype} was measured within {MOST_POINTS} points of float32 ({measured})"
-    return Verdict(allowed=True, reason=reason)
+    elif worse := next(filter(_is_worse, record.sets), None):
+        reason = (
+            f"{dtype} lost {worse.lost} rows of {worse.name} and gained {worse.gained}, "
+            "which is more than chance"
+        )
+    else:
+        allowed = True
+        reason = f"{dtype} was measured within {MOST_POINTS} points of float32 ({measured})"
+    return Verdict(allowed, reason)
+
+
+def _is_worse(one: PrecisionSet) -> bool:
+    return one.change < 0 and one.change**2 > _Z_SQUARED * (one.lost + one.gained)

@@ -43,10 +43,6 @@ def save_checkpoint(
     """Writes a new folder beside `path`, then renames it to `path`, replacing a checkpoint there.
 
     Args:
-        path: the checkpoint folder.
-        network: the network with its weights.
-        config: the sizes.
-        tokenizer: the tokenizer.
         manifest: the content of `headlight.json`; its digests are filled in here.
         dtype: the type of the stored weights.
 
@@ -165,11 +161,7 @@ def _save_records(checkpoint: Checkpoint, records: Mapping[str, object]) -> None
 
 
 def check_recordable(folder: Path) -> None:
-    """Refuses a folder whose `headlight.json` must not change.
-
-    Raises:
-        CheckpointError: it is signed, or cannot be written.
-    """
+    """Raises CheckpointError for a folder that is signed, or that cannot be written."""
     if (folder / SIGNATURE).exists():
         how = f"headlight-train sign {folder} --key PRIVATE.pem"
         raise CheckpointError(

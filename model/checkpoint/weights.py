@@ -126,7 +126,6 @@ def load_encoder_weights(path: Path, network: nn.Module, kind: Kind = BERT) -> l
         path: a safetensors file of any network of this kind, with or without the kind's prefix in
             its names, and with or without a head.
         network: on the CPU, with fresh weights.
-        kind: the kind of encoder.
 
     Returns:
         Our names of the parameters that were not loaded.

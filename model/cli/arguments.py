@@ -70,11 +70,7 @@ def add_version(parser: argparse.ArgumentParser) -> None:
 
 
 def whole(text: str) -> int:
-    """Parses the value of an option as a whole number.
-
-    Raises:
-        argparse.ArgumentTypeError: the value is something else.
-    """
+    """Parses the value of an option as a whole number; raises `argparse.ArgumentTypeError`."""
     try:
         return int(text)
     except ValueError as error:
@@ -82,11 +78,7 @@ def whole(text: str) -> int:
 
 
 def number(text: str) -> float:
-    """Parses the value of an option as a number.
-
-    Raises:
-        argparse.ArgumentTypeError: the value is something else.
-    """
+    """Parses the value of an option as a number; raises `argparse.ArgumentTypeError`."""
     try:
         return float(text)
     except ValueError as error:
@@ -94,11 +86,7 @@ def number(text: str) -> float:
 
 
 def positive(text: str) -> int:
-    """Parses the value of an option as a count.
-
-    Raises:
-        argparse.ArgumentTypeError: the value is not a whole number of at least 1.
-    """
+    """Parses the value of an option as a count of at least 1; raises as `whole` does."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, got {text!r}")
     return int(text)

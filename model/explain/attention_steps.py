@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from model.errors import NotFiniteError
+from model.explain.interventions import check_index
 from model.network.attention import AttentionInputs
-from model.network.batch import Batch, collate
+from model.network.batch import collate
 from model.network.shared_weights import SharedWeights
 from model.tokenization.tokenizer import Encoding
 
@@ -82,19 +83,16 @@ class HeadInspector:
             NotFiniteError: the network overflowed.
         """
         length = len(encoding.input_ids)
-        _check(layer, self._num_layers, "layer", "the model")
-        _check(head, self._num_heads, "head", "the model")
-        _check(query, length, "token", "the text")
-        batch = self._batch(encoding)
+        check_index(layer, self._num_layers, "layer")
+        check_index(head, self._num_heads, "head")
+        check_index(query, length, "token", owner="the text")
+        batch = collate([encoding], pad_token_id=self._pad_token_id, device=self._device)
         with self._network.use() as network, torch.no_grad():
             computed = _compute(network.attention_inputs(batch, layer), head, query, length)
         steps = [tensor.float().cpu().numpy() for tensor in computed]
         if not all(np.isfinite(step).all() for step in steps):
             raise NotFiniteError(1, 1, what="steps of a head")
         return HeadSteps(encoding, layer, head, query, 1 / math.sqrt(self.head_dim), *steps)
-
-    def _batch(self, encoding: Encoding) -> Batch:
-        return collate([encoding], pad_token_id=self._pad_token_id, device=self._device)
 
 
 def _compute(inputs: AttentionInputs, head: int, query: int, length: int) -> list[Tensor]:
@@ -106,8 +104,3 @@ def _compute(inputs: AttentionInputs, head: int, query: int, length: int) -> lis
     scores = keys @ queries[query] / math.sqrt(keys.shape[-1])  # [T]
     weights = scores.softmax(dim=-1)  # [T]
     return [queries[query], keys, scores, weights, values, weights @ values]
-
-
-def _check(number: int, count: int, kind: str, owner: str) -> None:
-    if not 0 <= number < count:
-        raise IndexError(f"{kind} {number} does not exist: {owner} has 0 to {count - 1}")

@@ -96,11 +96,7 @@ class Attributor:
         self._ends: Ends | None = None
 
     def pieces(self, max_batch_tokens: int) -> list[range]:
-        """Cuts the nodes into pieces of similar size.
-
-        Args:
-            max_batch_tokens: the most tokens in a piece, T for each node; one node always fits.
-        """
+        """Cuts the nodes into similar pieces of at most so many tokens, T a node, or one node."""
         most = max(1, max_batch_tokens // len(self._encoding.input_ids))
         count = -(-self._nodes // most)
         cuts = [self._nodes * piece // count for piece in range(count + 1)]

@@ -82,11 +82,7 @@ class Gradients:
         self._baselines: OrderedDict[bytes, Tensor] = OrderedDict()  # logits [C] by their ids
 
     def ends(self, encoding: Encoding, *, label: str | None = None) -> Ends:
-        """Classifies a text and its baseline, which is the same for all texts of a length.
-
-        Args:
-            encoding: the text, encoded with its tokens.
-            label: the class to explain; None means the predicted one.
+        """Classifies a text and its baseline; without a label, for the predicted one.
 
         Raises:
             ValueError: the model has no such label, or the encoding has no tokens.

@@ -13,12 +13,7 @@ from model.tokenization.tokenizer import Encoding
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """A head, or all heads of a layer.
-
-    Args:
-        layer: number of the layer, from 0.
-        head: number of the head, from 0; None means all of the layer.
-    """
+    """A head, or all heads of a layer if `head` is None; both are counted from 0."""
 
     layer: int
     head: int | None = None
@@ -38,11 +33,11 @@ def switch_off(
         return encoding
     mask = [[1.0] * num_heads for _ in range(num_layers)]
     for one in heads:
-        _check(one.layer, num_layers, "layer")
+        check_index(one.layer, num_layers, "layer")
         if one.head is None:
             mask[one.layer] = [0.0] * num_heads
         else:
-            _check(one.head, num_heads, "head")
+            check_index(one.head, num_heads, "head")
             mask[one.layer][one.head] = 0.0
     return replace(encoding, head_mask=tuple(map(tuple, mask)))
 
@@ -81,6 +76,7 @@ def leave_out(encoding: Encoding, indices: Sequence[int]) -> Encoding:
     )
 
 
-def _check(number: int, count: int, kind: str) -> None:
-    if not 0 <= number < count:
-        raise IndexError(f"{kind} {number} does not exist: the model has 0 to {count - 1}")
+def check_index(index: int, count: int, kind: str, *, owner: str = "the model") -> None:
+    """Raises IndexError for a layer, head or token that its owner does not have."""
+    if not 0 <= index < count:
+        raise IndexError(f"{kind} {index} does not exist: {owner} has 0 to {count - 1}")

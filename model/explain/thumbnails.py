@@ -59,7 +59,6 @@ def make_thumbnails(
     Args:
         layers: raw weights [H, T, T] of each of L layers, in ascending order.
         tokens: the T tokens.
-        thumbnail: what it shows.
         residual_share: see `model.explain.views.rollout`.
 
     Returns:

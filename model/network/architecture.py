@@ -43,13 +43,6 @@ def is_known(content: Mapping[str, Any]) -> bool:
     return isinstance(kind, str) and kind in _CONFIGS
 
 
-def build_network(config: NetworkConfig) -> Network:
-    """Builds the network of a configuration; its weights are neither drawn nor loaded."""
-    if isinstance(config, ConvAttentionConfig):
-        return build_conv_attention(config)
-    return build_encoder(config)
-
-
 def build_undrawn(config: NetworkConfig, device: str) -> Network:
     """Builds the network of a configuration; what its weights hold is not defined.
 
@@ -57,7 +50,9 @@ def build_undrawn(config: NetworkConfig, device: str) -> Network:
         RuntimeError: a weight has more bytes than torch can count.
     """
     with torch.device(device), _NoDrawing():
-        return build_network(config)
+        if isinstance(config, ConvAttentionConfig):
+            return build_conv_attention(config)
+        return build_encoder(config)
 
 
 class _NoDrawing(TorchFunctionMode):
@@ -75,10 +70,10 @@ class _NoDrawing(TorchFunctionMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:  # noqa: ANN401 - whatever the function returns
         del types
-        given = kwargs or {}
+        options = kwargs or {}
         if getattr(func, "__module__", None) == nn.init.__name__:
-            return args[0] if args else given["tensor"]
-        return func(*args, **given)
+            return args[0] if args else options["tensor"]
+        return func(*args, **options)
 
 
 def own_name(name: str) -> str:
@@ -92,9 +87,5 @@ def stored_names(config: NetworkConfig) -> Callable[[str], str]:
 
 
 def unused_names(config: NetworkConfig) -> frozenset[str]:
-    """Returns the names of weights that a file may hold though the network has no place for them.
-
-    Args:
-        config: the sizes.
-    """
+    """Returns the names of weights that a file may hold though nothing reads them."""
     return KINDS[config.kind].unused if isinstance(config, EncoderConfig) else frozenset()

@@ -35,22 +35,14 @@ class AttentionOutput(NamedTuple):
 
 
 class AttentionInputs(NamedTuple):
-    """What one layer of self-attention computes with.
-
-    Args:
-        hidden_states: what it projects to queries, keys and values, [B, T, query_size].
-    """
+    """What one layer of self-attention computes with: its module, and states [B, T, query_size]."""
 
     attention: "MultiHeadAttention"
     hidden_states: Tensor
 
 
 class AdditiveScore(LazyModuleMixin, nn.Module):
-    """The score w . tanh(query + key), with one vector w per head (Bahdanau et al. 2015).
-
-    Args:
-        head_dim: D; None takes D from the first call.
-    """
+    """The score w . tanh(query + key), with one vector w per head (Bahdanau et al. 2015)."""
 
     weight: nn.UninitializedParameter
 

@@ -39,6 +39,8 @@ class EncoderConfig(BaseModel):
 
     # The residual connection adds the input of attention to its output.
     residual_share: ClassVar[float] = 0.5
+    # Texts may have any length.
+    padded_length: ClassVar[int | None] = None
 
     kind: KindName = "bert"
     vocab_size: Size
@@ -123,11 +125,6 @@ class EncoderConfig(BaseModel):
         """The most tokens that the network can read."""
         return self.max_position_embeddings - self.position_offset
 
-    @property
-    def padded_length(self) -> None:
-        """None: texts may have any length."""
-        return
-
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
         """Reads the content of a `config.json` that transformers or this project wrote.
@@ -182,6 +179,7 @@ class ConvAttentionConfig(BaseModel):
     architecture: ClassVar[str] = "ConvAttentionClassifier"
     # There is no residual connection: only the output of attention goes on.
     residual_share: ClassVar[float] = 0.0
+    num_layers: ClassVar[int] = 1
 
     vocab_size: Size = 3001
     embedding_size: Size = 32
@@ -200,11 +198,6 @@ class ConvAttentionConfig(BaseModel):
                 f"labels must be 2 or more different names, got {', '.join(self.labels)}"
             )
         return self
-
-    @property
-    def num_layers(self) -> int:
-        """Layers that give attention weights."""
-        return 1
 
     @property
     def hidden_size(self) -> int:

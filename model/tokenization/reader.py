@@ -42,8 +42,6 @@ def load_tokenizer(folder: Path, *, max_length: int, padded_length: int | None =
     """Reads the tokenizer of a checkpoint folder, of at most `max_length` tokens a text.
 
     Args:
-        folder: has the files that transformers reads.
-        max_length: the most tokens that the model reads.
         padded_length: the length of every text, for a model that reads padding; else None.
 
     Raises:

@@ -77,12 +77,10 @@ def limit(folder: Path) -> None:
 
 
 def import_alone() -> None:
-    """Makes the modules of these packages importable without what the packages import."""
-    folder = Path(__file__).parent
-    for name, place in (("model", folder.parent), ("model.tokenization", folder)):
-        package = ModuleType(name)
-        package.__path__ = [str(place)]
-        sys.modules[name] = package
+    """Makes the modules of this package importable without what the package imports."""
+    package = ModuleType("model")
+    package.__path__ = [str(Path(__file__).parents[1])]
+    sys.modules["model"] = package
 
 
 def hard_texts() -> Iterator[tuple[str, str]]:

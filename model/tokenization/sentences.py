@@ -24,11 +24,7 @@ _ODD_SPACE = re.compile(r"[^\S \t\n\r]")
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A part of a text.
-
-    Args:
-        start: index of its first character, in Unicode code points.
-    """
+    """A part of a text, between two indices in Unicode code points."""
 
     start: int
     end: int
@@ -51,7 +47,7 @@ def find_sentences(text: str, *, max_sentences: int) -> Iterator[Span | None]:
     """Yields the sentences of a text as `split_sentences`, and None after each block of it."""
     found = 0
     last: Span | None = None
-    waiting: int | None = None  # begin of what nobody can see: it belongs to the next sentence
+    waiting: int | None = None  # begin of what cannot be seen: it belongs to the next sentence
     for ends in _pieces(_ODD_SPACE.sub(" ", text)):
         if ends is None:
             yield None

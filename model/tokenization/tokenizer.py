@@ -141,7 +141,6 @@ class Tokenizer:
     Args:
         backend: its own truncation and padding are turned off.
         max_length: the most tokens that the model reads, special tokens included.
-        pad_token_id: the id that pads a batch.
         padded_length: length to which every text is padded, for a model that reads padding.
         special_tokens: the tokens of the vocabulary by the roles that transformers knows.
 

@@ -26,11 +26,7 @@ def most_tokens(room: int, max_windows: int) -> int:
 
 
 def divide(count: int, room: int) -> list[slice]:
-    """Divides tokens into windows.
-
-    Returns:
-        The windows in order, at least one. All but the last have `room` tokens.
-    """
+    """Divides tokens into one window or more; all but the last have `room` tokens."""
     step = window_step(room)
     windows = 1 + max(0, -(-(count - room) // step))
     return [slice(start, min(start + room, count)) for start in range(0, windows * step, step)]

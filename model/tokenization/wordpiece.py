@@ -35,7 +35,6 @@ def wordpiece_tokenizer(
     Args:
         vocabulary: ids of all tokens, special ones included.
         path: the file to name in the error.
-        lowercase: whether to lower-case text first.
         strip_accents: whether to drop accents; None means as `lowercase`.
         chinese_characters: whether each CJK character is a word.
         special_tokens: the token of each role of `SPECIAL_TOKENS`.

@@ -41,11 +41,7 @@ def group_words(text: str, tokens: Sequence[Token]) -> Words:
 
 
 def sum_words(values: NDArray[Number], words: Words, *, axis: int = -1) -> NDArray[Number]:
-    """Sums over the tokens of each entry.
-
-    Returns:
-        W numbers along `axis`, in the type of `values`.
-    """
+    """Sums over the tokens of each entry: T numbers along `axis` become W, of the same type."""
     starts = [group[0] for group in words.groups]
     sums: NDArray[Number] = np.add.reduceat(values, starts, axis=axis)
     return sums

@@ -14,16 +14,7 @@ UNITS_AHEAD = 2  # one is computed, the next one is read
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Everything that a worker needs besides the number of a unit.
-
-    Args:
-        manifest: the job, as JSON.
-        output: folder or URL.
-        checkpoint: folder of the model.
-        device: `auto`, `cpu`, `cuda` or `cuda:N`.
-        dtype: the type that the manifest names.
-        threads: thread count of a worker.
-    """
+    """Everything that a worker needs besides the number of a unit; `manifest` is JSON."""
 
     manifest: str
     output: str
@@ -85,11 +76,7 @@ class Backlog:
         return self._left.popleft()
 
     def put_back(self, numbers: Sequence[int], workers: str, why: str) -> UnitFailure | None:
-        """Takes back the units of a worker that has ended.
-
-        Returns:
-            The failure of a unit that has ended too many workers.
-        """
+        """Takes back units of an ended worker; returns the failure of one that ended too many."""
         self._ends.update(numbers)
         if len(numbers) == 1 and self._ends[numbers[0]] >= MOST_ENDS:
             message = f"part {numbers[0]}: {MOST_ENDS} {workers} were ended by it, the last {why}"
@@ -106,11 +93,7 @@ def to_message(result: Result) -> Message:
 
 
 def from_message(message: Message) -> Result:
-    """Returns the result that a worker sent.
-
-    Raises:
-        EngineError: the worker cannot start.
-    """
+    """Returns the result that a worker sent; raises EngineError if the worker cannot start."""
     kind, content = message
     if kind == "error":
         raise EngineError(content)

@@ -28,11 +28,7 @@ class LocalEngine:
         self._gpus = gpus
 
     def run(self, job: Job, numbers: Sequence[int]) -> Iterator[Result]:
-        """Runs units; see `Engine`.
-
-        Raises:
-            EngineError: no worker can start.
-        """
+        """Runs units; see `Engine`."""
         work = _Work(numbers)
         threads: list[tuple[threading.Thread, _Supervisor]] = []
         try:  # a signal may come from here on

@@ -47,11 +47,7 @@ class RayEngine:
         self._workers = workers
 
     def run(self, job: Job, numbers: Sequence[int]) -> Iterator[Result]:
-        """Runs units; see `Engine`.
-
-        Raises:
-            EngineError: the cluster does not answer, or no actor can load the model.
-        """
+        """Runs units; see `Engine`."""
         if not numbers:
             return
         with _Signals() as signals:

@@ -41,11 +41,7 @@ class Output:
         self._store: Store = store_of(path)
 
     def manifest(self) -> Manifest | None:
-        """Reads the manifest; None if no job has started.
-
-        Raises:
-            OutputError: it is damaged.
-        """
+        """Reads the manifest; None if no job has started. Raises OutputError if it is damaged."""
         content = self._store.read(self._path(MANIFEST))
         return None if content is None else self._parse(Manifest, content, MANIFEST)
 
@@ -94,11 +90,7 @@ class Output:
         return done
 
     def write(self, record: UnitRecord, part: bytes) -> None:
-        """Writes the record of a unit, then its part.
-
-        Raises:
-            OutputError: one of them cannot be written.
-        """
+        """Writes the record of a unit, then its part, or raises OutputError."""
         if isinstance(self._store, LocalStore):
             Path(self._path(RECORDS)).mkdir(exist_ok=True)
         self._store.write(self._path(_record_name(record.number)), [to_json(record)])

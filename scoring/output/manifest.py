@@ -25,16 +25,10 @@ class _Part(BaseModel):
 
 
 class Source(_Part):
-    """One input file.
+    """One input file; `modified` is in nanoseconds since 1970.
 
-    Args:
-        path: a path or a URL.
-        compression: None also for Parquet, which compresses itself.
-        size: bytes of the file.
-        modified: when it was last changed, nanoseconds since 1970.
-        sha256: digest of its unpacked bytes; in Parquet of its footer.
-        header: column names; empty for JSON Lines.
-        rows: row count without the header.
+    `compression` is None also for Parquet, which compresses itself. `sha256` is the digest of the
+    unpacked bytes, in Parquet of the footer. JSON Lines have no `header`; `rows` leaves it out.
     """
 
     path: str

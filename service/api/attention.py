@@ -199,10 +199,7 @@ def _check_size(
     tokens: Sequence[Sequence[Token]],
     state: State,
 ) -> tuple[int, Size]:
-    """Refuses an answer that would be too large; returns its number of weights and its size.
-
-    `tokens` are those, or the words, of each text.
-    """
+    """Returns weight count and size of an answer over tokens or words, unless too large."""
     max_weights = state.settings.max_attention_weights
     lengths = [len(names) for names in tokens]
     layers, heads = reduced_shape(

@@ -117,7 +117,7 @@ async def _attribute(context: RequestContext, request: AttributionsRequest) -> R
         )
         for piece in attributor.pieces(engine.max_batch_tokens)
     ]
-    _check_work(context, sum(job.tokens for job in jobs))
+    _check_work(context, len(encoding.input_ids) * sum(len(job.encodings) for job in jobs))
     advice = partial(_fewer_steps, len(encoding.input_ids))
     shares = await engine.batcher.run(
         jobs, deadline=context.deadline, caller=context.client, advice=advice

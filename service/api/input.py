@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any, NoReturn, TypeVar
 from urllib.parse import parse_qsl
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, BeforeValidator, ValidationError, ValidationInfo
 from starlette.requests import Request
 
 from service.api.wording import LONGEST_INTEGER, OUT_OF_RANGE, only_one_unknown, rejection
@@ -26,6 +26,20 @@ from service.errors import (
 Schema = TypeVar("Schema", bound=BaseModel)
 
 MOST_PARAMETERS = 1000
+
+
+def counted(name: str) -> BeforeValidator:
+    """Makes a validator that counts texts before any is looked at: a body may hold a million."""
+
+    def check(texts: object, info: ValidationInfo) -> object:
+        most = (info.context or {}).get("max_sentences")
+        lists = [texts, *texts.values()] if isinstance(texts, dict) else [texts]
+        for each in lists:
+            if most is not None and isinstance(each, list) and len(each) > most:
+                raise ValueError(f"at most {most} {name} are taken at once, got {len(each)}")
+        return texts
+
+    return BeforeValidator(check)
 
 
 async def receive_json(request: Request, max_bytes: int) -> bytes:

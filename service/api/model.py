@@ -12,12 +12,12 @@ from model.tokenization.tokenizer import MOST_GROWN
 from service.api.attention import MOST_TEXT, most_weights
 from service.api.input import MOST_PARAMETERS
 from service.api.openapi import describes
-from service.api.requests import answer_get, choose_form, make_router, require_access
+from service.api.requests import answer_get, make_router, require_key
 from service.api.schemas import MOST_NUMBERS, ModelAnswer
 from service.api.state import State, state_of
-from service.formats.json import JSON, json_response
-from service.http.capacity import plan_capacity
+from service.formats.json import json_response
 from service.http.protocol import LARGEST_HEAD
+from service.http.server import plan_capacity
 from service.settings import Rate
 
 router = make_router(tags=["model"])
@@ -26,8 +26,7 @@ router = make_router(tags=["model"])
 @answer_get(router, "/model", summary="The served model and its limits", **describes(ModelAnswer))
 async def model(request: Request) -> Response:
     """Describes the model, its accuracy in training, and the limits of requests."""
-    require_access(request, "key")
-    choose_form(request, JSON)
+    require_key(request)
     state = state_of(request)
     info = state.engine.info
     return json_response(

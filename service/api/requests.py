@@ -1,21 +1,21 @@
 """Lets a request in once, and carries it on as one context: read, compute, answer.
 
-`answers` calls the endpoint itself, because FastAPI's own way takes several times as long as a
-prediction of one sentence.
+FastAPI's own way to an endpoint takes several times as long as a prediction of one sentence. So
+`answers` calls the endpoint itself, and `DirectApp` finds the busiest ones without its routing.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial, wraps
 from typing import Annotated, Any, Literal, TypeVar
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, FastAPI
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.types import Scope
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from service.api.input import Schema, parse_json, read_query, receive_json, validate
 from service.api.state import State, state_of
@@ -28,9 +28,9 @@ from service.errors import (
 )
 from service.formats.json import JSON
 from service.formats.size_estimates import Size
-from service.http.access import authorization, challenge, client_of, explain_rejection
-from service.http.capacity import LARGE_SHARE
-from service.http.middleware import deadline_of, seconds_of
+from service.http.access import challenge, explain_rejection
+from service.http.gate import LARGE_SHARE, authorization, client_of
+from service.http.middleware import Layer, deadline_of, seconds_of
 from service.http.negotiation import negotiate
 from service.http.response_budget import SENDER, SMALL_BYTES, Reservation, Sender
 from service.inference.admission import ClientId
@@ -146,12 +146,10 @@ Context = Annotated[RequestContext, Depends(admit)]
 def answers(
     read: Reader[Wanted], *forms: str, same_site: bool = False
 ) -> Callable[[Callable[[RequestContext, Wanted], Awaitable[Response]]], Endpoint]:
-    """Makes an endpoint of a function that answers what was read.
+    """Makes an endpoint of a function that answers what `read` reads of an admitted request.
 
-    Args:
-        read: reads the body or query of an admitted request.
-        forms: media types of the answer, the preferred one first; JSON if none is given.
-        same_site: whether POST, too, is refused to pages of other sites.
+    `forms` are media types, the preferred one first; JSON if none is given. With `same_site`, POST,
+    too, is refused to pages of other sites.
     """
     offered = forms or (JSON,)
 
@@ -176,6 +174,54 @@ class DirectRoute(APIRoute):
     def get_route_handler(self) -> Callable[[Request], Any]:
         """Returns the endpoint itself."""
         return self.endpoint
+
+
+def direct_routes(
+    routes: Iterable[APIRoute], names: Mapping[str, str]
+) -> dict[tuple[str, str], APIRoute]:
+    """Maps method and path to the routes whose parameters are all in `names`, filled in."""
+    return {
+        (method, route.path.format(**names)): route
+        for route in routes
+        if route.param_convertors.keys() <= names.keys()
+        for method in route.methods or ()
+    }
+
+
+class DirectApp(FastAPI):
+    """An application with a short way to some of its routes."""
+
+    _direct: frozenset[tuple[str, str]] = frozenset()
+    _short_way: ASGIApp
+
+    def surround(
+        self, layers: Iterable[Layer], *, direct: Mapping[tuple[str, str], APIRoute]
+    ) -> None:
+        """Puts layers, the innermost first, round the application and the way to the direct routes.
+
+        Their endpoints take only a request, without path parameters.
+        """
+        routes = dict(direct)
+
+        async def call_endpoint(scope: Scope, receive: Receive, send: Send) -> None:
+            route = routes[scope["method"], scope["path"]]
+            scope["route"] = route
+            answer = await route.endpoint(Request(scope, receive, send))
+            await answer(scope, receive, send)  # a response is an ASGI app
+
+        self._direct = frozenset(routes)
+        self._short_way = call_endpoint
+        for layer in layers:
+            self.add_middleware(layer)
+            self._short_way = layer(self._short_way)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers one request."""
+        if (scope.get("method", ""), scope.get("path", "")) in self._direct:
+            scope["app"] = self
+            await self._short_way(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
 
 
 def make_router(**options: Any) -> APIRouter:  # noqa: ANN401 - those of FastAPI
@@ -238,6 +284,12 @@ def require_access(request: Request, *parts: Access) -> None:
         raise NotFoundError(NOT_FOUND_DETAIL)
     if not state_of(request).api_keys.admits(authorization(request.scope["headers"])):
         raise _unauthorized(request.scope)
+
+
+def require_key(request: Request) -> None:
+    """Lets in a request for JSON that describes the model; raises as the two below."""
+    require_access(request, "key")
+    choose_form(request, JSON)
 
 
 def choose_form(request: Request, *media_types: str) -> str:

@@ -25,6 +25,7 @@ from model.explain.thumbnails import LEAST_SIDE, MOST_SIDE
 from model.explain.views import Level, Reduce
 from model.tokenization.tokenizer import Truncation, check_text
 from model.tokenization.windows import Reading
+from service.api.input import counted
 from service.api.wording import only_one_unknown
 from service.errors import TYPE_PREFIX
 
@@ -49,15 +50,6 @@ def _check_text(text: str) -> str:
     except InputError as error:
         raise ValueError(str(error)) from error
     return text
-
-
-def _check_count(sentences: object, info: ValidationInfo) -> object:
-    """Counts the items before any is looked at: a body may hold a million."""
-    if isinstance(sentences, list):
-        limit = (info.context or {}).get("max_sentences", len(sentences))
-        if len(sentences) > limit:
-            raise ValueError(f"at most {limit} sentences are taken at once, got {len(sentences)}")
-    return sentences
 
 
 def check_in_hundreds(value: object, check: ValidatorFunctionWrapHandler) -> object:
@@ -118,6 +110,7 @@ def _check_label(label: str | None, info: ValidationInfo) -> str | None:
     return label
 
 
+_Counted = counted("sentences")
 Sentence = Annotated[
     str, AfterValidator(_check_text), Field(description="The text, not blank.", examples=[EXAMPLE])
 ]
@@ -208,7 +201,7 @@ class PredictRequest(RequestBody):
         list[object],
         WithJsonSchema({"type": "array", "items": {"type": "string"}, "minItems": 1}),
         Field(min_length=1, description="The texts, none of them blank."),
-        BeforeValidator(_check_count),
+        _Counted,
     ]
     truncation: CutOrWhole = "right"
     granularity: Literal["text", "sentence"] = Field(
@@ -314,7 +307,7 @@ class _One(RequestBody):
 
 
 class _Several(RequestBody):
-    sentences: Annotated[list[Sentence], InHundreds, BeforeValidator(_check_count)] = Field(
+    sentences: Annotated[list[Sentence], InHundreds, _Counted] = Field(
         min_length=1, description="The texts, none of them blank; the answer is a list."
     )
 

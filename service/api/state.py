@@ -6,9 +6,7 @@ from typing import cast
 from starlette.requests import Request
 
 from model import Checkpoint
-from service.http.access import ApiKeys
-from service.http.capacity import MemoryWatch
-from service.http.gate import Gate
+from service.http.gate import ApiKeys, Gate, MemoryWatch
 from service.http.middleware import Lifecycle
 from service.http.rate_limit import RateLimit
 from service.http.response_budget import ResponseBudget
@@ -20,13 +18,7 @@ from service.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The parts of a running service.
-
-    Args:
-        limits: what a request may name, by settings and model; schemas look it up.
-        requests: how many requests a client may send; None: any number.
-        tokens: how many tokens a client may send through the network; None: any number.
-    """
+    """The parts of a running service; schemas look up in `limits` what a request may name."""
 
     settings: Settings
     checkpoint: Checkpoint

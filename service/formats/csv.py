@@ -32,11 +32,7 @@ _END = b"0" * _DIGITS + b"\r\n"
 
 
 def csv_lines(view: View, number: int) -> bytearray:
-    """Writes the lines of the view of one sentence, by its index, without the header.
-
-    Raises:
-        ValueError: a weight is not a number from 0 to 1.
-    """
+    """Writes the lines of the view of one sentence, by its index, without the header."""
     digits = format_weights(view.attention)  # [L, H, W, W]
     texts = [_quoted(_RISKY.sub("'", token.text)).encode("utf-8") for token in view.tokens]
     row = b"".join(

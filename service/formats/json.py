@@ -138,11 +138,7 @@ def steps_body(info: ModelInfo, steps: HeadSteps) -> bytes:
 
 
 def attention_body(info: ModelInfo, view: View) -> memoryview:
-    """Writes the answer of `/attention` for one sentence.
-
-    Raises:
-        ValueError: a weight is not a number from 0 to 1.
-    """
+    """Writes the answer of `/attention` for one sentence; raises as `encode_weights`."""
     content: dict[str, object] = {
         "model": _name(info),
         "prediction": view.prediction,
@@ -226,7 +222,7 @@ def encode_weights(
 
 
 def format_weights(attention: NDArray[np.float32]) -> NDArray[np.bytes_]:
-    """Writes each weight in ten bytes, in the shape of `attention`."""
+    """Writes each weight in ten bytes, in the shape of `attention`; raises as `encode_weights`."""
     text = np.empty(attention.size * _WEIGHT, np.uint8)
     _spell(attention.reshape(-1, 1), text, stride=_WEIGHT)
     numbers = text.reshape(-1, _WEIGHT)[:, _WEIGHT - DECIMALS - 2 :]
@@ -234,13 +230,7 @@ def format_weights(attention: NDArray[np.float32]) -> NDArray[np.bytes_]:
 
 
 def _spell(rows: NDArray[np.float32], text: NDArray[np.uint8], *, stride: int) -> None:
-    """Writes rows of weights: a bracket before the first of each row, a comma before the others.
-
-    Args:
-        rows: float32 [N, T].
-        text: the bytes to write, 12 for each weight.
-        stride: bytes between the starts of two rows.
-    """
+    """Writes rows [N, T], a bracket before the first of each and commas before the others."""
     count, length = rows.shape
     strides = (stride, _WEIGHT)
     upper: NDArray[np.uint64] = np.ndarray(rows.shape, np.uint64, text, 0, strides)

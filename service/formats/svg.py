@@ -41,11 +41,7 @@ class Picture:
 
 
 def draw(info: ModelInfo, view: View) -> Picture:
-    """Draws one view: a row of maps for each layer.
-
-    Raises:
-        ValueError: a weight is not a number from 0 to 1.
-    """
+    """Draws one view, a row of maps for each layer; raises as `format_weights`."""
     labels = [_shortened(token.text) for token in view.tokens]
     room = max(_width(label) for label in labels) * _CHARACTER + 6
     side = room + _CELL * len(labels)

@@ -2,7 +2,8 @@
 
 If bytes follow the JSON, a header of HTTP gives the length of the JSON. Bytes are little-endian and
 in row-major order. An element of type BYTES is its length in four bytes, and then its content. The
-lengths that a client sends are checked before they are used.
+lengths that a client sends are checked before they are used; what is wrong raises
+InvalidRequestError.
 """
 
 import struct
@@ -55,11 +56,7 @@ class Body:
 
 
 def split_body(content: bytes, given: Sequence[str]) -> tuple[bytes, memoryview]:
-    """Splits an unpacked body into its JSON and the bytes behind it.
-
-    Raises:
-        InvalidRequestError: `Inference-Header-Content-Length` is no length, or the body is shorter.
-    """
+    """Splits an unpacked body by its header into JSON and the bytes behind it."""
     if not given:
         return content, memoryview(b"")
     digits = given[0]
@@ -78,11 +75,7 @@ def split_body(content: bytes, given: Sequence[str]) -> tuple[bytes, memoryview]
 
 
 def cut_tensors(behind: memoryview, sizes: Sequence[int | None]) -> list[memoryview | None]:
-    """Cuts the bytes behind the JSON into those of each input.
-
-    Raises:
-        InvalidRequestError: the `binary_data_size` of the inputs do not add up to the bytes.
-    """
+    """Cuts the bytes behind the JSON into those of each input; they must be used up."""
     total = sum(size or 0 for size in sizes)
     if total != len(behind):
         _reject(
@@ -100,11 +93,7 @@ def cut_tensors(behind: memoryview, sizes: Sequence[int | None]) -> list[memoryv
 
 
 def read_bytes(content: memoryview, shape: Sequence[int], loc: Loc) -> list[str]:
-    """Reads the elements of a tensor of type BYTES; `loc` is its place in the body.
-
-    Raises:
-        InvalidRequestError: the content holds fewer elements, or more, or one that is not UTF-8.
-    """
+    """Reads the elements of a tensor of type BYTES; `loc` is its place in the body."""
     count, start, texts = prod(shape), 0, []
     for index in range(count):
         left = len(content) - start - _LENGTH.size
@@ -126,11 +115,7 @@ def read_bytes(content: memoryview, shape: Sequence[int], loc: Loc) -> list[str]
 
 
 def read_nested(data: object, shape: Sequence[int], loc: Loc) -> list[object]:
-    """Reads the elements of a tensor from JSON: flat in row-major order, or nested as its shape.
-
-    Raises:
-        InvalidRequestError: the list does not have the shape.
-    """
+    """Reads the elements of a tensor from JSON: flat in row-major order, or nested as its shape."""
     fault = f"must be a list of {prod(shape)} elements, or lists in lists, as its shape says"
     rows = [data]
     is_flat = isinstance(data, list) and not any(isinstance(item, list) for item in data)

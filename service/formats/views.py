@@ -53,12 +53,9 @@ class View:
 
 
 def make_view(explanation: Explanation, *, reduce: Reduce, words: Words | None) -> View:
-    """Makes a view of raw weights or thumbnails.
+    """Makes a view of raw weights, or of thumbnails, whose reduction is done.
 
-    Args:
-        explanation: has the raw weights of the chosen layers and heads, or their thumbnails.
-        reduce: how `reduce_weights` joins heads and layers.
-        words: the words of the text; None keeps its tokens.
+    `words` are those of the text; None keeps its tokens.
     """
     level: Level = "token" if words is None else "word"
     tokens = explanation.encoding.tokens if words is None else words.tokens

@@ -1,27 +1,16 @@
-"""Decides who may come in and who a client is: API keys, hosts, trusted proxies, origins (CORS)."""
+"""Checks what says who a client is: API keys, hosts and the addresses that proxies forward."""
 
-import hashlib
-import hmac
 import ipaddress
 import re
-from collections.abc import Collection, Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Collection, Sequence
 
-from starlette.datastructures import MutableHeaders
-from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from service.errors import MisdirectedError
+from service.http.gate import Address, ApiKeys, authorization
+from service.http.middleware import Headers, is_health
 from service.settings import Settings, SettingsError, name_of
-
-# Paths of health, which anyone may ask.
-_HEALTH_PREFIX = "/health/"
-# The same by the names of other systems.
-_HEALTH_ELSEWHERE = frozenset({"/health", "/ping", "/v2/health/live", "/v2/health/ready"})
-
-Headers = Iterable[tuple[bytes, bytes]]
-Address = tuple[str, int]
 
 _EXPECTED = "`Authorization: Bearer <key>`"
 _VISIBLE = frozenset(chr(code) for code in range(0x21, 0x7F)) - {","}
@@ -32,32 +21,8 @@ _PORT = re.compile(r":[0-9]*$")
 _FORWARDED = b"x-forwarded-for"
 # No connection has it, so it marks an address that a proxy forwarded.
 _NO_PORT = 0
-_MOST_REMEMBERED = 4096
 # What a `*` in the name of a host stands for.
 _SUBDOMAIN = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*")
-
-
-class ApiKeys:
-    """Checks API keys in constant time; holds only their digests."""
-
-    def __init__(self, keys: frozenset[str]) -> None:
-        self._digests = [hashlib.sha256(key.encode()).digest() for key in sorted(keys)]
-
-    def __bool__(self) -> bool:
-        """Whether any key is set; without keys anyone may come in."""
-        return bool(self._digests)
-
-    def admits(self, authorization: bytes | None) -> bool:
-        """Whether a request with this header `Authorization`, or None, may come in."""
-        return not self._digests or self.find(authorization) is not None
-
-    def find(self, authorization: bytes | None) -> bytes | None:
-        """Returns the digest of the valid key in a header `Authorization`, or None."""
-        scheme, _, key = (authorization or b"").partition(b" ")
-        digest = hashlib.sha256(key.strip(b" ")).digest()
-        # Every key is compared, so that the time does not show which one was near.
-        matches = [hmac.compare_digest(digest, known) for known in self._digests]
-        return digest if any(matches) and scheme.lower() == b"bearer" else None
 
 
 def explain_rejection(headers: Headers) -> str:
@@ -92,38 +57,6 @@ def challenge(headers: Headers) -> str:
     given = authorization(headers)
     is_wrong = given is not None and given[:7].lower() == b"bearer " and given[7:].strip(b" ")
     return 'Bearer error="invalid_token"' if is_wrong else "Bearer"
-
-
-def client_of(keys: ApiKeys, peer: Address | None, headers: Headers) -> bytes | Address | None:
-    """Returns an id for the client: its API key, else its address, else its connection.
-
-    Args:
-        keys: the valid keys.
-        peer: address and port of the connection; port 0 if a trusted proxy forwarded the address.
-        headers: names in lower case.
-
-    Returns:
-        The digest of a valid key; else `peer`, of IPv6 its network of 64 bits: whoever has one
-        address of it has all of them (RFC 6177).
-    """
-    key = keys.find(authorization(headers)) if keys else None
-    if key is not None or peer is None or ":" not in peer[0]:
-        return peer if key is None else key
-    return _network_of(peer[0]), peer[1]
-
-
-@lru_cache(_MOST_REMEMBERED)
-def _network_of(host: str) -> str:
-    address = ipaddress.IPv6Address(host.partition("%")[0])
-    if address.ipv4_mapped is not None:
-        return str(address.ipv4_mapped)
-    return str(ipaddress.IPv6Network((address, 64), strict=False).network_address)
-
-
-def authorization(headers: Headers) -> bytes | None:
-    """Returns the header `Authorization` of a request that has exactly one."""
-    given = [value for name, value in headers if name == b"authorization"]
-    return given[0] if len(given) == 1 else None
 
 
 def load_api_keys(settings: Settings, options: Collection[str] = ()) -> ApiKeys:
@@ -166,19 +99,11 @@ def _take(given: list[str], name: str, keys: set[str], faults: list[str]) -> Non
             )
 
 
-def is_health(path: str) -> bool:
-    """Whether a path reports health, which anyone may ask at any time."""
-    return path.startswith(_HEALTH_PREFIX) or path in _HEALTH_ELSEWHERE
-
-
 class AllowedHosts:
     """Refuses requests for other hosts than the service's own, except those for health.
 
     A foreign page can point its own name at a service in the user's network (DNS rebinding).
-
-    Args:
-        app: the next ASGI app.
-        hosts: names in lower case, without ports; `*.example.org` stands for all names under it.
+    The names are in lower case, without ports; `*.example.org` stands for all names under it.
     """
 
     def __init__(self, app: ASGIApp, *, hosts: Sequence[str]) -> None:
@@ -191,7 +116,8 @@ class AllowedHosts:
         if scope["type"] == "http" and not is_health(scope["path"]):
             given = [value for name, value in scope["headers"] if name == b"host"]
             host = given[0].decode("latin-1").lower() if len(given) == 1 else ""
-            if not self._is_meant(_PORT.sub("", host)):
+            name = _PORT.sub("", host)
+            if not name or not (name in self._names or name.endswith(self._endings)):
                 raise MisdirectedError(
                     "The header Host names another service: use one of this service's own names."
                 )
@@ -204,34 +130,16 @@ class AllowedHosts:
         )
 
 
-def cors_headers(
-    cors: CORSMiddleware, headers: Iterable[tuple[bytes, bytes]]
-) -> list[tuple[bytes, bytes]]:
-    """Returns CORS headers for an answer that does not pass through the middleware."""
-    origin = next((value.decode("latin-1") for name, value in headers if name == b"origin"), None)
-    added = MutableHeaders()
-    if origin is not None and cors.is_allowed_origin(origin):
-        added.update(cors.simple_headers)
-        if not cors.allow_all_origins:
-            cors.allow_explicit_origin(added, origin)
-    return added.raw
-
-
 class TrustedProxies:
-    """Takes a client's address from `X-Forwarded-For` if a trusted proxy sent it.
+    """Takes a client's address from `X-Forwarded-For` if a proxy of these networks sent it.
 
-    uvicorn's own middleware runs after the gate, and takes any text for an address.
-
-    Args:
-        networks: addresses and networks of proxies; only `*` trusts every sender.
+    uvicorn's own middleware runs after the gate, and takes any text for an address. `*` trusts all.
     """
 
     def __init__(self, networks: Sequence[str]) -> None:
         self._trusted = ProxyHeadersMiddleware(_no_app, list(networks)).trusted_hosts
 
-    def client_of(
-        self, peer: tuple[str, int] | None, headers: Iterable[tuple[bytes, bytes]]
-    ) -> tuple[str, int] | None:
+    def client_of(self, peer: Address | None, headers: Headers) -> Address | None:
         """Returns the address that a trusted proxy forwarded, with port 0; else the peer.
 
         Of several addresses, it is the last that is no trusted proxy itself.

@@ -1,24 +1,27 @@
-"""Saves the event loop work on the busiest routes: refuses early, and skips the frameworks.
+"""Refuses requests by their heads, before they are read: by API key, room and memory.
 
 One thread reads all requests and sends all answers. In a flood it would spend its time on those
-that it refuses. So `Gate` refuses by the head, without a line in the log. FastAPI's routing takes
-several times as long as a prediction of one sentence, so `DirectApp` calls endpoints itself.
+that it refuses. So `Gate` refuses without a line in the log.
+Sources for memory: the kernel's admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping
+import hashlib
+import hmac
+import ipaddress
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 from http import HTTPStatus
+from pathlib import Path
 from typing import NamedTuple
 
-from fastapi import FastAPI
-from fastapi.routing import APIRoute
+from starlette.datastructures import MutableHeaders
 from starlette.middleware.cors import CORSMiddleware
-from starlette.requests import Request
-from starlette.types import ASGIApp, Receive, Scope, Send
 
+from model.backends.threads import group_folders
 from service.errors import OverloadedError, Refusal
-from service.http.access import ApiKeys, client_of, cors_headers
-from service.http.capacity import ANY_SHARE, LARGE_SHARE, SMALL_BODY, MemoryWatch
 from service.http.middleware import (
     REQUEST_ID,
     RESPONSE_HEADERS,
@@ -30,10 +33,146 @@ from service.inference.admission import ClientId
 from service.inference.engine import Engine
 from service.metrics import UNMATCHED, Metrics
 
-Layer = Callable[[ASGIApp], ASGIApp]
+Address = tuple[str, int]
 
+# Addresses of IPv6 whose networks are remembered.
+_MOST_NETWORKS = 4096
 # Headers of bodies whose length says nothing of what they hold.
 _OF_UNKNOWN_SIZE = frozenset({b"transfer-encoding", b"content-encoding"})
+
+# Above the first, requests with large answers or bodies are refused; above the second, all that
+# compute. Health is always answered.
+LARGE_SHARE = 0.90
+ANY_SHARE = 0.95
+# Bodies up to this size are small.
+_SMALL_BODY = 65_536
+
+_SAMPLE_SECONDS = 0.25
+_RETRY_SECONDS = 2.0
+# Of versions 2 and 1: the limit, the usage, and what of it the kernel can drop.
+_FILES = (
+    ("memory.max", "memory.current", "inactive_file"),
+    ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+)
+# Version 1 has a number like this for "no limit".
+_NO_LIMIT = 2**60
+
+
+class ApiKeys:
+    """Checks API keys in constant time; holds only their digests."""
+
+    def __init__(self, keys: frozenset[str]) -> None:
+        self._digests = [hashlib.sha256(key.encode()).digest() for key in sorted(keys)]
+
+    def __bool__(self) -> bool:
+        """Whether any key is set; without keys anyone may come in."""
+        return bool(self._digests)
+
+    def admits(self, authorization: bytes | None) -> bool:
+        """Whether a request with this header `Authorization`, or None, may come in."""
+        return not self._digests or self.find(authorization) is not None
+
+    def find(self, authorization: bytes | None) -> bytes | None:
+        """Returns the digest of the valid key in a header `Authorization`, or None."""
+        scheme, _, key = (authorization or b"").partition(b" ")
+        digest = hashlib.sha256(key.strip(b" ")).digest()
+        # Every key is compared, so that the time does not show which one was near.
+        matches = [hmac.compare_digest(digest, known) for known in self._digests]
+        return digest if any(matches) and scheme.lower() == b"bearer" else None
+
+
+def client_of(keys: ApiKeys, peer: Address | None, headers: Headers) -> bytes | Address | None:
+    """Returns an id for the client: the digest of its API key, else `peer`.
+
+    The peer is address and port of the connection; the port is 0 if a trusted proxy forwarded the
+    address. Of IPv6 it is the network of 64 bits: a client has all addresses of it (RFC 6177).
+    The names of `headers` are in lower case.
+    """
+    key = keys.find(authorization(headers)) if keys else None
+    if key is not None or peer is None or ":" not in peer[0]:
+        return peer if key is None else key
+    return _network_of(peer[0]), peer[1]
+
+
+@lru_cache(_MOST_NETWORKS)
+def _network_of(host: str) -> str:
+    address = ipaddress.IPv6Address(host.partition("%")[0])
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(ipaddress.IPv6Network((address, 64), strict=False).network_address)
+
+
+def authorization(headers: Headers) -> bytes | None:
+    """Returns the header `Authorization` of a request that has exactly one."""
+    given = [value for name, value in headers if name == b"authorization"]
+    return given[0] if len(given) == 1 else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """A control group; what it uses includes files that the kernel can drop (`cache`)."""
+
+    limit: int
+    usage: Path
+    statistics: Path
+    cache: str
+
+    def share(self) -> float:
+        """Returns the part of the limit that is in use; 0 if the files are gone."""
+        try:
+            used = int(self.usage.read_text("ascii"))
+            words = self.statistics.read_text("ascii").split()
+            cache = int(words[words.index(self.cache) + 1])
+        except (OSError, ValueError, IndexError):
+            return 0.0
+        return (used - cache) / self.limit
+
+
+class MemoryWatch:
+    """Refuses requests while the memory is nearly full; without a limit it refuses none."""
+
+    def __init__(
+        self,
+        *,
+        root: Path | None = None,
+        own: Path | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        folders = group_folders("memory", root=root, own=own)
+        self._groups = [group for folder in folders for group in _groups_in(folder)]
+        self._clock = clock
+        self._next = clock()
+        self._share = 0.0
+
+    @property
+    def share(self) -> float:
+        """The part of the memory in use, from 0 to 1, at most a quarter of a second old."""
+        if self._groups and self._clock() >= self._next:
+            self._next = self._clock() + _SAMPLE_SECONDS
+            self._share = max(group.share() for group in self._groups)
+        return self._share
+
+    def check(self, most: float) -> None:
+        """Raises OverloadedError if a larger share of the memory than `most` is in use."""
+        if self.share <= most:
+            return
+        kind = "no request that computes" if most >= ANY_SHARE else "no large request"
+        raise OverloadedError(
+            f"{self._share:.0%} of the memory is in use, and above {most:.0%} the service takes "
+            f"{kind}: try again later, or ask another replica.",
+            refusal=Refusal.MEMORY,
+            retry_after=_RETRY_SECONDS,
+        )
+
+
+def _groups_in(folder: Path) -> Iterator[_Group]:
+    for limit, usage, cache in _FILES:
+        try:
+            most = int((folder / limit).read_text("ascii"))
+        except (OSError, ValueError):  # there is no such group, or its limit is "max"
+            continue
+        if 0 < most < _NO_LIMIT:
+            yield _Group(most, folder / usage, folder / "memory.stat", cache)
 
 
 class Gate:
@@ -147,7 +286,7 @@ class Gate:
 def _has_large_body(headers: Headers) -> bool:
     """Whether a body is large, or does not say how large it is; unpacked, it may be larger."""
     for name, value in headers:
-        if name in _OF_UNKNOWN_SIZE or (name == b"content-length" and int(value) > SMALL_BODY):
+        if name in _OF_UNKNOWN_SIZE or (name == b"content-length" and int(value) > _SMALL_BODY):
             return True
     return False
 
@@ -167,57 +306,12 @@ def _write(error: OverloadedError, is_foreign: bool) -> _Written:
     return _Written(error, b"\r\n".join(lines), bytes(response.body))
 
 
-def direct_routes(
-    routes: Iterable[APIRoute], names: Mapping[str, str]
-) -> dict[tuple[str, str], APIRoute]:
-    """Maps each method and path to its route.
-
-    Args:
-        routes: those whose paths have other parameters than `names` are left out.
-        names: the only valid value of each parameter of a path.
-    """
-    return {
-        (method, route.path.format(**names)): route
-        for route in routes
-        if route.param_convertors.keys() <= names.keys()
-        for method in route.methods or ()
-    }
-
-
-class DirectApp(FastAPI):
-    """An application with a short way to some of its routes."""
-
-    _direct: frozenset[tuple[str, str]] = frozenset()
-    _short_way: ASGIApp
-
-    def surround(
-        self, layers: Iterable[Layer], *, direct: Mapping[tuple[str, str], APIRoute]
-    ) -> None:
-        """Puts layers round the application, and round the direct way to some routes.
-
-        Args:
-            layers: from the innermost to the outermost.
-            direct: method and path of routes whose endpoints take only a request. It has no path
-                parameters.
-        """
-        routes = dict(direct)
-
-        async def call_endpoint(scope: Scope, receive: Receive, send: Send) -> None:
-            route = routes[scope["method"], scope["path"]]
-            scope["route"] = route
-            answer = await route.endpoint(Request(scope, receive, send))
-            await answer(scope, receive, send)  # a response is an ASGI app
-
-        self._direct = frozenset(routes)
-        self._short_way = call_endpoint
-        for layer in layers:
-            self.add_middleware(layer)
-            self._short_way = layer(self._short_way)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers one request."""
-        if (scope.get("method", ""), scope.get("path", "")) in self._direct:
-            scope["app"] = self
-            await self._short_way(scope, receive, send)
-        else:
-            await super().__call__(scope, receive, send)
+def cors_headers(cors: CORSMiddleware, headers: Headers) -> list[tuple[bytes, bytes]]:
+    """Returns CORS headers for an answer that does not pass through the middleware."""
+    origin = next((value.decode("latin-1") for name, value in headers if name == b"origin"), None)
+    added = MutableHeaders()
+    if origin is not None and cors.is_allowed_origin(origin):
+        added.update(cors.simple_headers)
+        if not cors.allow_all_origins:
+            cors.allow_explicit_origin(added, origin)
+    return added.raw

@@ -26,7 +26,6 @@ from service.errors import (
     MethodNotAllowedError,
     ServiceError,
 )
-from service.http.access import is_health
 from service.logs import log_request
 from service.metrics import UNMATCHED, Metrics
 from service.tracing.record import PROBLEM_KEY, TRACE_ID_KEY, ids_of
@@ -62,7 +61,12 @@ _LOC_KEY = "headlight.loc"
 # They end the process or the task.
 _ENDS = (KeyboardInterrupt, SystemExit, GeneratorExit)
 
+# Paths of health, by our names and those of other systems.
+_HEALTH_PREFIX = "/health/"
+_HEALTH_ELSEWHERE = frozenset({"/health", "/ping", "/v2/health/live", "/v2/health/ready"})
+
 Headers = Iterable[tuple[bytes, bytes]]
+Layer = Callable[[ASGIApp], ASGIApp]
 
 
 @dataclass(slots=True)
@@ -229,6 +233,11 @@ class _Answer:
         await self._send(message)
 
 
+def is_health(path: str) -> bool:
+    """Whether a path reports health, which anyone may ask at any time."""
+    return path.startswith(_HEALTH_PREFIX) or path in _HEALTH_ELSEWHERE
+
+
 def _refusal_of(scope: Scope) -> dict[str, str]:
     """Returns the type of the problem that was answered, and the first place that it names."""
     if PROBLEM_KEY not in scope:
@@ -251,11 +260,7 @@ def seconds_of(scope: Scope) -> float:
 
 @asynccontextmanager
 async def hurry(scope: Scope, seconds: float | None) -> AsyncIterator[None]:
-    """Gives a request `seconds` from now on, unless it has less anyway or `seconds` is None.
-
-    Raises:
-        DeadlineError: the block did not end in this time.
-    """
+    """Gives a request `seconds` from now on, then raises DeadlineError; None: as before."""
     deadline = asyncio.get_running_loop().time() + (seconds or 0.0)
     if seconds is None or deadline >= deadline_of(scope):
         yield

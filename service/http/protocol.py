@@ -25,11 +25,11 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from service.http.access import TrustedProxies, is_health
-from service.http.capacity import Connections
+from service.http.access import TrustedProxies
 from service.http.gate import Gate
+from service.http.middleware import is_health
 from service.http.response_budget import SENDER
-from service.http.transport import ClientTransport
+from service.http.transport import ClientTransport, Connections
 from service.logs import Seldom
 
 LARGEST_HEAD = 131_072
@@ -100,14 +100,14 @@ class HttpProtocol(HttpToolsProtocol):
         """Gives a client that sends nothing the same time as between two requests."""
         super().connection_made(ClientTransport(transport, self.loop, self._is_sending))
         if self._slots is not None:
-            self._is_extra = self._slots.enter(self, self.loop.time())
+            self._is_extra = self._slots.enter(self.transport, self.loop.time())
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Cancels timers and drops the requests that still wait."""
         self.transport.note_lost()
         if self._slots is not None:
-            self._slots.leave(self)
+            self._slots.leave(self.transport)
         self._unset_keepalive_if_required()
         self.pipeline.clear()
         self._unparsed = b""
@@ -146,7 +146,9 @@ class HttpProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Starts the request, unless the parser is about to stop at an offer."""
-        self._check_head()
+        if fault := find_fault(self.parser.get_http_version(), self.url, self.headers):
+            self._fault = fault
+            raise httptools.HttpParserError(fault)
         if not self.parser.should_upgrade():
             if self._proxies is not None:
                 self.scope["client"] = self._proxies.client_of(self.client, self.headers)
@@ -182,14 +184,6 @@ class HttpProtocol(HttpToolsProtocol):
         """Gives back the room of an answer that is sent."""
         super().resume_writing()
         self.transport.note_sent()
-
-    def can_close(self) -> bool:
-        """Whether nothing is lost if the connection closes now."""
-        return not self._is_sending() and not self.transport.get_write_buffer_size()
-
-    def drop(self) -> None:
-        """Closes at once."""
-        self.transport.abort()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGIApp) -> None:  # type: ignore[override]
         self._in_hand = cycle
@@ -238,12 +232,6 @@ class HttpProtocol(HttpToolsProtocol):
             self.transport.close()
         return True
 
-    def _check_head(self) -> None:
-        url, headers = self.url, self.headers
-        if fault := find_fault(self.parser.get_http_version(), url, headers):
-            self._fault = fault
-            raise httptools.HttpParserError(fault)
-
     def _is_answering(self) -> bool:
         return self._in_hand is not None and not self._in_hand.response_complete
 
@@ -261,9 +249,9 @@ class HttpProtocol(HttpToolsProtocol):
         self._awaited = awaited
         if self._slots is not None:
             if awaited is not None and self._phase is _Phase.BETWEEN:
-                self._slots.rest(self, self.loop.time())
+                self._slots.rest(self.transport, self.loop.time())
             else:
-                self._slots.wake(self)
+                self._slots.wake(self.transport)
         self._unset_keepalive_if_required()
         if awaited is not None:
             seconds = {

@@ -22,14 +22,7 @@ class _Bucket:
 
 
 class RateLimit:
-    """Limits each client to a count in a period.
-
-    Args:
-        rate: the most at once, and the time in which so much comes back.
-        unit: what is counted, in the plural.
-        refusal: the reason to report.
-        clock: monotonic clock in seconds.
-    """
+    """Limits each client to a count in a period; `unit` names what is counted, in the plural."""
 
     def __init__(
         self,

@@ -35,12 +35,7 @@ class Sender(Protocol):
 
 
 class ResponseBudget:
-    """The bytes that all large answers share; see the module.
-
-    Args:
-        most: bytes in all.
-        waiting: shows the bytes that are reserved.
-    """
+    """The bytes that all large answers share, and a gauge that shows those that are reserved."""
 
     def __init__(self, most: int, waiting: Gauge) -> None:
         self.most = most

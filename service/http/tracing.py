@@ -23,7 +23,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.http.middleware import CLIENT_LEFT
+from service.http.middleware import CLIENT_LEFT, is_health
 from service.tracing.record import CURRENT, IDS_KEY, PROBLEM_KEY, TRACE_ID_KEY, Stage, Trace
 
 PARENT = "traceparent"
@@ -35,8 +35,6 @@ _METHODS = frozenset(
 )
 _OTHER = "_OTHER"
 _ERROR = 500
-# Asked every few seconds by machines.
-_QUIET = frozenset({"/metrics", "/ping"})
 _NO_PARENT = Context()
 
 _Headers = Sequence[tuple[bytes, bytes]]
@@ -69,7 +67,8 @@ class TracingMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Traces one request; lets everything but HTTP through."""
-        if scope["type"] != "http" or _is_quiet(scope["path"]):
+        # Machines ask these every few seconds.
+        if scope["type"] != "http" or is_health(scope["path"]) or scope["path"] == "/metrics":
             await self._app(scope, receive, send)
             return
         began = time.monotonic_ns()
@@ -127,10 +126,6 @@ class TracingMiddleware:
             if stage.fault is not None:
                 child.set_status(StatusCode.ERROR)
             child.end(to_time(min(stage.ended or ended, ended)))
-
-
-def _is_quiet(path: str) -> bool:
-    return path in _QUIET or "/health/" in f"{path}/"
 
 
 def _name(method: str, route: str | None = None) -> str:

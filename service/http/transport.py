@@ -1,17 +1,26 @@
-"""Writes to one client, which may be slow, may still be sending, or may have left.
+"""Holds the connections of clients, which may be slow, still sending, idle, gone or too many.
 
 - It drops output for a client that has left; uvloop would raise.
 - It reads on for a while after the last answer: a connection that is closed with unread bytes is
   reset, and a client that is still sending would lose its answer.
 - It gives up a client that reads nothing, or too slowly, so that no answer stays in memory.
+- Beyond the limit of connections, the one idle for longest is closed. If none is idle, the new one
+  is an extra connection: only its health check is answered.
 """
 
 import asyncio
+import logging
 import sys
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
+from service.errors import OverloadedError, Refusal
 from service.http.response_budget import Reservation
+from service.logs import Seldom
+from service.metrics import Metrics
+
+logger = logging.getLogger("headlight.server")
 
 # After the last answer, input is discarded for so long. nginx allows 30 seconds, for slow lines;
 # a client that sends that much too much can do with less.
@@ -22,6 +31,11 @@ _LINGER_BYTES = 16_777_216
 _STALL_SECONDS = 30.0
 _LEAST_RATE = 16_000  # bytes per second
 _STALL_SECONDS_AT_END = 5.0
+
+# Extra connections, which wait for the head of a health check.
+EXTRA = 16
+# A connection that has just come, or has just been answered, is not idle yet.
+_IDLE_SECONDS = 1.0
 
 if sys.platform == "linux":
     import fcntl
@@ -46,10 +60,7 @@ else:
 class ClientTransport(asyncio.Transport):
     """Does not trust the client to stay, to read or to wait; see the module.
 
-    Args:
-        transport: the event loop's own.
-        loop: the event loop.
-        is_sending: whether the client is known to send more than was read so far.
+    `is_sending` says whether the client is known to send more than was read so far.
     """
 
     def __init__(
@@ -127,6 +138,10 @@ class ClientTransport(asyncio.Transport):
         self._ending = self._loop.call_later(seconds, self.abort)
         if self._transport.get_write_buffer_size():
             self._watch_writing()
+
+    def can_close(self) -> bool:
+        """Whether nothing is lost if the connection closes now."""
+        return not self._is_sending() and not self.get_write_buffer_size()
 
     @property
     def is_holding(self) -> bool:
@@ -246,3 +261,93 @@ class ClientTransport(asyncio.Transport):
     def _count_delivered(self) -> int:
         waiting = self._transport.get_write_buffer_size()
         return self._written - waiting - _unacknowledged(self._transport)
+
+
+class Connections:
+    """All open connections."""
+
+    def __init__(self, most: int, metrics: Metrics) -> None:
+        self.most = most
+        self._metrics = metrics
+        self._open: set[ClientTransport] = set()
+        self._idle: OrderedDict[ClientTransport, float] = OrderedDict()
+        self._extra: OrderedDict[ClientTransport, None] = OrderedDict()
+        self._is_full = False
+        self._lines = Seldom()
+
+    def enter(self, connection: ClientTransport, now: float) -> bool:
+        """Takes a new connection; returns whether it is an extra one, beyond the limit."""
+        is_extra = len(self._open) >= self.most and not self._close_longest_idle(now)
+        if is_extra:
+            self._note_full(now)
+            if len(self._extra) >= EXTRA:
+                self._close(next(iter(self._extra)))
+            self._extra[connection] = None
+        else:
+            self._open.add(connection)
+        self._show()
+        return is_extra
+
+    def leave(self, connection: ClientTransport) -> None:
+        """Forgets a connection that is closed."""
+        self._forget(connection)
+        if self._is_full and len(self._open) < self.most * 0.9:
+            self._is_full = False
+            logger.info(
+                "there is room for connections again",
+                extra={"open": len(self._open), "limit": self.most},
+            )
+
+    def rest(self, connection: ClientTransport, now: float) -> None:
+        """Notes that a connection waits for its next request."""
+        self._idle[connection] = now
+        self._idle.move_to_end(connection)
+
+    def wake(self, connection: ClientTransport) -> None:
+        """Notes that a connection is in use."""
+        self._idle.pop(connection, None)
+
+    def rejection(self) -> OverloadedError:
+        """Returns the error of a request on an extra connection."""
+        return OverloadedError(
+            f"The service has {self.most} connections, which is its limit: try again later, ask "
+            "another replica, or use one connection for many requests.",
+            refusal=Refusal.CONNECTIONS,
+            retry_after=1,
+        )
+
+    def _close_longest_idle(self, now: float) -> bool:
+        """Closes an idle connection; returns False if none is idle."""
+        for _ in range(EXTRA):
+            connection, since = next(iter(self._idle.items()), (None, now))
+            if connection is None or now - since < _IDLE_SECONDS:
+                return False
+            if connection in self._open and connection.can_close():
+                self._note_full(now)
+                self._close(connection)
+                return True
+            self.rest(connection, now)  # an answer is still on its way
+        return False
+
+    def _close(self, connection: ClientTransport) -> None:
+        self._metrics.connections_closed.inc()
+        self._forget(connection)
+        connection.abort()
+
+    def _forget(self, connection: ClientTransport) -> None:
+        self._open.discard(connection)
+        self._idle.pop(connection, None)
+        self._extra.pop(connection, None)
+        self._show()
+
+    def _show(self) -> None:
+        self._metrics.connections.set(len(self._open) + len(self._extra))
+
+    def _note_full(self, now: float) -> None:
+        """Logs that all connections are taken, once a minute at most."""
+        if self._lines.others(now) is not None:
+            self._is_full = True
+            logger.warning(
+                "all connections are taken: idle ones are closed, others are refused",
+                extra={"limit": self.most},
+            )

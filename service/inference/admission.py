@@ -142,11 +142,6 @@ class Admission:
         self._bound, self._bound_for, self._bound_until = 0.0, 0.0, -math.inf
 
     @property
-    def is_empty(self) -> bool:
-        """Whether no client has work that is not done."""
-        return not self._shares
-
-    @property
     def seconds(self) -> float:
         """Seconds until all admitted work is done; 0 without any."""
         return max(self._total.amount, 0.0) * self._cost.per_token / self._workers

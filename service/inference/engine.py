@@ -139,11 +139,7 @@ class Engine:
 
     @property
     def predictor(self) -> Predictor:
-        """The loaded model, for calls that need no forward pass.
-
-        Raises:
-            NotReadyError: the model is still loading or failed to.
-        """
+        """The loaded model, for calls without a forward pass; raises NotReadyError."""
         if self._predictor is None:
             raise NotReadyError(self._lost or self._not_loaded or _LOADING, retry_after=1)
         return self._predictor
@@ -155,11 +151,7 @@ class Engine:
 
     @property
     def batcher(self) -> Batcher:
-        """The queue before the network.
-
-        Raises:
-            NotReadyError: the model is still loading or failed to, or the process must restart.
-        """
+        """The queue before the network; raises NotReadyError without a model or a device."""
         if self._batcher is None or self._lost is not None:
             raise NotReadyError(self._lost or self._not_loaded or _LOADING, retry_after=1)
         return self._batcher

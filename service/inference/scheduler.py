@@ -276,10 +276,7 @@ class Schedule(Generic[Item]):
         return min(order, key=order.__getitem__, default=None)
 
     def _take_similar(self, key: _Key, limit: float, now: float) -> Iterator[QueuedText[Item]]:
-        """Takes texts from a bucket, and from others of its kind while that saves work.
-
-        Urgent texts go first, even if others are closer in length.
-        """
+        """Takes texts of one kind, urgent ones first, while that saves work."""
         kind, length = key
         same_kind = sorted(
             (key for key in self._buckets if key[0] == kind), key=lambda key: abs(key[1] - length)

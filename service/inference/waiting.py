@@ -165,12 +165,6 @@ class Queue:
         """Tokens that wait."""
         return self._schedule.tokens
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether nothing waits and nothing is computed."""
-        with self._changed:
-            return not self._started and self._admission.is_empty
-
     def work_seconds(self) -> float:
         """Returns how many seconds the admitted work takes; 0 if idle."""
         with self._changed:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Hashable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -13,7 +13,7 @@ from model import Encoding
 from model.predictor import PathName
 from service.errors import INTERNAL_DETAIL, UNCOMPUTABLE_DETAIL, InternalError
 from service.logs import safe_fault
-from service.tracing.record import NOTHING, Together, Trace, stage_of
+from service.tracing.record import NOTHING, Trace, stage_of
 
 Result = TypeVar("Result")
 logger = logging.getLogger("headlight.work")
@@ -73,11 +73,6 @@ class Job(Generic[Result]):
 
     run: Callable[[], Result | Exception]
     encodings: Sequence[Encoding] = ()
-
-    @property
-    def tokens(self) -> int:
-        """Tokens of all rows."""
-        return sum(len(encoding.input_ids) for encoding in self.encodings)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -185,10 +180,11 @@ class ScheduledBatch:
             "headlight.batch.padded_tokens": max(lengths, default=0) * len(lengths),
         }
         began = round(self.began * 1e9)
-        return Together(
-            trace.begin_pass(began, {**described, "headlight.texts": traced.count(trace)})
-            for trace in dict.fromkeys(traced)
-        )
+        stages = ExitStack()
+        for trace in dict.fromkeys(traced):
+            texts = {"headlight.texts": traced.count(trace)}
+            stages.enter_context(trace.begin_pass(began, {**described, **texts}))
+        return stages
 
     def _finish_each(
         self, results: Sequence[Any], call_soon: Callable[[Callable[[], None]], object]

@@ -28,13 +28,9 @@ _OF_SENDING = (_OF_EXPORT, f"{_PACKAGE}.sdk")
 
 
 class Export:
-    """Collects the spans of a process and sends them, from now until `close`.
+    """Collects the spans of a process, which `tracer` makes, and sends them until `close`.
 
-    Args:
-        described: attributes of all spans of this process; variables go before them.
-
-    Attributes:
-        tracer: makes the spans.
+    `described` are attributes of all spans; those of OpenTelemetry's variables replace them.
     """
 
     def __init__(self, described: Mapping[str, str]) -> None:

@@ -5,7 +5,7 @@ It needs no package of OpenTelemetry. A request that is not traced has no record
 
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -95,26 +95,6 @@ def stage(name: str, texts: int) -> AbstractContextManager[object]:
 def stage_of(trace: Trace | None, name: str, texts: int) -> AbstractContextManager[object]:
     """As `stage`, for another request than the current one; None: it is not traced."""
     return NOTHING if trace is None else trace.begin(Stage(name, {"headlight.texts": texts}))
-
-
-class Together:
-    """One stage for each of several requests; as a context manager they end with its block."""
-
-    def __init__(self, stages: Iterable[Stage]) -> None:
-        self._stages = tuple(stages)
-
-    def __enter__(self) -> None:
-        """Does nothing: the stages have begun."""
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Ends all stages."""
-        for stage in self._stages:
-            stage.__exit__(kind, error, traceback)
 
 
 def ids_of(scope: Mapping[str, Any]) -> Mapping[str, str]:

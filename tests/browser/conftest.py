@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 
 from tests.browser.visits import PATIENCE, Visit, window
-from tests.end_to_end.servers import ROOT, RunningService, service
+from tests.end_to_end.servers import ROOT, RunningService, local_service, service
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 _OPTIONS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
@@ -49,7 +49,7 @@ def tiny(
     checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RunningService]:
     """A model that reads 32 tokens at once, and at most eight windows."""
-    with service(
+    with local_service(
         checkpoint_folder, tmp_path_factory.mktemp("tiny"), "--max-windows", "8"
     ) as server:
         yield server
@@ -67,7 +67,7 @@ def limited(
         "--max-body-bytes": "300",
     }
     options = [part for limit in limits.items() for part in limit]
-    with service(checkpoint_folder, tmp_path_factory.mktemp("limited"), *options) as server:
+    with local_service(checkpoint_folder, tmp_path_factory.mktemp("limited"), *options) as server:
         yield server
 
 
@@ -77,7 +77,9 @@ def keyed(
 ) -> Iterator[RunningService]:
     """The same, for those who have a key."""
     keys = {"HEADLIGHT_API_KEYS": "right"}
-    with service(checkpoint_folder, tmp_path_factory.mktemp("keyed"), settings=keys) as server:
+    with local_service(
+        checkpoint_folder, tmp_path_factory.mktemp("keyed"), settings=keys
+    ) as server:
         yield server
 
 

@@ -210,17 +210,16 @@ def test_heads_are_marked_by_their_importance(asked: Visit, client: httpx.Client
     assert "Importance" not in (asked.head(0, 0).get_attribute("aria-label") or "")
 
 
-@pytest.mark.parametrize("path", ["attributions", "importance"])
-def test_a_service_that_does_not_offer_it(asked: Visit, path: str) -> None:
+def test_a_service_that_does_not_offer_them(asked: Visit) -> None:
     def refuse(route: Route) -> None:
         route.fulfill(status=404, json={"type": "/problems/not-found", "detail": "Nothing."})
 
-    asked.page.route(f"**/{path}", refuse)
-    if path == "attributions":
-        asked.part(".attributions summary").click()
-        asked.part(".attributions").wait_for(state="hidden")
-    else:
-        asked.page.get_by_label("Mark importance").click()
-        asked.page.locator("#importance-choice").wait_for(state="hidden")
+    asked.page.route("**/attributions", refuse)
+    asked.page.route("**/importance", refuse)
+    asked.part(".attributions summary").click()
+    asked.part(".attributions").wait_for(state="hidden")
+    asked.complained("404")
+    asked.page.get_by_label("Mark importance").click()
+    asked.page.locator("#importance-choice").wait_for(state="hidden")
     assert asked.page.locator("#problem").is_hidden()
     asked.complained("404")

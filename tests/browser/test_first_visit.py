@@ -1,7 +1,6 @@
 """The first visit shows an example: a verdict, its reasons, and a head that matters."""
 
 import httpx
-import pytest
 from playwright.sync_api import Browser, ViewportSize, expect
 
 from tests.browser.routes import questions, refuse
@@ -97,16 +96,15 @@ def test_without_importance_another_head_is_shown(visit: Visit) -> None:
     assert visit.part(".place").inner_text().startswith("Layer ")
 
 
-@pytest.mark.parametrize("fragment", ["#quiet", "#head=3", "with keys"])
 def test_nothing_is_asked_where_a_link_or_a_key_comes_first(
-    visit: Visit, visit_keyed: Visit, fragment: str
+    visit: Visit, visit_keyed: Visit
 ) -> None:
-    other = visit_keyed if fragment == "with keys" else visit
-    other.page.goto("about:blank")
-    asked = questions(other)
-    other.open("" if fragment == "with keys" else fragment)
-    other.page.wait_for_load_state("networkidle")
+    for each, fragment in ((visit, "#quiet"), (visit, "#head=3"), (visit_keyed, "")):
+        each.page.goto("about:blank")
+        asked = questions(each)
+        each.open(fragment)
+        each.page.wait_for_load_state("networkidle")
 
-    assert asked == []
-    assert other.page.locator("#results").is_hidden()
-    assert other.page.locator("#how").is_visible()
+        assert asked == []
+        assert each.page.locator("#results").is_hidden()
+        assert each.page.locator("#how").is_visible()

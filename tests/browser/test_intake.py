@@ -37,12 +37,12 @@ WRITTEN = """async (records) => {
 }"""
 
 
-@pytest.fixture
-def many(visit: Visit) -> Many:
+@pytest.fixture(scope="module")
+def many(shared: Visit) -> Many:
     """The section, opened, with a service that is made up."""
     served = MadeUp(lambda _: prediction_of({"negative": 0.25, "positive": 0.75}))
-    served.stand_in(visit)
-    return Many(visit)
+    served.stand_in(shared)
+    return Many(shared)
 
 
 def rows(visit: Visit, kind: str, text: str) -> list[tuple[int, str, str]]:
@@ -71,12 +71,12 @@ SAME_VISIT = settings(max_examples=200, suppress_health_check=[HealthCheck.funct
     ),
 )
 def test_what_python_writes_is_read_exactly(
-    visit: Visit, records: list[list[str]], delimiter: str, form: tuple[str, Literal[0, 1]]
+    shared: Visit, records: list[list[str]], delimiter: str, form: tuple[str, Literal[0, 1]]
 ) -> None:
     end, quoting = form
     file = io.StringIO(newline="")
     csv.writer(file, delimiter=delimiter, lineterminator=end, quoting=quoting).writerows(records)
-    found = visit.page.evaluate(CELLS, [file.getvalue(), delimiter])
+    found = shared.page.evaluate(CELLS, [file.getvalue(), delimiter])
 
     assert [record["cells"] for record in found] == records
     assert {record["reason"] for record in found} <= {""}
@@ -89,8 +89,8 @@ def test_what_python_writes_is_read_exactly(
 
 @SAME_VISIT
 @given(st.lists(st.lists(cell, min_size=2, max_size=4), min_size=1))
-def test_what_the_page_writes_is_read_by_python(visit: Visit, records: list[list[str]]) -> None:
-    written = visit.page.evaluate(WRITTEN, records)
+def test_what_the_page_writes_is_read_by_python(shared: Visit, records: list[list[str]]) -> None:
+    written = shared.page.evaluate(WRITTEN, records)
     found = list(csv.reader(io.StringIO(written, newline=""), strict=True))
 
     restored = [[re.sub(r"(\A|[;,|\t\r\n])'", r"\1", each) for each in one] for one in found]
@@ -134,9 +134,9 @@ def test_what_the_page_writes_is_read_by_python(visit: Visit, records: list[list
     ],
 )
 def test_each_kind_is_read(
-    visit: Visit, kind: str, content: str, expected: list[tuple[int, str]]
+    shared: Visit, kind: str, content: str, expected: list[tuple[int, str]]
 ) -> None:
-    assert rows(visit, kind, content) == [(line, text, "") for line, text in expected]
+    assert rows(shared, kind, content) == [(line, text, "") for line, text in expected]
 
 
 @pytest.mark.parametrize(
@@ -175,9 +175,9 @@ def test_each_kind_is_read(
     ],
 )
 def test_a_bad_row_has_its_line_and_reason(
-    visit: Visit, kind: str, content: str, expected: list[tuple[int, str, str]]
+    shared: Visit, kind: str, content: str, expected: list[tuple[int, str, str]]
 ) -> None:
-    assert rows(visit, kind, content) == expected
+    assert rows(shared, kind, content) == expected
 
 
 @pytest.mark.parametrize(
@@ -213,6 +213,8 @@ def test_another_column_and_header_can_be_chosen(many: Many) -> None:
 
 
 def test_a_file_takes_the_place_of_lines_and_gives_it_back(many: Many) -> None:
+    many.choose("one.txt", "Another.\n")
+    many.button("Remove the file").click()
     many.paste("A line.")
     many.choose("one.txt", "Of the file.\n")
     expect(many.part("#many-lines")).to_be_hidden()

@@ -1,7 +1,6 @@
 """Keys and typing: everything can be done with the keys, and the focus is always visible."""
 
 import httpx
-import pytest
 from playwright.sync_api import expect
 
 from tests.browser.visits import Visit
@@ -123,22 +122,21 @@ def test_canvases_have_words_in_their_stead(visit: Visit, client: httpx.Client) 
     assert visit.head(0, 2).get_attribute("aria-label") == f"Layer 0, head 2. {said}"
 
 
-@pytest.mark.parametrize("keys", ["Control+Enter", "Meta+Enter"])
-def test_keys_in_the_field_send(visit: Visit, keys: str) -> None:
-    field = visit.page.get_by_label("Sentence", exact=True)
-    field.fill("A dull film.")
-    with visit.redrawn():
-        field.press(keys)
-    expect(visit.part(".label")).to_have_text("negative")
-    assert field.input_value() == "A dull film."
-
-
-def test_enter_without_another_key_begins_a_line(visit: Visit) -> None:
+def test_keys_in_the_field_send_but_enter_begins_a_line(visit: Visit) -> None:
     field = visit.page.get_by_label("Sentence", exact=True)
     field.fill("A dull film.")
     field.press("Enter")
     assert field.input_value() == "A dull film.\n"
     expect(visit.page.locator("#results")).to_be_hidden()
+    for keys, text, label in (
+        ("Control+Enter", "A dull film.", "negative"),
+        ("Meta+Enter", "A superb film.", "positive"),
+    ):
+        field.fill(text)
+        with visit.redrawn():
+            field.press(keys)
+        expect(visit.part(".label")).to_have_text(label)
+        assert field.input_value() == text
 
 
 def test_an_edited_text_marks_the_answer_as_old_until_it_is_asked_or_back(visit: Visit) -> None:

@@ -69,18 +69,15 @@ def bytes_of(visit: Visit, act: Callable[[], None]) -> int:
     return sum(sizes)
 
 
-@pytest.mark.parametrize("level", ["token", "word"])
-def test_five_hundred_tokens_take_a_few_megabytes(
-    visit: Visit, client: httpx.Client, level: str
-) -> None:
+def test_five_hundred_tokens_take_a_few_megabytes(visit: Visit, client: httpx.Client) -> None:
     sentence = text_of(512)
-    visit.open(f"#level={level}&special=off")
+    visit.open("#level=word&special=off")
     assert bytes_of(visit, lambda: visit.ask(sentence)) < 5_000_000
     assert visit.part(".grid button").count() == 72
     assert visit.part(".grid canvas").first.evaluate("canvas => canvas.width") == 48
 
     assert bytes_of(visit, lambda: visit.choose(2, 7)) < 1_200_000
-    body = {"sentence": sentence, "layer": [2], "head": [7], "level": level}
+    body = {"sentence": sentence, "layer": [2], "head": [7], "level": "word"}
     weights = client.post("/attention", json=body).json()["attention"][0][0]
     inner = [row[1:-1] for row in weights[1:-1]]
     assert visit.part(".largest").get_attribute("title") == f"{max(map(max, inner)):.8f}"
@@ -157,8 +154,9 @@ def test_parts_are_divided_down_to_single_heads(
         visit.complained("413")
 
 
-@pytest.mark.parametrize("picture", ["lines", "map"])
-@pytest.mark.parametrize("word", ["deadbeef" * 1000, "\U0001f600" * 300])
+@pytest.mark.parametrize(
+    ("picture", "word"), [("lines", "deadbeef" * 1000), ("map", "\U0001f600" * 300)]
+)
 def test_few_short_texts_are_measured(visit: Visit, picture: str, word: str) -> None:
     visit.open(f"#level=word&view={picture}")
     visit.ask("A superb film.")

@@ -11,7 +11,7 @@ from tests.browser.routes import heard, questions
 from tests.browser.test_accessibility import violations
 from tests.browser.visits import NARROW, Visit, percent, window
 from tests.builders import tiny_checkpoint, tiny_config
-from tests.end_to_end.servers import RunningService, service
+from tests.end_to_end.servers import RunningService, local_service
 
 TEXT = (
     "The plot drags \U0001f634, and the first half is a chore. But the cast is superb!  "
@@ -107,7 +107,7 @@ def test_any_labels_have_colours_and_lines_of_their_own(
     browser: Browser, tmp_path: Path, labels: tuple[str, ...], lines: list[str]
 ) -> None:
     folder = tiny_checkpoint(tmp_path / "tiny", config=tiny_config(labels=labels))
-    with service(folder, tmp_path) as running, window(browser, running.url) as visit:
+    with local_service(folder, tmp_path) as running, window(browser, running.url) as visit:
         answer = heard(visit, lambda: visit.ask("a good film. it is bad! love the cast? dull"))
 
         assert visit.part(".legend .key").all_inner_texts() == list(labels)

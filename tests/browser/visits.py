@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator
 
 Scheme = Literal["light", "dark"]
 WIDE, NARROW = 1440, 360
-_REFUSED = re.compile(r"status of 50[34] .*/attributions$")
+_REFUSED = re.compile(r"status of (?:422|50[34]) .*/attributions$")
 PATIENCE = 60_000.0  # milliseconds: only a test that fails ever waits for so long
 
 

@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from headlight_client import AsyncClient, Client
-from tests.end_to_end.servers import RunningService, service
+from tests.end_to_end.servers import TLS, RunningService, local_service
 
 # Of a method's name, its arguments and those of the client: what the method gives.
 Ask = Callable[..., Any]
@@ -16,7 +17,10 @@ Ask = Callable[..., Any]
 
 def ask_client(url: str, method: str, /, *given: Any, options: Any = None, **named: Any) -> Any:  # noqa: ANN401
     """Asks once with a `Client`."""
-    with Client(url, **(options or {})) as client:
+    with (
+        httpx.Client(verify=TLS) as http,
+        Client(url, http_client=http, **(options or {})) as client,
+    ):
         return getattr(client, method)(*given, **named)
 
 
@@ -31,7 +35,10 @@ def ask_async_client(
     """Asks once with an `AsyncClient`."""
 
     async def ask() -> Any:  # noqa: ANN401
-        async with AsyncClient(url, **(options or {})) as client:
+        async with (
+            httpx.AsyncClient(verify=TLS) as http,
+            AsyncClient(url, http_client=http, **(options or {})) as client,
+        ):
             return await getattr(client, method)(*given, **named)
 
     return asyncio.run(ask())
@@ -61,7 +68,7 @@ def running(
     checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RunningService]:
     """A service with a key and small limits."""
-    with service(
+    with local_service(
         checkpoint_folder,
         tmp_path_factory.mktemp("client"),
         *("--max-sentences", "5"),

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import pickle
 from typing import Any
 
 import httpx
@@ -13,7 +12,6 @@ from headlight_client import (
     Client,
     HeadlightError,
     InvalidRequestError,
-    ItemError,
     Prediction,
     Predictions,
     UnavailableError,
@@ -58,27 +56,6 @@ def test_any_number_in_order(ask: Ask, running: RunningService) -> None:
     for one, other in zip(found, alone, strict=False):
         assert one.label == other.label
         assert one.score == pytest.approx(other.score, abs=1e-5)
-
-
-def test_a_bad_sentence_far_behind_is_named_by_its_index(ask: Ask, running: RunningService) -> None:
-    texts = [*TEXTS[:17], " ", *TEXTS[17:]]
-    found = ask(running.url, "predict", texts, on_error="item", options=KEY)
-    assert [index for index, each in enumerate(found) if isinstance(each, ItemError)] == [17]
-    assert found[17].errors[0].loc == ("body", "sentences", 17)
-    assert found[17].detail.startswith("sentences[17]: ")
-
-    with pytest.raises(InvalidRequestError) as caught:
-        ask(running.url, "predict", texts, options=KEY)
-    error = caught.value
-    assert error.errors[0].loc == ("body", "sentences", 17)
-    assert error.part is not None
-    assert 17 in range(error.part.start, error.part.stop)
-    assert (error.part.total, len(error.part.predictions)) == (24, 24)
-    assert error.part.predictions[17] is None
-    kept = [each for each in error.part.predictions if each is not None]
-    assert all(isinstance(each, Prediction) for each in kept)
-    again = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
-    assert (str(again), again.part) == (str(error), error.part)
 
 
 def test_the_limits_are_asked_once(running: RunningService) -> None:

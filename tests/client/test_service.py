@@ -21,7 +21,7 @@ from headlight_client import (
     Token,
     UnauthorizedError,
 )
-from tests.builders import LABELS, MAX_LENGTH
+from tests.builders import LABELS
 from tests.client.conftest import Ask, ask_client
 from tests.end_to_end.servers import RunningService
 
@@ -107,18 +107,6 @@ def test_sentences_and_windows_of_long_texts(running: RunningService) -> None:
     assert [text[start:end] for start, end in places] == ["A warm film.", "🎬 The plot is dull!"]
     assert (found[0].label, found[0].sentences[0].label) == (None, None)
     assert [prediction.windows for prediction in found] == [1, 3]
-
-
-@pytest.mark.parametrize("truncation", ["right", "left"])
-def test_a_text_is_cut_at_the_end_that_is_asked_for(
-    running: RunningService, truncation: str
-) -> None:
-    text = "good " * 40 + "bad"
-    (found,) = ask_client(running.url, "predict", [text], truncation=truncation, options=KEY)
-
-    answer = as_json(running, "/predict", sentences=[text], truncation=truncation)
-    assert found.probabilities == answer["predictions"][0]["probabilities"]
-    assert (found.truncated, found.token_count) == (True, MAX_LENGTH)
 
 
 @pytest.mark.parametrize(
@@ -246,25 +234,6 @@ def test_a_bad_sentence_fails_the_request(running: RunningService) -> None:
     assert error.errors == (FieldError(("body", "sentences", 1), BLANK),)
     assert error.retry_after is None
     assert len(error.request_id or "") == 32
-
-
-@pytest.mark.parametrize(
-    ("method", "sentences", "named", "kind"),
-    [
-        ("predict", [], {}, "invalid-request"),
-        ("predict", ["good " * 40], {"truncation": "error"}, "text-too-long"),
-        ("attention", "good", {"layers": []}, "invalid-request"),
-        ("attention", "good " * 21, {}, "too-many-weights"),
-        ("attentions", ["good", ""], {}, "invalid-request"),
-    ],
-)
-def test_other_rejections(
-    running: RunningService, method: str, sentences: object, named: Named, kind: str
-) -> None:
-    with pytest.raises(InvalidRequestError) as caught:
-        ask_client(running.url, method, sentences, **named, options=KEY)
-
-    assert caught.value.type == kind
 
 
 @pytest.mark.parametrize("options", [{}, {"api_key": "another"}])

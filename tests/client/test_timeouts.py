@@ -45,7 +45,7 @@ def test_a_server_that_says_nothing(ask: Ask, pauses: list[float]) -> None:
 def test_an_answer_that_trickles(ask: Ask, reply: Reply) -> None:
     # No single pause is as long as `timeout`; all together are, and the answer would be read.
     with scripted([reply]) as server, pytest.raises(TimedOutError):
-        ask(server.url, "predict", ["a"], options={"timeout": 1.0})
+        ask(server.url, "predict", ["a"], options={"timeout": 0.5})
 
 
 def test_an_answer_that_comes_in_pieces_but_in_time(ask: Ask) -> None:

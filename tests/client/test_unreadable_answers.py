@@ -2,7 +2,6 @@
 
 import io
 import json
-import zipfile
 from typing import Any
 
 import numpy as np
@@ -110,26 +109,6 @@ def test_an_archive() -> None:
         read_attentions(Answer(200, {}, npz(several)), 3)
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b"{}",
-        npz(archive())[:-30],
-        npz(archive()).replace(b"\x93NUMPY", b"\x93NUMPX"),
-        npz({name: array for name, array in archive().items() if name != "word"}),
-        npz(archive(attention=np.zeros((1, 1, 3, 3), np.float32))),
-        npz(archive(attention=np.zeros((2, 1, 2, 2), np.float32))),
-        npz(archive(labels=np.array(["x"]))),
-        # Nothing is unpickled, whatever it is.
-        npz(archive(tokens=np.array(["a", None], object))),
-    ],
-)
-def test_what_is_no_archive(content: bytes) -> None:
-    with pytest.raises(MALFORMED):
-        read_attention(Answer(200, {}, content))
-
-
 def packed_otherwise(position: int, value: int) -> bytes:
     """The archive with one byte changed in each file's header and directory entry."""
     content = bytearray(npz(archive()))
@@ -142,18 +121,25 @@ def packed_otherwise(position: int, value: int) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("content", "kind"),
+    "content",
     [
-        (packed_otherwise(8, 97), NotImplementedError),
-        (packed_otherwise(6, 1), RuntimeError),
-        (npz(archive())[:-30], zipfile.BadZipFile),
+        b"",
+        b"{}",
+        npz(archive())[:-30],
+        packed_otherwise(8, 97),  # an unknown compression
+        packed_otherwise(6, 1),  # a password
+        npz(archive()).replace(b"\x93NUMPY", b"\x93NUMPX"),
+        npz({name: array for name, array in archive().items() if name != "word"}),
+        npz(archive(attention=np.zeros((1, 1, 3, 3), np.float32))),
+        npz(archive(attention=np.zeros((2, 1, 2, 2), np.float32))),
+        npz(archive(labels=np.array(["x"]))),
+        # Nothing is unpickled, whatever it is.
+        npz(archive(tokens=np.array(["a", None], object))),
     ],
-    ids=["unknown compression", "a password", "cut off"],
 )
-def test_an_archive_of_another_kind(content: bytes, kind: type[Exception]) -> None:
-    with pytest.raises(kind):
+def test_what_is_no_archive(content: bytes) -> None:
+    with pytest.raises(MALFORMED):
         read_attention(Answer(200, {}, content))
-    assert issubclass(kind, MALFORMED)
 
 
 STEPS: dict[str, Any] = {

@@ -58,6 +58,13 @@ class Outcomes:
         """All that was not answered with 200."""
         return {key: count for key, count in self.counts.items() if key[0] != "200"}
 
+    def wait_for(self, count: int) -> None:
+        """Waits for so many more."""
+        wanted, until = self.counts.total() + count, time.monotonic() + _WAIT_SECONDS
+        while self.counts.total() < wanted:
+            assert time.monotonic() < until
+            time.sleep(0.02)
+
     @property
     def by_replica(self) -> Counter[str | None]:
         """How many answers of 200 each replica gave."""

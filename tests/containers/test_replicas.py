@@ -48,22 +48,20 @@ def test_has_no_privileges(stack: Stack, replica: str) -> None:
     assert status["NoNewPrivs"] == "1"
 
 
-@pytest.mark.parametrize(
-    "path", ["/app/x", "/opt/headlight/x", "/opt/bytecode/x", "/opt/venv/x", "/x"]
-)
-def test_cannot_write_to_its_own_files(stack: Stack, replica: str, path: str) -> None:
+def test_writes_nowhere_but_to_its_temporary_folder(stack: Stack, replica: str) -> None:
+    paths = ["/app/x", "/opt/headlight/x", "/opt/bytecode/x", "/opt/venv/x", "/x", "/tmp/x"]  # noqa: S108
     code = f"""
-try:
-    open({path!r}, "w")
-except OSError as error:
-    print(error.errno)
+for path in {paths!r}:
+    try:
+        with open(path, "w") as file:
+            print(file.write("12345"))
+    except OSError as error:
+        print(-error.errno)
 """
-    assert stack.engine.python(replica, code) == str(errno.EROFS)
-
-
-def test_can_write_to_its_temporary_folder(stack: Stack, replica: str) -> None:
-    code = "import pathlib; path = pathlib.Path('/tmp/x'); print(path.write_text('12345'))"
-    assert stack.engine.python(replica, code) == "5"
+    assert [int(line) for line in stack.engine.python(replica, code).split()] == [
+        *[-errno.EROFS] * 5,
+        5,
+    ]
 
 
 def test_has_no_way_out(stack: Stack, replica: str) -> None:

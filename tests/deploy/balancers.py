@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx
 import pytest
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -157,18 +158,25 @@ def balancer(name: str, replicas: Sequence[int], folder: Path) -> Iterator[Balan
     for path, content in zip(paths, text.split("\0"), strict=True):
         path.write_text(content, encoding="utf-8")
     log = folder / f"{name}.log"
+    with running_process([found, *kind.command(paths[0])], log):
+        yield Balancer(name, own[0], own[1], own[2], log)
+
+
+@contextmanager
+def running_process(command: Sequence[str], log: Path) -> Iterator[None]:
+    """Runs a program for as long as the block lasts, in which it must not end."""
     with (
         log.open("wb") as output,
         subprocess.Popen(
-            [found, *kind.command(paths[0])],
+            command,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            env={"PATH": os.environ["PATH"], "HOME": str(folder)},
+            env={"PATH": os.environ["PATH"], "HOME": str(log.parent)},
         ) as process,
     ):
         try:
-            yield Balancer(name, own[0], own[1], own[2], log)
+            yield
             assert process.poll() is None, log.read_text(encoding="utf-8", errors="replace")
         finally:
             process.terminate()
@@ -176,6 +184,14 @@ def balancer(name: str, replicas: Sequence[int], folder: Path) -> Iterator[Balan
                 process.wait(_PATIENCE)
             except subprocess.TimeoutExpired:
                 process.kill()
+
+
+def answers(url: str) -> bool:
+    """Whether a URL is answered with 200 now."""
+    try:
+        return httpx.get(url, timeout=_PATIENCE).status_code == 200
+    except httpx.TransportError:
+        return False
 
 
 def free_port(held: ExitStack) -> int:

@@ -1,9 +1,7 @@
 """Renders the Helm chart with the real helm."""
 
 import os
-import shutil
 import subprocess
-import sys
 import tomllib
 from functools import cache
 from pathlib import Path
@@ -11,6 +9,8 @@ from typing import Any
 
 import pytest
 import yaml
+
+from tests.deploy.balancers import program
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "deploy" / "helm" / "headlight"
@@ -25,24 +25,18 @@ NAMESPACE = "demo"
 Manifest = dict[str, Any]
 
 
-def helm() -> Path | None:
-    """The program: of the environment that runs this, else of the path."""
-    beside = Path(sys.executable).parent / "helm"
-    found = shutil.which("helm")
-    return beside if beside.exists() else Path(found) if found else None
-
-
 needs_helm = pytest.mark.skipif(
-    helm() is None and "CI" not in os.environ, reason="helm is not installed (helm-binary)"
+    program("helm") is None and "CI" not in os.environ,
+    reason="helm is not installed (helm-binary)",
 )
 
 
 def run_helm(*arguments: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
     """Runs helm, without a cluster and without files of the user."""
-    program = helm()
-    assert program is not None, "helm is not installed"
+    helm = program("helm")
+    assert helm is not None, "helm is not installed"
     return subprocess.run(
-        [str(program), *arguments],
+        [helm, *arguments],
         cwd=folder,
         env={"PATH": os.environ["PATH"], "HOME": "/nonexistent", "KUBECONFIG": os.devnull},
         capture_output=True,

@@ -4,18 +4,19 @@ import json
 import math
 import re
 import shutil
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx
 
-from tests.deploy.balancers import balancer, free_port
+from tests.deploy.balancers import answers, balancer, free_port, running_process
 from tests.deploy.queries import RULES
-from tests.end_to_end.servers import RunningService, service, wait_until
+from tests.deploy.replicas import Replicas
+from tests.end_to_end.servers import RunningService, wait_until
 
 PATIENCE = 60.0
 # Shorter than in production, so that tests end soon.
@@ -68,30 +69,26 @@ _TRACED = {
 def monitored(checkpoint: Path, folder: Path, *options: str) -> Iterator[Monitored]:
     """Starts everything, and waits until all of it is up."""
     with ExitStack() as stack:
-        replicas = []
-        for name in ("api0", "api1"):
-            (folder / name).mkdir()
-            run = service(checkpoint, folder / name, *options, settings=_TRACED)
-            replicas.append(stack.enter_context(run))
-        ports = [replica.port for replica in replicas]
-        front = stack.enter_context(balancer("haproxy", ports, folder))
+        replicas = stack.enter_context(Replicas(checkpoint, folder, *options, settings=_TRACED))
+        front = stack.enter_context(balancer("haproxy", replicas.ports, folder))
         client = httpx.Client(base_url=f"http://127.0.0.1:{front.port}", timeout=PATIENCE)
         stack.enter_context(client)
-        _write_configuration(folder, ports, front.metrics_port)
+        _write_configuration(folder, replicas.ports, front.metrics_port)
         with ExitStack() as held:
             own = free_port(held)
-        arguments = (
+        command = (
+            "prometheus",
             f"--config.file={folder}/prometheus/prometheus.yml",
             f"--storage.tsdb.path={folder}/data",
             f"--web.listen-address=127.0.0.1:{own}",
             "--enable-feature=exemplar-storage",
         )
-        stack.enter_context(_process(folder, "prometheus", *arguments))
+        stack.enter_context(running_process(command, folder / "prometheus.log"))
         prometheus = Prometheus(f"http://127.0.0.1:{own}")
-        wait_until(_answers(f"{prometheus.url}/-/ready"))
-        wait_until(_answers(f"{client.base_url}/health/ready"))
+        wait_until(partial(answers, f"{prometheus.url}/-/ready"))
+        wait_until(partial(answers, f"{client.base_url}/health/ready"))
         wait_until(lambda: prometheus.value("sum(up)") == 3)
-        yield Monitored(replicas, client, prometheus)
+        yield Monitored(list(replicas.running.values()), client, prometheus)
 
 
 def _write_configuration(folder: Path, replicas: list[int], balancer: int) -> None:
@@ -113,30 +110,3 @@ def _write_configuration(folder: Path, replicas: list[int], balancer: int) -> No
     recording = path.with_name("recording.yml")
     text = re.sub(r"interval: \w+", f"interval: {INTERVAL}", recording.read_text(encoding="utf-8"))
     recording.write_text(text, encoding="utf-8")
-
-
-@contextmanager
-def _process(folder: Path, name: str, *arguments: str) -> Iterator[None]:
-    with (folder / f"{name}.log").open("wb") as log:
-        process = subprocess.Popen(
-            [name, *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
-        )
-    try:
-        yield
-    finally:
-        process.terminate()
-        try:
-            process.wait(PATIENCE)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
-def _answers(url: str) -> Callable[[], bool]:
-    def ask() -> bool:
-        try:
-            return httpx.get(url, timeout=PATIENCE).status_code == 200
-        except httpx.TransportError:
-            return False
-
-    return ask

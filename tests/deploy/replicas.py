@@ -1,6 +1,7 @@
 """Runs two services on ports that stay theirs, so that each can end and come back."""
 
 import signal
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -13,10 +14,17 @@ _PATIENCE = 60
 class Replicas:
     """Two services, numbered 0 and 1; none runs at first."""
 
-    def __init__(self, checkpoint: Path, folder: Path, *options: str) -> None:
+    def __init__(
+        self,
+        checkpoint: Path,
+        folder: Path,
+        *options: str,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
         self._checkpoint = checkpoint
         self._folder = folder
         self._options = options
+        self._settings = settings
         with ExitStack() as held:
             self.ports = [free_port(held) for _ in range(2)]
         self.running: dict[int, RunningService] = {}
@@ -41,7 +49,8 @@ class Replicas:
         folder.mkdir(exist_ok=True)
         stack = self._stacks[number] = ExitStack()
         options = ("--port", str(self.ports[number]), *self._options)
-        self.running[number] = stack.enter_context(service(self._checkpoint, folder, *options))
+        run = service(self._checkpoint, folder, *options, settings=self._settings)
+        self.running[number] = stack.enter_context(run)
 
     def end(self, number: int, how: signal.Signals = signal.SIGTERM) -> int:
         """Ends one by a signal; returns the status of its process."""

@@ -44,15 +44,8 @@ def fronts(
             if balancers.program(name) is not None
         }
         for front in fronts.values():
-            wait_until(partial(_answers, f"http://127.0.0.1:{front.port}/model"))
+            wait_until(partial(balancers.answers, f"http://127.0.0.1:{front.port}/model"))
         yield fronts
-
-
-def _answers(url: str) -> bool:
-    try:
-        return httpx.get(url).status_code == 200
-    except httpx.TransportError:
-        return False
 
 
 @pytest.fixture(params=balancers.each())

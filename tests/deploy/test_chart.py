@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +16,7 @@ from service.settings import PREFIX, Settings
 from tests.deploy import chart, chart_settings
 from tests.deploy.chart import CHART, EVERY, VERSION, Manifest, container, one, pod, rendered
 from tests.documentation.markdown import ROOT, codes, sections
-from tests.end_to_end.servers import service
+from tests.end_to_end.servers import local_service
 
 pytestmark = chart.needs_helm
 VALUES: Manifest = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
@@ -153,7 +152,7 @@ def test_the_test_of_the_chart_passes_on_a_service_and_fails_without(
     assert given_names == ({"URL", "KEYS"} if keys else {"URL"})
     command = [sys.executable, *running["command"][1:]]
     options = ["--api-keys-file", str(file)] if keys else []
-    with service(checkpoint_folder, tmp_path, *options) as replica:
+    with local_service(checkpoint_folder, tmp_path, *options) as replica:
         environment = {**os.environ, "URL": replica.url, **({"KEYS": str(file)} if keys else {})}
         completed = subprocess.run(
             command, env=environment, capture_output=True, text=True, timeout=60, check=False
@@ -162,33 +161,3 @@ def test_the_test_of_the_chart_passes_on_a_service_and_fails_without(
         assert re.fullmatch(r"tiny [0-9a-f]{12} (positive|negative)\n", completed.stdout)
     gone = subprocess.run(command, env=environment, capture_output=True, timeout=60, check=False)
     assert gone.returncode == 1
-
-
-def test_the_notes_tell_what_to_do_next(tmp_path: Path) -> None:
-    notes = _notes(
-        tmp_path, 'apiKeys.values=["a"]', "ingress.enabled=true", 'ingress.hosts=["a.example"]'
-    )
-    assert "helm test headlight --namespace demo" in notes
-    assert "Authorization: Bearer" in notes
-    assert "A pod has 30 seconds to end; its last answer is due after 20 seconds." in notes
-    assert "/metrics is published" in notes
-    other = _notes(tmp_path, "replicas=1")
-    assert "No API keys are set" in other
-    assert "One replica" in other
-    assert "/metrics" not in other
-
-
-def _notes(folder: Path, *values: str) -> str:
-    """The notes as helm prints them, which it does only on a cluster: so as a manifest."""
-    copy = folder / "headlight"
-    shutil.copytree(CHART, copy, dirs_exist_ok=True)
-    lines = (CHART / "templates" / "NOTES.txt").read_text(encoding="utf-8").splitlines()
-    (copy / "templates" / "notes.yaml").write_text(
-        "\n".join(["kind: Notes", "text: |", *(f"  {line}" for line in lines)]), encoding="utf-8"
-    )
-    options = [part for value in values for part in ("--set-json", value)]
-    options += ["--namespace", chart.NAMESPACE, "--show-only", "templates/notes.yaml"]
-    completed = chart.run_helm("template", chart.RELEASE, str(copy), *options)
-    assert completed.returncode == 0, completed.stderr
-    text: str = yaml.safe_load(completed.stdout)["text"]
-    return text

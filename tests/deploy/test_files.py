@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import yaml
 
-from service.http import server
 from service.settings import PREFIX, Settings
 from service.tracing.export import FLUSH_SECONDS
 from tests.deploy import locks
@@ -51,14 +50,6 @@ def test_every_setting_that_is_named_exists() -> None:
     assert {PREFIX + "HOST", PREFIX + "PORT"} <= named
 
 
-def test_the_service_answers_or_gives_up_before_the_balancer_does() -> None:
-    assert _seconds("timeout server") > _compose_setting("REQUEST_TIMEOUT")
-
-
-def test_the_balancer_never_uses_a_connection_that_a_replica_has_closed() -> None:
-    assert _seconds("pool-purge-delay") < server._KEEP_ALIVE_SECONDS
-
-
 def test_the_balancer_notices_a_draining_replica_in_time() -> None:
     [falls] = re.findall(r" fall (\d+)", HAPROXY)
     noticed = _seconds(" inter") + (int(falls) - 1) * _seconds(" fastinter")
@@ -83,12 +74,6 @@ def test_compose_passes_on_variables_of_traces_that_are_documented() -> None:
     assert {given[name] for name in passed_on} == {None}
 
 
-def test_compose_takes_the_checkpoint_from_its_environment() -> None:
-    given = COMPOSE["services"]["api"]["environment"]
-    assert given["HEADLIGHT_CHECKPOINT"] is None
-    assert (ROOT / "checkpoints" / "neutral").is_dir()
-
-
 def test_a_pod_is_not_killed_while_it_answers() -> None:
     [container] = _deployment()["containers"]
     given = {item["name"]: item["value"] for item in container["env"]}
@@ -96,10 +81,6 @@ def test_a_pod_is_not_killed_while_it_answers() -> None:
     drain = float(given[f"{PREFIX}DRAIN_SECONDS"])
     longest = drain + float(defaults["request_timeout"].default) + 1 + FLUSH_SECONDS
     assert _deployment()["terminationGracePeriodSeconds"] > longest
-
-
-def test_a_pod_gets_no_variables_that_look_like_settings() -> None:
-    assert _deployment()["enableServiceLinks"] is False
 
 
 def test_the_same_user_everywhere() -> None:
@@ -125,10 +106,6 @@ def test_a_lock_holds_hashes_and_no_place(name: str) -> None:
     assert locks.entries(name)
     text = (locks.FOLDER / f"{name}.lock").read_text(encoding="utf-8")
     assert "/" not in text.partition("\n")[2]
-
-
-def test_there_is_no_other_lock() -> None:
-    assert sorted(path.stem for path in locks.FOLDER.iterdir()) == sorted(locks.NAMES)
 
 
 @pytest.mark.parametrize(

@@ -1,26 +1,19 @@
 """The profile `monitoring` of the compose file fits the files that its containers read."""
 
-import os
 import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.containers.engine import ROOT, installed_compose
+from tests.containers.engine import ROOT
 from tests.deploy.queries import BOARD, DEPLOY, RULES
 
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 PROVISIONING = DEPLOY / "grafana" / "provisioning"
 MONITORING = ("prometheus", "grafana")
-compose = installed_compose()
-needs_compose = pytest.mark.skipif(
-    not Path(compose[0]).exists() and "CI" not in os.environ,
-    reason="the extra `containers` is not installed",
-)
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -46,21 +39,6 @@ def seen(service: str, path: str) -> Path:
         (target, source) for target, source in mounts(service).items() if path.startswith(target)
     ]
     return source / path.removeprefix(target).lstrip("/")
-
-
-@needs_compose
-@pytest.mark.parametrize(
-    ("options", "services"),
-    [
-        ((), {"api", "balancer"}),
-        (("--profile", "monitoring"), {"api", "balancer", "prometheus", "grafana"}),
-    ],
-)
-def test_only_the_profile_starts_them(options: tuple[str, ...], services: set[str]) -> None:
-    command = [*compose, *options, "config", "--services"]
-    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
-    assert ran.returncode == 0, ran.stderr
-    assert set(ran.stdout.split()) == services
 
 
 @pytest.mark.parametrize("name", MONITORING)

@@ -100,17 +100,3 @@ def test_the_board_is_whole() -> None:
         assert panel["fieldConfig"]["defaults"]["unit"]
     variables = {f"${variable['name']}" for variable in content["templating"]["list"]}
     assert variables == {"$job", "$instance", "$route"}
-
-
-def test_no_panel_lies_on_another() -> None:
-    taken: set[tuple[int, int]] = set()
-    for panel in board()["panels"]:
-        place = panel["gridPos"]
-        cells = {
-            (x, y)
-            for x in range(place["x"], place["x"] + place["w"])
-            for y in range(place["y"], place["y"] + place["h"])
-        }
-        assert not cells & taken, panel["title"]
-        assert place["x"] + place["w"] <= 24
-        taken |= cells

@@ -16,7 +16,7 @@ import yaml
 
 from tests.deploy import balancers
 from tests.documentation.markdown import ROOT, blocks
-from tests.end_to_end.servers import service, wait_until
+from tests.end_to_end.servers import local_service, wait_until
 
 DEPLOY = ROOT / "deploy"
 PAGE = ROOT / "docs" / "guides" / "deploy.md"
@@ -63,7 +63,7 @@ def balancer(
     [make_certificate] = [x.content for x in blocks(PAGE, "bash") if "openssl req" in x.content]
     subprocess.run(["bash", "-euc", make_certificate], cwd=folder, check=True, capture_output=True)
     with (
-        service(checkpoint_folder, folder) as replica,
+        local_service(checkpoint_folder, folder) as replica,
         balancers.balancer("haproxy-tls", [replica.port], folder) as front,
     ):
         balancer = Balancer(front.tls_port, folder / "certs" / "certificate.pem")

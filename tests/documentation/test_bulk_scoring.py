@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from moto.server import ThreadedMotoServer
 from pyarrow import Table, fs, parquet
 
 from tests.documentation.markdown import ROOT, blocks, commands
 from tests.end_to_end.servers import environment
+from tests.scoring.conftest import s3_bucket
 
 PAGE = ROOT / "docs" / "guides" / "bulk-scoring.md"
 TEXTS = ["A superb film.", "Dull, and far too long."]
@@ -33,7 +33,8 @@ def folder(tmp_path: Path, checkpoint_folder: Path) -> Path:
         program = tmp_path / name
         program.parent.mkdir(parents=True)
         program.write_text(
-            f'#!/bin/sh\nexec {sys.executable} -m scoring "$@" --checkpoint {checkpoint_folder}\n',
+            f'#!/bin/sh\nexec {sys.executable} -m scoring "$@" --workers 1 '
+            f"--checkpoint {checkpoint_folder}\n",
             encoding="utf-8",
         )
         program.chmod(0o755)
@@ -41,32 +42,12 @@ def folder(tmp_path: Path, checkpoint_folder: Path) -> Path:
 
 
 @pytest.fixture
-def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[fs.S3FileSystem]:
-    """An S3 server with the page's bucket, in which two files of reviews are."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    values = {
-        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
-        "AWS_ACCESS_KEY_ID": "key",
-        "AWS_SECRET_ACCESS_KEY": "secret",
-        "AWS_REGION": "us-east-1",
-        "AWS_EC2_METADATA_DISABLED": "true",
-    }
-    for name, value in values.items():
-        monkeypatch.setenv(name, value)
-    system = fs.S3FileSystem(
-        endpoint_override=values["AWS_ENDPOINT_URL"], allow_bucket_creation=True
-    )
-    system.create_dir("box")
-    for number in (1, 2):
-        parquet.write_table(
-            Table.from_pydict({"text": TEXTS}), f"box/reviews/{number}.parquet", filesystem=system
-        )
-    try:
-        yield system
-    finally:
-        server.stop()
+def bucket() -> Iterator[fs.S3FileSystem]:
+    """An S3 server with the page's bucket, in which a file of reviews is."""
+    with s3_bucket() as bucket:
+        table = Table.from_pydict({"text": TEXTS})
+        parquet.write_table(table, "box/reviews/1.parquet", filesystem=bucket)
+        yield bucket
 
 
 def run(command: str, folder: Path, **variables: str) -> None:
@@ -111,29 +92,25 @@ def test_the_first_command_scores_a_file(folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_tasks_of_a_job_array_share_an_output(folder: Path) -> None:
+def test_a_task_of_a_job_array_scores_its_share(folder: Path) -> None:
     (folder / "data" / "reviews").mkdir(parents=True)
-    for name in ("a", "b"):
-        (folder / "data" / "reviews" / f"{name}.csv").write_text("text\nfine\n", encoding="utf-8")
+    (folder / "data" / "reviews" / "a.csv").write_text("text\nfine\n", encoding="utf-8")
 
-    # Two units: the other fourteen tasks of the page have nothing to do.
-    for task in ("1", "2"):
-        command = SLURM.replace("/data/", f"{folder}/data/")
-        run(command, folder, SLURM_ARRAY_TASK_ID=task)
+    # One unit: the other fifteen tasks of the page have nothing to do.
+    run(SLURM.replace("/data/", f"{folder}/data/"), folder, SLURM_ARRAY_TASK_ID="1")
 
-    assert totals((folder / "data" / "scored" / "SUCCESS.json").read_bytes()) == (2, 2)
+    assert totals((folder / "data" / "scored" / "SUCCESS.json").read_bytes()) == (1, 1)
 
 
 @pytest.mark.slow
-def test_pods_of_an_indexed_job_share_an_output(folder: Path, bucket: fs.S3FileSystem) -> None:
+def test_a_pod_of_an_indexed_job_scores_its_share(folder: Path, bucket: fs.S3FileSystem) -> None:
     (job,) = [yaml.safe_load(block.content) for block in blocks(PAGE, "yaml")]
     (container,) = job["spec"]["template"]["spec"]["containers"]
     assert container["command"] == ["sh", "-c"]
     (command,) = container["args"]
     assert command.endswith(f"/{job['spec']['completions']}")
 
-    for index in ("0", "1"):
-        run(command, folder, JOB_COMPLETION_INDEX=index)
+    run(command, folder, JOB_COMPLETION_INDEX="0")
 
     with bucket.open_input_stream("box/scored/SUCCESS.json") as file:
-        assert totals(file.read()) == (4, 4)
+        assert totals(file.read()) == (2, 2)

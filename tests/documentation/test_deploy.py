@@ -2,8 +2,6 @@
 
 import os
 import shutil
-import signal
-import site
 import subprocess
 import sys
 import tomllib
@@ -16,15 +14,11 @@ import yaml
 from model.checkpoint.signing import SIGNATURE, verify_checkpoint
 from service.settings import PREFIX, Settings
 from tests.documentation.markdown import GUIDES, ROOT, blocks, code, codes, rows
-from tests.end_to_end.servers import _ADDRESS, environment, service, wait_until
+from tests.end_to_end.servers import environment, local_service
 
 PAGE = GUIDES / "deploy.md"
 BASH = [block.content for block in blocks(PAGE, "bash")]
 CHECKS = rows(PAGE, "what", "set", "check", "prints")
-_NEEDED = (
-    *("LICENSE", "README.md", "constraints.txt", "pyproject.toml", "setup.py"),
-    *("checkpoints", "model", "service", "training"),
-)
 
 
 def _block(words: str) -> str:
@@ -83,11 +77,11 @@ def test_each_check_shows_whether_its_setting_holds(
     }
     assert len(settings) == 6
     wanted = {code(check): prints for _, _, check, prints in CHECKS}
-    with service(checkpoint_folder, tmp_path, settings=settings) as running:
+    with local_service(checkpoint_folder, tmp_path, settings=settings) as running:
         assert {check: _printed(check, tmp_path, running.url) for check in wanted} == wanted
 
     open_to_all = {"HEADLIGHT_ALLOWED_ORIGINS": "*"}
-    with service(checkpoint_folder, tmp_path, settings=open_to_all) as running:
+    with local_service(checkpoint_folder, tmp_path, settings=open_to_all) as running:
         without = {check: _printed(check, tmp_path, running.url) for check in wanted}
     healthy = {check for check in wanted if "/health/" in check}
     assert {check for check in wanted if without[check] == wanted[check]} == healthy
@@ -132,52 +126,3 @@ def test_the_page_names_the_torch_of_the_project() -> None:
 
     assert text.count("torch==") == text.count(torch) > 0
     assert f" . {setuptools}" in text
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="the commands are those of Linux")
-def test_the_commands_of_pip_lead_to_an_answer(tmp_path: Path) -> None:
-    """In an environment that sees the packages of this one, so that nothing is downloaded."""
-    junk = shutil.ignore_patterns("__pycache__", "*.so")
-    for name in _NEEDED:
-        if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, tmp_path / name, ignore=junk)
-        else:
-            shutil.copyfile(ROOT / name, tmp_path / name)
-    # Without a compiler the kernels are left out, which saves a minute.
-    variables = {"CC": "false", "CXX": "false", "PYTHONPATH": ""}
-    make, *installs, serve = BASH[0].splitlines()
-
-    assert _run(make, tmp_path, **variables).returncode == 0
-    (packages,) = (tmp_path / ".venv" / "lib").glob("python3*/site-packages")
-    (packages / "others.pth").write_text("\n".join(site.getsitepackages()), encoding="utf-8")
-    for command in installs:
-        done = _run(command, tmp_path, **variables)
-        assert done.returncode == 0, done.stderr
-    log = tmp_path / "serve.log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [*serve.split(), "--port", "0"],
-            cwd=tmp_path,
-            env=environment(variables),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-        )
-    try:
-        wait_until(lambda: _address(log) is not None or process.poll() is not None)
-        address = _address(log)
-        assert address is not None, log.read_text("utf-8")
-        wait_until(lambda: httpx.get(f"{address}/health/ready").status_code == 200)
-        sent = {"sentences": ["A warm, funny film with a superb cast."]}
-        answer = httpx.post(f"{address}/predict", json=sent).raise_for_status().json()
-        assert answer["predictions"][0]["label"] == "positive"
-    finally:
-        process.send_signal(signal.SIGINT)
-        process.wait()
-    assert process.returncode == 0
-
-
-def _address(log: Path) -> str | None:
-    found = _ADDRESS.search(log.read_text("utf-8"))
-    return found[1] if found else None

@@ -1,11 +1,11 @@
 """Every command of docs/tutorial.md runs, in its order, and answers what the page says."""
 
+import contextlib
 import csv
+import io
 import json
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +13,8 @@ import pytest
 
 from tests.documentation.answers import agree, ask, shown
 from tests.documentation.markdown import ROOT, blocks, examples
-from tests.end_to_end.servers import environment, service
+from tests.end_to_end.servers import local_service
+from training.__main__ import main
 
 PAGE = ROOT / "docs" / "tutorial.md"
 FOLDER = ROOT / "docs" / "tutorial"
@@ -29,17 +30,11 @@ OUTPUT = "checkpoints/messages"
 
 def _train(folder: Path, arguments: list[str]) -> str:
     """Runs a command of training with a folder of its own in the place of `checkpoints`."""
-    given = [str(folder / "messages") if word == OUTPUT else word for word in arguments]
-    done = subprocess.run(
-        [sys.executable, "-m", "training", *given],
-        cwd=ROOT,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    words = [str(folder / "messages") if word == OUTPUT else word for word in arguments]
+    printed = io.StringIO()
+    with contextlib.chdir(ROOT), contextlib.redirect_stdout(printed):
+        assert main(words) == 0
+    return printed.getvalue()
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +48,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def second_url(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The service of step 5."""
-    with service(trained, tmp_path_factory.mktemp("second")) as running:
+    with local_service(trained, tmp_path_factory.mktemp("second")) as running:
         yield running.url
 
 

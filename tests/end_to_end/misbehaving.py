@@ -5,9 +5,9 @@ FOLDER OPTIONS` runs one. The files in the folder:
 
 - `load`: what the loading waits for (seconds), or `fail`
 - `pass`: the same for each forward pass; or `hold`: passes wait until it is taken away; `hold N`:
-  those of N texts or more do; `room N`: a pass of more than N texts runs out of memory; `bad N`: a
-  pass fails if one of its texts has the token N; `exit`: a pass raises what is no Exception
-- `gradient`, `explicit`: as `pass`, only for passes with gradients or for explanations
+  those of N texts or more do; `bad N`: a pass fails if one of its texts has the token N; `exit`: a
+  pass raises what is no Exception
+- `explicit`: as `pass`, only for explanations
 - `computed`, `begun`: get a line with the number of texts for each pass that was computed, and for
   each fused one that began
 - `lost`: the stage at which the device is lost: `predict`, `explain`, `to_host`, `gradients` or
@@ -37,6 +37,7 @@ from model import (
     Explanation,
     Gradients,
     HeadInspector,
+    HeadSteps,
     Prediction,
     Predictor,
 )
@@ -46,6 +47,7 @@ from model.errors import NotFiniteError
 from model.loading import load
 from model.predictor import PathName
 from service.__main__ import main
+from service.inference import engine
 
 # Seconds after which a pass goes on all the same, so that a test that failed lets go of it.
 _LONGEST_HOLD = 60.0
@@ -106,15 +108,14 @@ class MisbehavingInspector(HeadInspector):
 
     folder: Path
 
-    def _batch(self, encoding: Encoding) -> Batch:
+    def steps(self, encoding: Encoding, *, layer: int, head: int, query: int) -> HeadSteps:
         misbehave_in_gradients(self.folder, encoding)
-        return super()._batch(encoding)
+        return super().steps(encoding, layer=layer, head=head, query=query)
 
 
 def misbehave_in_gradients(folder: Path, encoding: Encoding) -> None:
     """Does as the files say; a pass counts as one text."""
     lose(folder, "gradients")
-    misbehave(folder / "gradient", [encoding])
     misbehave(folder / "pass", [encoding])
     count(folder / "computed", 1)
 
@@ -146,9 +147,7 @@ def misbehave(order: Path, texts: Sequence[Encoding] = ()) -> None:
         raise Exit
     if word == "fail" or (word == "bad" and any(int(number) in each.input_ids for each in texts)):
         raise RuntimeError("told to fail")
-    if word == "room" and len(texts) > int(number):
-        raise torch.OutOfMemoryError("told to run out of memory")
-    if word not in ("hold", "bad", "room"):
+    if word not in ("hold", "bad"):
         time.sleep(float(word))
 
 
@@ -197,6 +196,7 @@ def patches(folder: Path) -> Iterator[None]:
     with (
         mock.patch.object(service.app, "load", partial(load_misbehaving, folder)),
         mock.patch.object(CpuBackend, "is_fatal", CudaBackend.is_fatal),
+        mock.patch.object(engine, "_PROBE_SECONDS", 0.1),
     ):
         yield
 

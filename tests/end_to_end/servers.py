@@ -5,26 +5,34 @@ import os
 import re
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 from unittest import mock
 
 import httpx
+import pytest
+from fastapi import FastAPI
 
+from model.checkpoint import opening
+from service import app as application
 from service import command
+from service.api.openapi import complete_openapi
 from service.http import server
 from service.logs import JsonFormatter
 
 ROOT = Path(__file__).parents[2]
 _ADDRESS = re.compile(r"the page is at (http://\S+?)/[\"\s]")
 PATIENCE = 60.0
+# Every client would make its own, which takes 25 ms.
+TLS = ssl.create_default_context()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +52,18 @@ class RunningService:
 
     def client(self, **headers: str) -> httpx.Client:
         """A client with connections of its own."""
-        return httpx.Client(base_url=self.url, headers=headers, timeout=PATIENCE)
+        return httpx.Client(base_url=self.url, headers=headers, timeout=PATIENCE, verify=TLS)
+
+    def get(self, path: str) -> httpx.Response:
+        """The answer on a connection of its own."""
+        return httpx.get(self.url + path, timeout=PATIENCE, verify=TLS)
 
     def wait_for(self, status: int, path: str = "/health/ready") -> httpx.Response:
         """Asks until the answer has a status."""
         responses: list[httpx.Response] = []
 
         def answers() -> bool:
-            responses.append(httpx.get(self.url + path, timeout=PATIENCE))
+            responses.append(self.get(path))
             return responses[-1].status_code == status
 
         wait_until(answers)
@@ -59,7 +71,7 @@ class RunningService:
 
     def metrics(self) -> str:
         """All series."""
-        return httpx.get(f"{self.url}/metrics", timeout=PATIENCE).text
+        return self.get("/metrics").text
 
     def metric(self, name: str) -> float:
         """The value of one series; 0 if the metric is known but has no such series yet."""
@@ -191,26 +203,27 @@ def local_service(
     changes: AbstractContextManager[object] | None = None,
     ready: bool = True,
 ) -> Iterator[RunningService]:
-    """Runs the service on a thread until the block ends: the same, but starts in a blink.
+    """Runs the service on a thread until the block ends: the same, but starts sooner.
 
-    The patches of `changes` hold while it runs.
+    The patches of `changes` hold while it runs. No child process tries the tokenizer, which a test
+    made itself, and the description of the interface is made at the first request for it.
     """
     defaults = ("--dtype", "float32", "--threads", "1")
     arguments = [*("--port", "0", "--checkpoint", str(checkpoint)), *defaults, *options]
     log = logging.FileHandler(folder / "service.log", encoding="utf-8")
     log.setFormatter(JsonFormatter())
     own = logging.getLogger("headlight")
-    with (
-        changes or nullcontext(),
-        mock.patch.dict(os.environ, environment(settings), clear=True),
-        mock.patch.object(command, "configure_logging"),
-        mock.patch.object(command, "share_one_heap"),
-        mock.patch.object(server, "DrainingServer", _LocalServer),
-    ):
+    thread = threading.Thread(target=command.run, args=(arguments,))
+    with changes or nullcontext(), ExitStack() as start:
+        start.enter_context(_variables(settings or {}))
+        start.enter_context(mock.patch.object(command, "configure_logging"))
+        start.enter_context(mock.patch.object(command, "share_one_heap"))
+        start.enter_context(mock.patch.object(server, "DrainingServer", _LocalServer))
+        start.enter_context(mock.patch.object(opening, "try_tokenizer"))
+        start.enter_context(mock.patch.object(application, "complete_openapi", _complete_later))
         own.addHandler(log)
         own.setLevel(logging.INFO)
         _LocalServer.latest = None
-        thread = threading.Thread(target=command.run, args=(arguments,))
         thread.start()
         wait_until(lambda: _is_started(thread))
         running_server = cast("_LocalServer", _LocalServer.latest)
@@ -219,14 +232,16 @@ def local_service(
         try:
             if ready:
                 running.wait_for(200)
+                start.close()  # other tests may go on beside it
             yield running
         finally:
-            for order in ("load", "pass", "gradient", "explicit"):  # see `misbehaving`
+            for order in ("load", "pass", "explicit"):  # see `misbehaving`
                 (folder / order).unlink(missing_ok=True)
             running_server.handle_exit(signal.SIGINT, None)
             thread.join(PATIENCE)
             own.removeHandler(log)
             log.close()
+        assert not thread.is_alive()
 
 
 class _LocalServer(server.DrainingServer):
@@ -241,6 +256,34 @@ class _LocalServer(server.DrainingServer):
         assert sockets
         self.listening = sockets[0]
         _LocalServer.latest = self
+
+
+@contextmanager
+def _variables(settings: Mapping[str, str]) -> Iterator[None]:
+    """Sets the variables of a service, and touches no other.
+
+    A thread of C or Rust that looks one up meanwhile may crash, so this is undone when none runs.
+    """
+    with pytest.MonkeyPatch.context() as variables:
+        for name in os.environ.keys() - environment().keys():
+            variables.delenv(name)
+        for name, value in settings.items():
+            variables.setenv(name, value)
+        yield
+
+
+def _complete_later(app: FastAPI, limits: Mapping[str, Any]) -> None:
+    """Completes the description of the interface when it is first asked for."""
+    make = app.openapi
+    completed: list[bool] = []
+
+    def openapi() -> dict[str, Any]:
+        if not completed:
+            completed.append(True)
+            complete_openapi(app, limits)
+        return make()
+
+    app.openapi = openapi  # type: ignore[method-assign]
 
 
 def _is_started(thread: threading.Thread) -> bool:

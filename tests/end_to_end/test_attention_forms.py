@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.end_to_end.conftest import Start, shared
+from tests.end_to_end.conftest import shared
 from tests.end_to_end.problems import assert_problem
 from tests.end_to_end.servers import RunningService
 
@@ -57,44 +57,11 @@ def test_a_form_is_chosen_by_accept_or_by_name(client: httpx.Client, form: str) 
     assert accepted.content == named.content
 
 
-def test_arrays_hold_what_json_holds(client: httpx.Client) -> None:
-    answer = raw(client, sentence=TEXT, layer=[1])
-    found = arrays(ask(client, "npz", sentence=TEXT, layer=[1]))
-    assert found["attention"].dtype == np.float32
-    np.testing.assert_allclose(found["attention"], answer["attention"], rtol=0, atol=6e-9)
-    for name, dtype in (("start", np.int32), ("end", np.int32), ("special", np.bool_)):
-        assert found[name].dtype == dtype
-        assert found[name].tolist() == [token[name] for token in answer["tokens"]]
-    assert found["tokens"].tolist() == [token["text"] for token in answer["tokens"]]
-    words = [-1 if token["word"] is None else token["word"] for token in answer["tokens"]]
-    assert found["word"].tolist() == words
-    assert found["layers"].tolist() == [1]
-    assert found["heads"].tolist() == [0, 1]
-    assert str(found["view"]) == "raw"
-    probabilities = answer["prediction"]["probabilities"]
-    assert dict(zip(found["labels"], found["probabilities"], strict=True)) == probabilities
-    assert found["token_count"].tolist() == answer["prediction"]["token_count"]
-    assert found["truncated"].tolist() is False
-    assert found["model"].tolist() == [answer["model"]["name"], answer["model"]["version"]]
-
-
 def test_arrays_of_16_bits(client: httpx.Client) -> None:
     exact = arrays(ask(client, "npz", sentence=TEXT))["attention"]
     short = arrays(ask(client, "npz", sentence=TEXT, dtype="float16"))["attention"]
     assert short.dtype == np.float16
     np.testing.assert_array_equal(short, exact.astype(np.float16))
-
-
-def test_arrays_of_several_are_numbered(client: httpx.Client) -> None:
-    texts = ["ok", "good film"]
-    found = arrays(ask(client, "npz", sentences=texts, reduce="mean", level="word"))
-    for number, answer in enumerate(raw(client, sentences=texts, reduce="mean", level="word")):
-        assert str(found[f"view_{number}"]) == "mean+word"
-        assert found[f"tokens_{number}"].tolist() == [each["text"] for each in answer["tokens"]]
-        np.testing.assert_allclose(
-            found[f"attention_{number}"], answer["attention"], rtol=0, atol=1e-6
-        )
-    assert len(found) == 2 * len(arrays(ask(client, "npz", sentence="ok")))
 
 
 def table(content: bytes) -> list[dict[str, str]]:
@@ -157,28 +124,6 @@ def test_a_picture_holds_the_numbers(client: httpx.Client) -> None:
     } == set()
     tags = {element.tag.removeprefix(SVG) for element in picture.iter()}
     assert tags == {"svg", "title", "rect", "g", "text"}
-
-
-def test_a_picture_of_what_was_joined_says_of_what(client: httpx.Client) -> None:
-    content = ask(client, "svg", sentences=["ok", "bad"], reduce="rollout", head=[1]).decode()
-    assert content.count("layers 0 to 1, rollout of head 1") == 2
-    assert content.count("data-sentence=") == 2
-
-
-def test_long_words_are_not_repeated_without_end(start: Start) -> None:
-    """Half a megabyte of a request would make gigabytes, within the limit of weights."""
-    words = ["x" * 400_000, *["ok"] * 10]
-    named = ["[CLS]", *words, "[SEP]"]
-    fields = {"sentence": " ".join(words), "level": "word"}
-    with start() as running, running.client() as client:
-        for form in ("npz", "csv", "svg"):
-            refused = client.post("/attention", json={**fields, "format": form})
-            says = "the longest has 400000 characters"
-            assert_problem(refused, 413, "too-many-weights", says=says)
-        answer = client.post("/attention", json=fields).json()
-        one = ask(client, "csv", **fields, layer=[0], head=[0], reduce="mean")
-    assert [token["text"] for token in answer["tokens"]] == named
-    assert len(one) > 2 * 13 * sum(map(len, named))
 
 
 @pytest.mark.parametrize("fields", [{"layer": [0], "head": [1]}, {"reduce": "rollout"}, {}])
@@ -256,18 +201,6 @@ def test_a_short_text_is_whole_and_its_special_tokens_can_be_left_out(wide: http
     query: dict[str, str | int] = {"sentence": MANY, "reduce": "mean", "thumbnail": 128}
     by_query = wide.get("/attention", params={**query, "special": "false"})
     assert by_query.json() == plain
-
-
-def test_the_archive_holds_the_same(wide: httpx.Client) -> None:
-    answer = thumb(wide, thumbnail=9)
-    body = {"sentence": MANY, "thumbnail": 9, "format": "npz"}
-    archive = np.load(io.BytesIO(wide.post("/attention", json=body).content))
-
-    assert archive["attention"] == pytest.approx(np.array(answer["attention"]), abs=1e-8)
-    assert archive["strongest"].tolist() == answer["strongest"]
-    assert archive["strongest_weights"] == pytest.approx(
-        np.array(answer["strongest_weights"]), abs=1e-8
-    )
 
 
 def test_several_texts_and_a_query(wide: httpx.Client) -> None:

@@ -1,7 +1,6 @@
 """Texts on which the network or the tokenizer breaks fail by themselves, and stop no replica."""
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -11,7 +10,7 @@ from tests.builders import VOCABULARY
 from tests.end_to_end.kinds import EXPLANATIONS, KINDS, MANY, PREDICT, ask
 from tests.end_to_end.misbehaving import patches
 from tests.end_to_end.problems import assert_members, assert_problem
-from tests.end_to_end.servers import RunningService, local_service, wait_until
+from tests.end_to_end.servers import RunningService, local_service
 from tests.end_to_end.test_faults import Faulty, computed, predict
 
 UNCOMPUTABLE, UNREADABLE = "cannot compute an answer for this text", "cannot read this text"
@@ -79,25 +78,6 @@ def test_a_text_that_overflows_fails_by_itself(faulty: Faulty, index: int) -> No
     assert BAD not in said
 
 
-def test_strangers_in_the_same_pass_are_answered(faulty: Faulty, pool: ThreadPoolExecutor) -> None:
-    running = faulty.running
-    with running.client() as client:
-        expected = scores(predict(client, *GOOD))
-        before = len(computed(faulty.folder, "begun"))
-        faulty.order("hold")
-        held = pool.submit(predict, client, "it")
-        wait_until(lambda: len(computed(faulty.folder, "begun")) == before + 1)
-        waiting = [pool.submit(predict, client, text) for text in [*GOOD, BAD]]
-        wait_until(lambda: running.metric("headlight_queue_requests") == 9)
-        faulty.mend()
-        assert held.result().status_code == 200
-        *good, bad = [each.result() for each in waiting]
-        assert computed(faulty.folder, "begun")[before:] == [1, 8]
-        assert [scores(each)[0] for each in good] == pytest.approx(expected, abs=1e-5)
-        assert_problem(bad, 500, "internal", PREDICT.loc(0), says=UNCOMPUTABLE)
-        assert client.get("/health/ready").status_code == 200
-
-
 def test_a_text_that_makes_its_pass_fail_is_found_by_halves(faulty: Faulty) -> None:
     with faulty.running.client() as client:
         expected = scores(predict(client, *GOOD))
@@ -139,13 +119,3 @@ def test_every_kind_names_the_text(faulty: Faulty, text: str, says: str) -> None
     assert all("(PanicException)" in line for line in broke)
     assert not any(PANIC in line for line in lines)
     assert bool(broke) or says is UNCOMPUTABLE
-
-
-def test_when_every_text_fails_the_device_is_to_blame(faulty: Faulty) -> None:
-    with faulty.running.client() as client:
-        before = len(computed(faulty.folder, "begun"))
-        faulty.order("fail")
-        assert_problem(predict(client, *GOOD, "dull"), 500, "internal")
-        assert client.get("/health/ready").status_code == 503
-        # Not more than 2 log2 N in halves, what was left then, and the text that is sound.
-        assert len(computed(faulty.folder, "begun")) - before <= 2 * 4 + 3 + 1

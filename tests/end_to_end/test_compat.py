@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from tests.builders import MAX_LENGTH
-from tests.end_to_end.conftest import Start, shared
+from tests.end_to_end.conftest import shared
 from tests.end_to_end.kinds import FOREIGN, JSON, ask
 from tests.end_to_end.problems import assert_problem
 from tests.end_to_end.servers import RunningService
@@ -95,21 +95,6 @@ def test_tei_gets_only_scores_for_one_text(client: httpx.Client) -> None:
     answer = client.post("/predict", json={"inputs": TEXTS[0], "truncate": False})
 
     assert near(answer.json(), ranked(predictions(client, TEXTS[:1])[0]))
-
-
-def test_the_end_that_is_cut_off_can_be_chosen(client: httpx.Client) -> None:
-    text = "bad " * 20 + "superb " * 20
-    for direction, truncation in (("Left", "left"), ("Right", "right"), ("left", "left")):
-        body = {"sentences": [text], "truncation": truncation}
-        (prediction,) = client.post("/predict", json=body).json()["predictions"]
-        given = {"inputs": text, "truncation_direction": direction}
-        answer = client.post("/predict", json=given)
-        assert near(answer.json(), ranked(prediction))
-        side = {"input": text, "truncation_side": truncation}
-        assert near(
-            client.post("/classify", json=side).json()["data"][0]["probs"],
-            list(prediction["probabilities"].values()),
-        )
 
 
 @pytest.mark.parametrize(
@@ -224,22 +209,6 @@ def test_info_describes_the_model_as_tei_does(client: httpx.Client) -> None:
     }
 
 
-@pytest.mark.parametrize("path", ["/health", "/ping"])
-def test_health_by_other_names(client: httpx.Client, path: str) -> None:
-    answer = client.get(path)
-    assert (answer.status_code, answer.json()) == (200, {"status": "ready"})
-    head = client.head(path)
-    assert (head.status_code, head.content) == (200, b"")
-
-
-def test_requests_are_counted_by_route(running: RunningService, client: httpx.Client) -> None:
-    for path in ("/", "/hf", "/classify", "/v1/classify", "/invocations"):
-        series = f'headlight_requests_total{{method="POST",route="{path}",status="422"}}'
-        before = running.metric(series)
-        assert client.post(path, json={}).status_code == 422
-        assert running.metric(series) == before + 1
-
-
 # Only the paths of MLflow, and one name.
 few = shared("--compat", "mlflow", "--allowed-hosts", "127.0.0.1")
 OTHERS = [
@@ -247,7 +216,6 @@ OTHERS = [
     *(("POST", "/classify"), ("POST", "/v1/classify"), ("GET", "/v1/models")),
     *(("GET", "/v2"), ("GET", "/v2/health/live"), ("POST", "/v2/models/{model}/infer")),
 ]
-MLFLOW = [("POST", "/invocations"), ("GET", "/ping"), ("GET", "/version")]
 
 
 def assert_nothing(client: httpx.Client, method: str, path: str) -> None:
@@ -277,30 +245,6 @@ def test_without_hugging_face_predict_knows_no_inputs(few: RunningService) -> No
         document = client.get("/openapi.json").json()
         sent = document["paths"]["/predict"]["post"]["requestBody"]["content"]
         assert sent["application/json"]["schema"] == {"$ref": "#/components/schemas/PredictRequest"}
-
-
-def test_all_can_be_switched_off(start: Start) -> None:
-    with start("--compat", "off") as running, running.client() as client:
-        for method, path in OTHERS + MLFLOW:
-            assert_nothing(client, method, path)
-        assert_problem(client.post("/", json={"inputs": "good"}), 405, "method-not-allowed")
-        assert client.get("/").status_code == 200
-        assert "/classify" not in running.metrics()
-
-
-def test_the_interface_describes_them(client: httpx.Client) -> None:
-    document = client.get("/openapi.json").json()
-    tagged = {
-        (method, path)
-        for path, operations in document["paths"].items()
-        for method, operation in operations.items()
-        if operation["tags"] == ["Other systems"]
-    }
-
-    expected = {(method.lower(), path) for method, path in [*OTHERS, *MLFLOW, ("POST", "/")]}
-    assert expected <= tagged
-    sent = document["paths"]["/predict"]["post"]["requestBody"]["content"]["application/json"]
-    assert sent["schema"]["anyOf"][1] == {"$ref": "#/components/schemas/InputsRequest"}
 
 
 EACH = pytest.mark.parametrize("name", FOREIGN)
@@ -392,14 +336,6 @@ def test_what_is_no_body_is_a_problem_too(client: httpx.Client, path: str) -> No
     if path != "/":
         assert_problem(refused, 405, "method-not-allowed", foreign=True)
         assert refused.headers["allow"] == "POST"
-
-
-def test_what_only_other_systems_have_is_a_problem_too(client: httpx.Client) -> None:
-    assert_problem(client.get("/v1/nothing"), 404, "not-found", foreign=True)
-    refused = client.post("/", json=[])
-    assert_problem(refused, 422, "invalid-request", ("body",), foreign=True)
-    for method, path in (("PUT", "/"), ("GET", "/nothing"), ("GET", "/hf/x"), ("POST", "/predict")):
-        assert "error" not in client.request(method, path).json()
 
 
 _KEYS = ",".join(name.replace(" ", "-") for name in (*FOREIGN, "models"))

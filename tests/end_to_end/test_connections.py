@@ -18,7 +18,7 @@ CHUNKED = b"POST /predict HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n"
 
 
 def test_clients_that_are_still_sending_get_the_413(running: RunningService) -> None:
-    for _ in range(20):
+    for _ in range(10):
         with running.client(**JSON) as client:
             assert client.post("/predict", content=b" " * 4_000_000).status_code == 413
 

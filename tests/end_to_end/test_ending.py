@@ -3,12 +3,12 @@
 import signal
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
 import pytest
 
+from tests.end_to_end.conftest import Start
 from tests.end_to_end.kinds import KINDS, ask
 from tests.end_to_end.problems import assert_problem
 from tests.end_to_end.servers import ROOT, environment, receive_all, service, wait_until
@@ -30,12 +30,12 @@ def test_sigterm_drains_and_then_ends_with_0(checkpoint_folder: Path, tmp_path: 
                 answer = ask(kept, kind, "good")
                 assert answer.status_code == 200
                 assert answer.headers["connection"] == "close"
-            live = httpx.get(f"{running.url}/health/live")
+            live = running.get("/health/live")
             assert (live.status_code, live.headers["connection"]) == (200, "close")
-            assert "headlight_ready 0.0" in httpx.get(f"{running.url}/metrics").text
+            assert running.metric("headlight_ready") == 0
         assert running.process.wait(PATIENCE) == 0
         with pytest.raises(httpx.ConnectError):
-            httpx.get(f"{running.url}/health/live")
+            running.get("/health/live")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -58,23 +58,6 @@ def test_a_signal_before_anything_is_served_ends_it_too(number: signal.Signals) 
     assert process.returncode == 128 + number
     assert "import time:" in loading
     assert {line.partition(":")[0] for line in said.splitlines()} <= {"import time"}
-
-
-def test_work_in_hand_is_finished(checkpoint_folder: Path, tmp_path: Path) -> None:
-    program = ("-m", "tests.end_to_end.misbehaving", str(tmp_path))
-    with (
-        service(checkpoint_folder, tmp_path, "--drain-seconds", "0.1", program=program) as running,
-        running.client() as client,
-        ThreadPoolExecutor() as pool,
-    ):
-        (tmp_path / "pass").write_text("hold", encoding="ascii")
-        slow = pool.submit(client.post, "/predict", json={"sentences": ["good", "bad"]})
-        wait_until(lambda: running.metric("headlight_queue_requests") == 1)
-        running.process.send_signal(signal.SIGTERM)
-        wait_until(lambda: not running.accepts())
-        (tmp_path / "pass").unlink()
-        assert slow.result().status_code == 200
-        assert running.process.wait(PATIENCE) == 0
 
 
 def test_what_waits_behind_the_last_answer_of_a_connection_is_left_to_other_replicas(
@@ -107,21 +90,17 @@ def _passes(folder: Path) -> int:
     return len((folder / "computed").read_text("ascii").splitlines())
 
 
-@pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
-def test_a_second_signal_ends_at_once(
-    checkpoint_folder: Path, tmp_path: Path, second: signal.Signals
-) -> None:
+def test_a_second_signal_ends_at_once(checkpoint_folder: Path, tmp_path: Path) -> None:
     with service(checkpoint_folder, tmp_path, "--drain-seconds", "3600") as running:
         running.process.send_signal(signal.SIGTERM)
         running.wait_for(503)
-        running.process.send_signal(second)
-        assert running.process.wait(PATIENCE) == 128 + second
+        running.process.send_signal(signal.SIGTERM)
+        assert running.process.wait(PATIENCE) == 128 + signal.SIGTERM
 
 
-def test_sigint_does_not_wait(checkpoint_folder: Path, tmp_path: Path) -> None:
-    with service(checkpoint_folder, tmp_path, "--drain-seconds", "3600") as running:
-        running.process.send_signal(signal.SIGINT)
-        assert running.process.wait(PATIENCE) == 0
+def test_sigint_does_not_wait(start: Start) -> None:
+    with start("--drain-seconds", "3600"):
+        pass  # it gets one, and has to end
 
 
 def test_sigterm_while_the_model_loads(checkpoint_folder: Path, tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from tests.end_to_end.conftest import Start, shared
 from tests.end_to_end.problems import assert_problem
 from tests.end_to_end.servers import RunningService, wait_until
 
-TWO_CORES = ("--threads", "2")
 LENGTH = 28  # tokens of each of these
 MANY = ["a b c d e f g h i j k l m n o p q r s t u v w x y z"] * 200
 
@@ -32,51 +31,6 @@ def held(
             assert asking.result().status_code == 200
 
 
-def test_small_requests_are_answered_while_heavy_ones_keep_all_cores_busy(
-    start: Start, tmp_path: Path, pool: ThreadPoolExecutor
-) -> None:
-    with start(*TWO_CORES, "--request-timeout", "60") as running, held(tmp_path, running, pool):
-        with running.client() as client:
-            for _ in range(3):
-                assert client.post("/predict", json={"sentences": ["good"]}).status_code == 200
-            assert client.get("/attention?sentence=good").status_code == 200
-        assert running.metric("headlight_queue_tokens") > 0
-
-
-def test_predictions_take_the_cores_back_from_gradients(
-    start: Start, tmp_path: Path, pool: ThreadPoolExecutor
-) -> None:
-    with start(*TWO_CORES, "--request-timeout", "60") as running:
-        (tmp_path / "gradient").write_text("hold", encoding="ascii")
-        with running.client() as client, running.client() as other:
-            asking = pool.submit(
-                client.post, "/attributions", json={"sentence": MANY[0], "steps": 256}
-            )
-            wait_until(lambda: running.metric("headlight_queue_tokens") > 0)
-            assert other.post("/predict", json={"sentences": MANY}).status_code == 200
-            (tmp_path / "gradient").unlink()
-            assert asking.result().status_code == 200
-
-
-def test_what_cannot_be_computed_in_time_is_refused_at_once(start: Start, tmp_path: Path) -> None:
-    (tmp_path / "pass").write_text("0.2", encoding="ascii")  # so that every pass takes long
-    with start(*TWO_CORES, "--request-timeout", "1") as running, running.client() as client:
-        response = client.post("/predict", json={"sentences": MANY})
-        assert response.status_code == 422
-        detail = response.json()["detail"]
-        assert detail.startswith(
-            f"The request takes {len(MANY) * LENGTH} tokens through the network"
-        )
-        fitting = int(detail.rpartition("send at most ")[2].removesuffix(" tokens at once."))
-        assert 512 <= fitting < len(MANY) * LENGTH
-        response = client.post("/attributions", json={"sentence": MANY[0], "steps": 256})
-        assert response.status_code == 422
-        assert "ask for at most" in response.json()["detail"]
-        assert running.metric("headlight_queue_requests") == 0
-        (tmp_path / "pass").unlink()
-        assert client.post("/predict", json={"sentences": ["good"]}).status_code == 200
-
-
 @pytest.mark.parametrize("apart", ["keys", "addresses"])
 def test_the_backlog_of_one_client_does_not_count_against_another(
     start: Start, tmp_path: Path, pool: ThreadPoolExecutor, apart: str
@@ -91,7 +45,7 @@ def test_the_backlog_of_one_client_does_not_count_against_another(
     # The queue holds the work of one client, and no more.
     options += ["--max-sentences", "200", "--max-queue-tokens", str(200 * 32)]
     with (
-        start(*TWO_CORES, "--request-timeout", "60", *options) as running,
+        start("--threads", "2", "--request-timeout", "60", *options) as running,
         held(tmp_path, running, pool, **{header: mine}),
     ):
         with running.client(**{header: mine}) as client:

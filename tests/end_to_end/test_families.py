@@ -67,25 +67,3 @@ def test_every_map_is_that_of_transformers(client: httpx.Client, theirs: dict[st
         assert (answer["layers"], answer["heads"]) == ([0, 1], [0, 1])
         np.testing.assert_allclose(answer["attention"], maps, rtol=0, atol=1e-4)
         assert answer["prediction"]["probabilities"] == pytest.approx(probabilities, abs=1e-4)
-
-
-def test_a_chosen_head_and_the_attributions_belong_to_the_tokens(
-    client: httpx.Client, theirs: dict[str, Any]
-) -> None:
-    text = PLAIN[1]
-    maps = theirs[text][1]
-    chosen = client.get("/attention", params={"sentence": text, "layer": 1, "head": 1}).json()
-    np.testing.assert_allclose(chosen["attention"], maps[1:, 1:], rtol=0, atol=1e-4)
-    covered = {text[token["start"] : token["end"]] for token in chosen["tokens"]}
-    assert "🎬" in covered
-
-    answer = client.post("/attributions", json={"sentence": text})
-    assert answer.status_code == 200, answer.text
-    assert answer.json()["tokens"] == chosen["tokens"]
-    assert len(answer.json()["attributions"]) == maps.shape[-1]
-
-
-def test_the_folder_is_described(client: httpx.Client, folder: Path) -> None:
-    model = client.get("/model").json()
-    described = (model["name"], model["labels"], model["num_layers"], model["max_length"])
-    assert described == (folder.name, list(LABELS), 2, MAX_LENGTH)

@@ -7,7 +7,6 @@ import httpx
 import numpy as np
 import pytest
 
-from headlight_client import Client
 from model import Head, Predictor, leave_out, switch_off
 from tests.end_to_end.servers import RunningService
 from tests.end_to_end.test_predict import TOLERANCE, ask, random_sentences
@@ -94,16 +93,6 @@ def test_weights_and_prediction_are_of_the_network_without_the_head(
     several = client.post("/attention", json={"sentences": [TEXT], "layer": [1], "head_mask": OFF})
     (one,) = several.json()
     assert one["attention"] == by_body["attention"][1:]
-
-
-def test_the_client_sends_both(running: RunningService) -> None:
-    with Client(running.url) as client:
-        (plain,) = client.predict([TEXT])
-        (left,) = client.predict([TEXT], head_mask=OFF, omit=[5, 6])
-        shown = client.attention(TEXT, layers=[0], head_mask=OFF, omit=(5, 6))
-    assert left.probabilities != plain.probabilities
-    assert left.token_count == len(shown.tokens) == plain.token_count - 2
-    assert shown.prediction.probabilities == pytest.approx(left.probabilities, abs=TOLERANCE)
 
 
 def test_changed_texts_do_not_count_as_the_model_in_use(

@@ -117,6 +117,12 @@ def test_a_head(limited: RunningService, client: httpx.Client) -> None:
         assert answer[: len(line)] == line
 
 
+def test_all_nodes_of_an_integral_fit_into_the_queue(client: httpx.Client) -> None:
+    for steps, status in ((126, 200), (127, 422)):  # and two more of 32 tokens each
+        body = {"sentence": "a " * 30, "steps": steps}
+        assert client.post("/attributions", json=body).status_code == status
+
+
 def test_the_texts_of_words(client: httpx.Client) -> None:
     """In `npz` each of the three tokens of a text takes four bytes a character of the longest."""
     with_words = {"level": "word", "format": "npz"}

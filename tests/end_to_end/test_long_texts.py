@@ -3,7 +3,6 @@
 import io
 import math
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -11,9 +10,9 @@ import numpy as np
 import pytest
 
 from tests.builders import MAX_LENGTH, WORDS, tiny_manifest
-from tests.end_to_end.conftest import Start
+from tests.end_to_end.conftest import Start, shared
 from tests.end_to_end.problems import assert_members, assert_problem
-from tests.end_to_end.servers import local_service
+from tests.end_to_end.servers import RunningService
 from tests.end_to_end.test_predict import TOLERANCE, ask, random_sentences
 
 ROOM = MAX_LENGTH - 2
@@ -75,13 +74,6 @@ def test_long_and_short_texts_and_bad_ones_keep_their_places(client: httpx.Clien
         if "error" not in item:
             (alone,) = ask(client, text, truncation="window")
             assert item["probabilities"] == pytest.approx(alone["probabilities"], abs=TOLERANCE)
-
-
-def test_abstaining_keeps_the_windows(client: httpx.Client) -> None:
-    body = {"sentences": [LONG], "truncation": "window", "abstain_below": 1.0}
-    (unsure,) = client.post("/predict", json=body).json()["predictions"]
-    assert list(unsure) == WINDOWED
-    assert (unsure["label"], unsure["windows"]) == (None, 6)
 
 
 def test_attention_of_a_window_is_that_of_its_text_alone(start: Start) -> None:
@@ -158,27 +150,6 @@ def test_each_sentence_has_its_place_and_the_answer_that_it_has_alone(
         same(each, alone)
 
 
-def test_every_text_of_a_request_has_its_own_sentences(client: httpx.Client) -> None:
-    texts = ["Good. Bad.", "one", TEXT, "A film. A plot. A cast."]
-    together = divided(client, *texts)
-    assert [len(item["sentences"]) for item in together] == [2, 1, 4, 3]
-    for text, item in zip(texts, together, strict=True):
-        (alone,) = divided(client, text)
-        same(item, alone)
-        for one, other in zip(item["sentences"], alone["sentences"], strict=True):
-            assert (one["start"], one["end"]) == (other["start"], other["end"])
-            same(one, other)
-
-
-def test_sentences_abstain_too(client: httpx.Client) -> None:
-    (plain,) = divided(client, TEXT)
-    below = sorted(each["score"] for each in plain["sentences"])[2]
-    (unsure,) = divided(client, TEXT, abstain_below=below)
-    for one, other in zip(plain["sentences"], unsure["sentences"], strict=True):
-        assert other["label"] == (one["label"] if one["score"] >= below else None)
-        assert other["score"] == pytest.approx(one["score"], abs=TOLERANCE)
-
-
 def test_truncation_holds_for_the_text_and_for_each_sentence(client: httpx.Client) -> None:
     long = "good " * 40 + "bad."
     text = f"{long} A film."
@@ -201,15 +172,15 @@ def test_truncation_holds_for_the_text_and_for_each_sentence(client: httpx.Clien
     assert_problem(refused, 422, "text-too-long", loc, says="the text has 42 tokens")
 
 
+_narrow = shared(
+    *("--max-item-sentences", "3", "--max-sentences", "5", "--max-queue-tokens", "160")
+)
+
+
 @pytest.fixture(scope="module")
-def narrow(checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A service that takes three sentences or windows of an item, and 160 tokens at once."""
-    options = (
-        *("--max-item-sentences", "3", "--max-windows", "3"),
-        *("--max-sentences", "5", "--max-queue-tokens", "160"),
-    )
-    folder = tmp_path_factory.mktemp("narrow")
-    with local_service(checkpoint_folder, folder, *options) as server, server.client() as client:
+def narrow(_narrow: RunningService) -> Iterator[httpx.Client]:
+    """Of a service that takes three sentences of an item, and 160 tokens at once."""
+    with _narrow.client() as client:
         yield client
 
 
@@ -233,12 +204,3 @@ def test_more_tokens_than_the_queue_holds_are_refused(narrow: httpx.Client) -> N
     refused = narrow.post("/predict", json=body)
     says = "the first 3 texts have more than 160 tokens"
     assert_problem(refused, 422, "invalid-request", ("body", "sentences"), says=says)
-    assert narrow.get("/model").json()["limits"]["max_windows"] == 3
-    assert ask(narrow, "good " * 76, truncation="window")[0]["windows"] == 3
-    long = {"sentences": ["good", "good " * 77], "truncation": "window"}
-    says, loc = "the text takes 4 windows of 32 tokens and may have at most 3", (1,)
-    refused = narrow.post("/predict", json=long)
-    assert_problem(refused, 422, "text-too-long", ("body", "sentences", *loc), says=says)
-    one, other = narrow.post("/predict", json={**long, "on_error": "item"}).json()["predictions"]
-    assert one["windows"] == 1
-    assert_members(other["error"], 422, "text-too-long", ("body", "sentences", *loc), says=says)

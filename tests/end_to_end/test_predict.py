@@ -82,15 +82,6 @@ def test_a_long_text_is_cut_on_the_side_that_was_asked_for(client: httpx.Client)
         assert cut["probabilities"] == pytest.approx(whole["probabilities"], abs=TOLERANCE)
 
 
-def test_a_request_of_long_texts_is_answered_as_short_ones_are(client: httpx.Client) -> None:
-    texts = [f"{word} " * 400 for word in WORDS]
-    long = ask(client, *texts)
-    short = ask(client, *(text[:300] for text in texts))
-    for one, other in zip(long, short, strict=True):
-        assert one["truncated"] is True
-        assert one["probabilities"] == pytest.approx(other["probabilities"], abs=TOLERANCE)
-
-
 def test_bad_items_get_their_errors_and_the_others_their_answers(client: httpx.Client) -> None:
     body = (
         b'{"sentences": ["good film", "\\u200b\\n ", 7, "lone \\udc80 half", "'
@@ -136,16 +127,3 @@ def test_only_predictions_below_the_threshold_lose_their_label(client: httpx.Cli
     assert abstaining == expected
     assert [list(prediction) for prediction in abstaining] == [list(plain[0])] * len(UNSURE)
     assert 0 < sum(prediction["label"] is None for prediction in abstaining) < len(UNSURE)
-
-
-@pytest.mark.parametrize("below", [None, 0, 0.0])
-def test_no_threshold_changes_nothing(client: httpx.Client, below: float | None) -> None:
-    body = {"sentences": UNSURE, "abstain_below": below}
-    assert client.post("/predict", json=body).json()["predictions"] == ask(client, *UNSURE)
-
-
-def test_a_bad_item_keeps_its_error(client: httpx.Client) -> None:
-    body = {"sentences": ["good", " "], "abstain_below": 1, "on_error": "item"}
-    unsure, blank = client.post("/predict", json=body).json()["predictions"]
-    assert unsure["label"] is None
-    assert list(blank) == ["error"]

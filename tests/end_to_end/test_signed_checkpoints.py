@@ -7,7 +7,6 @@ import pytest
 
 from model.checkpoint.opening import Checkpoint, open_checkpoint
 from model.checkpoint.signing import SIGNATURE, sign_checkpoint
-from model.errors import CheckpointError
 from service import preflight as start
 from service.preflight import prepare
 from service.settings import SettingsError
@@ -36,14 +35,9 @@ def faults(folder: Path, key: Path) -> list[str]:
     return caught.value.faults
 
 
-@pytest.mark.parametrize("by", ["option", "variable"])
-def test_a_signed_folder_is_served(by: str, signed: Path, keys: KeyPair, tmp_path: Path) -> None:
-    options = ("--checkpoint-key", str(keys.public)) if by == "option" else ()
-    settings = {} if options else {"HEADLIGHT_CHECKPOINT_KEY": str(keys.public)}
-    with (
-        local_service(signed, tmp_path, *options, settings=settings) as running,
-        running.client() as client,
-    ):
+def test_a_signed_folder_is_served(signed: Path, keys: KeyPair, tmp_path: Path) -> None:
+    options = ("--checkpoint-key", str(keys.public))
+    with local_service(signed, tmp_path, *options) as running, running.client() as client:
         answer = client.post("/predict", json={"sentences": ["a warm film"]})
         assert answer.status_code == 200
         assert answer.json()["model"]["version"] == open_checkpoint(signed).version
@@ -73,15 +67,6 @@ def test_a_key_without_the_extra(
     assert fault.startswith(f"--checkpoint-key: {package}")
 
 
-def test_a_folder_is_not_read_before_it_is_verified(
-    checkpoint_folder: Path, keys: KeyPair, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    opened: list[Path] = []
-    monkeypatch.setattr(start, "open_checkpoint", opened.append)
-    assert len(faults(checkpoint_folder, keys.public)) == 1
-    assert opened == []
-
-
 def test_a_folder_that_is_replaced_while_it_is_read(
     signed: Path, keys: KeyPair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -92,11 +77,3 @@ def test_a_folder_that_is_replaced_while_it_is_read(
     monkeypatch.setattr(start, "open_checkpoint", swap_and_open)
     [fault] = faults(signed, keys.public)
     assert fault.startswith(f"--checkpoint: {signed / SIGNATURE}: is missing")
-
-
-def test_weights_that_are_replaced_after_all_checks(signed: Path, keys: KeyPair) -> None:
-    options = {"checkpoint": str(signed), "checkpoint_key": str(keys.public)}
-    _, _, checkpoint, _ = prepare(options)
-    tiny_checkpoint(signed, seed=1)
-    with pytest.raises(CheckpointError, match="was checked: start again"):
-        checkpoint.load_network()

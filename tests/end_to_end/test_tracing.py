@@ -194,39 +194,6 @@ def test_what_a_caller_does_not_sample_is_not_sent_but_has_its_ids(
     assert (line["trace_id"], line["status"]) == (TRACE, 422)
 
 
-NO_PARENTS = [
-    [("traceparent", SENT), ("traceparent", SENT)],
-    [("traceparent", "")],
-    [("traceparent", f"00-{'0' * 32}-{PARENT}-01")],
-    [("traceparent", f"ff-{TRACE}-{PARENT}-01")],
-    [("traceparent", f"{SENT}-more")],
-    [("traceparent", SENT.upper())],
-    [("traceparent", "x" * 60_000)],
-    [("traceparent", "\xff")],
-    [("tracestate", "vendor=1")],
-]
-
-
-def test_a_parent_that_is_none_begins_a_trace(traced: RunningService, collector: Collector) -> None:
-    for headers in NO_PARENTS:
-        encoded = [(name.encode(), value.encode("latin-1")) for name, value in headers]
-        assert httpx.get(f"{traced.url}/model", headers=encoded).status_code == 200
-    for span in collector.wait_for(len(NO_PARENTS)):
-        assert span.trace_id.hex() != TRACE
-        assert (span.parent_span_id, span.trace_state) == (b"", "")
-
-
-def test_a_state_of_the_caller_never_spoils_the_trace(
-    traced: RunningService, collector: Collector
-) -> None:
-    states = [["a=1,=,b"], ["a=1", "b=2"], ["x" * 4000], ["\xff=\xff"]]
-    for sent in states:
-        headers = [(b"tracestate", state.encode("latin-1")) for state in sent]
-        httpx.get(f"{traced.url}/model", headers=[(b"traceparent", SENT.encode()), *headers])
-    for span in collector.wait_for(len(states)):
-        assert (span.trace_id.hex(), span.parent_span_id.hex()) == (TRACE, PARENT)
-
-
 def test_the_log_and_a_problem_name_the_trace(traced: RunningService, collector: Collector) -> None:
     with traced.client() as client:
         answer = client.post("/predict", json={"sentences": ["good", ""], "on_error": "item"})
@@ -293,23 +260,6 @@ def test_a_deadline_shows_where_the_time_went(
     assert children[2].end_time_unix_nano == span.end_time_unix_nano
 
 
-def test_a_client_that_leaves_while_it_waits(
-    traced: RunningService, collector: Collector, held: Path
-) -> None:
-    held.write_text("hold", encoding="ascii")
-    body = b'{"sentences": ["good"]}'
-    head = b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-    with traced.connect() as connection:
-        connection.sendall(head + b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
-        wait_until(lambda: traced.metric("headlight_queue_requests") == 1)
-    [span] = collector.wait_for(1)
-    held.unlink()
-    said = attributes(span.attributes)
-    assert said["http.response.status_code"] == 499
-    assert "error.type" not in said
-    assert span.status.code == Status.STATUS_CODE_UNSET
-
-
 def test_each_request_of_a_shared_pass_has_its_own_spans(
     collector: Collector, start: Start, tmp_path: Path
 ) -> None:
@@ -351,21 +301,3 @@ def test_each_request_of_a_shared_pass_has_its_own_spans(
         assert said["headlight.batch.tokens"] == 4 * shared
         shares.append(shared)
     assert sorted(shares) == [1] + [count] * count
-
-
-def test_a_large_request_has_a_span_for_each_of_its_passes(
-    collector: Collector, start: Start
-) -> None:
-    settings = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, **SOON}
-    options = ("--max-batch-tokens", "16")
-    with start(*options, settings=settings) as running, running.client() as client:
-        client.post("/predict", json={"sentences": ["good"] * 20})
-        [span] = collector.wait_for(1)
-    tokenize, wait, *passes = collector.children(span)
-    assert (tokenize.name, wait.name) == ("tokenize", "wait")
-    assert {each.name for each in passes} == {"forward"}
-    texts = [int(str(attributes(each.attributes)["headlight.texts"])) for each in passes]
-    assert sum(texts) == 20
-    assert max(texts) <= 5  # of three tokens each
-    assert attributes(span.attributes)["headlight.passes"] == len(passes)
-    assert wait.end_time_unix_nano == min(each.start_time_unix_nano for each in passes)

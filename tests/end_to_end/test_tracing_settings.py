@@ -10,14 +10,12 @@ import pytest
 
 from tests.end_to_end.collector import attributes, collecting
 from tests.end_to_end.conftest import Start
-from tests.end_to_end.servers import RunningService, service
+from tests.end_to_end.servers import RunningService, service, wait_until
 from tests.end_to_end.test_start import refuse
 
 PATIENCE = 60
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 SOON = {"OTEL_BSP_SCHEDULE_DELAY": "50"}
-# Sent only at the end.
-LATE = {"OTEL_BSP_SCHEDULE_DELAY": "600000"}
 # Runs the service, and then prints which modules it has loaded.
 REPORTING = """
 import logging
@@ -41,28 +39,27 @@ def disturbances(running: RunningService) -> list[dict[str, object]]:
     return [line for line in lines if line["logger"] == "headlight.tracing"]
 
 
-@pytest.mark.parametrize("wanted", [False, True])
 def test_without_a_wish_for_traces_no_package_for_them_is_loaded(
-    checkpoint_folder: Path, tmp_path: Path, *, wanted: bool
+    checkpoint_folder: Path, tmp_path: Path
 ) -> None:
     program = ("-c", REPORTING)
     with collecting() as collector:
-        settings = {ENDPOINT: collector.url, "OTEL_SDK_DISABLED": "" if wanted else "TRUE"}
+        settings = {ENDPOINT: collector.url, "OTEL_SDK_DISABLED": "TRUE"}
         with service(checkpoint_folder, tmp_path, settings=settings, program=program) as running:
             with running.client(traceparent=f"00-{'1' * 32}-{'2' * 16}-01") as client:
                 answer = client.post("/predict", json={"sentences": []})
             running.process.send_signal(signal.SIGINT)
             assert running.process.wait(PATIENCE) == 0
-        assert bool(collector.asked) is wanted
-    assert ("traceparent" in answer.headers) is wanted
-    assert ("trace_id" in answer.json()) is wanted
+        assert collector.asked == 0
+    assert "traceparent" not in answer.headers
+    assert "trace_id" not in answer.json()
     log = running.log.read_text("utf-8")
-    assert ("trace_id" in log) is wanted
+    assert "trace_id" not in log
     loaded = log.splitlines()[-1].split()
     # FastAPI brings the interface, which does nothing.
     assert "opentelemetry.trace" in loaded
     for package in ("opentelemetry.sdk", "opentelemetry.exporter", "requests"):
-        assert any(name.startswith(package) for name in loaded) is wanted
+        assert not any(name.startswith(package) for name in loaded)
 
 
 def test_the_standard_variables_hold(start: Start) -> None:
@@ -93,16 +90,12 @@ def test_the_standard_variables_hold(start: Start) -> None:
     assert disturbances(running) == []
 
 
-@pytest.mark.parametrize(
-    "sampler", [("always_off", ""), ("parentbased_traceidratio", "0"), ("traceidratio", "0.0")]
-)
-def test_what_is_not_sampled_is_not_sent(sampler: tuple[str, str], start: Start) -> None:
-    name, share = sampler
+def test_what_is_not_sampled_is_not_sent(start: Start) -> None:
     with collecting() as collector:
         settings = {
             ENDPOINT: collector.url,
-            "OTEL_TRACES_SAMPLER": name,
-            "OTEL_TRACES_SAMPLER_ARG": share,
+            "OTEL_TRACES_SAMPLER": "parentbased_traceidratio",
+            "OTEL_TRACES_SAMPLER_ARG": "0",
         }
         with start(settings=settings) as running:
             ask(running, 5)
@@ -110,8 +103,7 @@ def test_what_is_not_sampled_is_not_sent(sampler: tuple[str, str], start: Start)
     assert running.log.read_text("utf-8").count('"trace_id"') == 5
 
 
-@pytest.mark.parametrize("wanted", [True, False])
-def test_pages_from_elsewhere_may_send_and_read_a_trace(start: Start, *, wanted: bool) -> None:
+def test_pages_from_elsewhere_may_send_and_read_a_trace(start: Start) -> None:
     origin = {"origin": "https://example.org"}
     preflight = {
         "access-control-request-method": "POST",
@@ -119,25 +111,21 @@ def test_pages_from_elsewhere_may_send_and_read_a_trace(start: Start, *, wanted:
     }
     options = ("--allowed-origins", "https://example.org")
     with collecting() as collector:
-        settings = {ENDPOINT: collector.url} if wanted else {}
+        settings = {ENDPOINT: collector.url}
         with start(*options, settings=settings) as running, running.client(**origin) as client:
             asked = client.options("/predict", headers=preflight)
             answer = client.post("/predict", json={"sentences": ["good"]})
-    assert asked.status_code == (200 if wanted else 400)
-    exposed = answer.headers["access-control-expose-headers"].lower().split(", ")
-    assert ("traceparent" in exposed) is wanted
-    assert ("traceparent" in answer.headers) is wanted
+    assert asked.status_code == 200
+    assert "traceparent" in answer.headers["access-control-expose-headers"].lower().split(", ")
+    assert "traceparent" in answer.headers
 
 
-def test_the_last_spans_are_sent_at_the_end(checkpoint_folder: Path, tmp_path: Path) -> None:
-    options = ("--drain-seconds", "0.1")
+def test_the_last_spans_are_sent_at_the_end(start: Start) -> None:
     with collecting() as collector:
-        settings = {ENDPOINT: collector.url, **LATE}
-        with service(checkpoint_folder, tmp_path, *options, settings=settings) as running:
+        settings = {ENDPOINT: collector.url, "OTEL_BSP_SCHEDULE_DELAY": "600000"}
+        with start(settings=settings) as running:
             ask(running, 3)
             assert collector.asked == 0
-            running.process.send_signal(signal.SIGTERM)
-            assert running.process.wait(PATIENCE) == 0
         assert len(collector.requests()) == 3
     assert disturbances(running) == []
 
@@ -149,8 +137,9 @@ def test_a_collector_that_is_not_there_is_logged_once(
         port = taken.getsockname()[1]
     settings = {ENDPOINT: f"http://user:secret@127.0.0.1:{port}/secret", **SOON}
     with service(checkpoint_folder, tmp_path, settings=settings) as running:
-        for _ in range(20):
-            ask(running, 20)
+        ask(running, 10)
+        wait_until(lambda: disturbances(running) != [])
+        ask(running, 10)
     first, *more = disturbances(running)
     assert first["level"] == "warning"
     assert first["message"] == "traces are disturbed"
@@ -165,7 +154,7 @@ def test_a_collector_that_is_not_there_is_logged_once(
     assert "Traceback" not in log
 
 
-def test_a_collector_that_hangs_holds_up_nobody(checkpoint_folder: Path, tmp_path: Path) -> None:
+def test_a_collector_that_hangs_holds_up_nobody(start: Start) -> None:
     with collecting() as collector:
         collector.open.clear()
         settings = {
@@ -174,28 +163,12 @@ def test_a_collector_that_hangs_holds_up_nobody(checkpoint_folder: Path, tmp_pat
             "OTEL_BSP_MAX_QUEUE_SIZE": "8",
             "OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "4",
         }
-        with service(checkpoint_folder, tmp_path, settings=settings) as running:
+        with start(settings=settings) as running:
             ask(running, 50)
             assert collector.asked == 1
     assert [(line["message"], line.get("reason")) for line in disturbances(running)] == [
         ("traces are disturbed", "Queue full, dropping %s."),
         ("the last spans were not sent in time", None),
-    ]
-
-
-def test_wrong_values_stop_the_start(checkpoint_folder: Path) -> None:
-    stderr = refuse(
-        checkpoint_folder,
-        OTEL_EXPORTER_OTLP_ENDPOINT="secret:4317",
-        OTEL_TRACES_SAMPLER="parentbased_traceidratio",
-        OTEL_TRACES_SAMPLER_ARG="10",
-        HEADLIGHT_PORT="http",
-    )
-    assert stderr.splitlines() == [
-        "headlight-serve: 3 settings are wrong:",
-        "  HEADLIGHT_PORT: must be a whole number, got 'http'",
-        "  OTEL_EXPORTER_OTLP_ENDPOINT: must be a URL, such as http://collector:4318",
-        "  OTEL_TRACES_SAMPLER_ARG: must be a number from 0 to 1, got '10'",
     ]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.servers import ROOT, RunningService, service
+from tests.end_to_end.servers import ROOT, RunningService, local_service
 
 JAVASCRIPT = Path(__file__).parent / "javascript"
 _INSTALLED = ROOT / "build" / "interop"
@@ -23,7 +23,7 @@ def running(
 ) -> Iterator[RunningService]:
     """A service with small limits."""
     folder = tmp_path_factory.mktemp("interop")
-    with service(checkpoint_folder, folder, "--max-sentences", "8") as server:
+    with local_service(checkpoint_folder, folder, "--max-sentences", "8") as server:
         yield server
 
 
@@ -33,7 +33,8 @@ def keyed(
 ) -> Iterator[RunningService]:
     """A service that wants the key `right`."""
     keys = {"HEADLIGHT_API_KEYS": "right"}
-    with service(checkpoint_folder, tmp_path_factory.mktemp("keyed"), settings=keys) as server:
+    folder = tmp_path_factory.mktemp("keyed")
+    with local_service(checkpoint_folder, folder, settings=keys) as server:
         yield server
 
 

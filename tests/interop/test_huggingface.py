@@ -1,7 +1,6 @@
 """`InferenceClient` and `AsyncInferenceClient` of huggingface_hub, unchanged."""
 
 import asyncio
-import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,8 @@ import pytest
 from huggingface_hub import AsyncInferenceClient, InferenceClient
 from huggingface_hub.errors import HfHubHTTPError
 
-from tests.end_to_end.servers import RunningService, service, wait_until
+from tests.end_to_end.misbehaving import patches
+from tests.end_to_end.servers import RunningService, local_service
 
 Ask = Callable[..., Any]
 TEXTS = ["A superb film.", "a dull, boring plot"]
@@ -72,18 +72,6 @@ def test_top_k(running: RunningService, ask: Ask, count: int) -> None:
     assert pairs(labels) == ranked(running, TEXTS[0])[:count]
 
 
-def test_function_to_apply(running: RunningService, ask: Ask) -> None:
-    url = f"{running.url}/hf"
-    logits = ask(url, TEXTS[0], function_to_apply="none")
-    chances = ask(url, TEXTS[0], function_to_apply="sigmoid")
-
-    assert pairs(ask(url, TEXTS[0], function_to_apply="softmax")) == ranked(running, TEXTS[0])
-    assert [each.label for each in logits] == [each.label for each in chances]
-    assert all(0 < each.score < 1 for each in chances)
-    assert logits[0].score > logits[1].score
-    assert min(each.score for each in logits) < 0
-
-
 def test_a_list_of_texts(running: RunningService) -> None:
     """The client is typed for one text, and passes a list on; it returns the first entry."""
     labels = ask_client(f"{running.url}/hf", TEXTS)
@@ -116,18 +104,13 @@ def test_the_token_is_the_key(keyed: RunningService, ask: Ask) -> None:
     assert pairs(ask(f"{keyed.url}/hf", TEXTS[0], token="right"))[0][0] in {"negative", "positive"}
 
 
-def test_a_service_that_is_not_ready_is_explained(
-    checkpoint_folder: Path, tmp_path: Path, ask: Ask
-) -> None:
+def test_a_service_that_is_not_ready_is_explained(checkpoint_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "load").write_text("hold 0", encoding="ascii")
-    program = ("-m", "tests.end_to_end.misbehaving", str(tmp_path))
-    with service(checkpoint_folder, tmp_path, program=program, ready=False) as running:
+    changes = patches(tmp_path)
+    with local_service(checkpoint_folder, tmp_path, changes=changes, ready=False) as running:
         with pytest.raises(HfHubHTTPError) as raised:
-            ask(f"{running.url}/hf", TEXTS[0])
+            ask_client(f"{running.url}/hf", TEXTS[0])
         assert raised.value.response.status_code == 503
         assert "loading" in str(raised.value)
-        (tmp_path / "load").unlink()
-        running.wait_for(200)
-        running.process.send_signal(signal.SIGTERM)
         with InferenceClient(running.url, provider="hf-inference", timeout=60) as client:
-            wait_until(lambda: not client.health_check())
+            assert client.health_check() is False

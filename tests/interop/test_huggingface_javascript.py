@@ -54,13 +54,6 @@ def test_a_problem_reaches_the_user_in_our_words(node: Node, running: RunningSer
     assert "inputs: the text is blank" in json.dumps(said)
 
 
-def test_the_token_is_the_key(node: Node, keyed: RunningService) -> None:
-    refused = ask(node, f"{keyed.url}/hf", {"inputs": TEXT}, token="wrong")
-    assert refused["status"] == 401
-    assert "API key" in json.dumps(refused)
-    assert len(ask(node, f"{keyed.url}/hf", {"inputs": TEXT}, token="right")["answer"]) == 2
-
-
 def test_the_lock_names_no_registry_and_the_version_that_is_documented() -> None:
     lock = (JAVASCRIPT / "package-lock.json").read_text(encoding="utf-8")
 

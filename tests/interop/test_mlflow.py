@@ -3,7 +3,6 @@
 import warnings
 from typing import Any
 
-import httpx
 import numpy as np
 import pandas as pd
 import pytest
@@ -106,16 +105,3 @@ def test_what_sagemaker_sends(running: RunningService) -> None:
             answer = client.post("/invocations", json=body)
             assert answer.status_code == 200
             assert answer.json() == {"predictions": predictions_of(running, texts)}
-
-
-def test_a_key_is_sent_as_a_header(keyed: RunningService) -> None:
-    """MLflow's client sends none, so with keys a caller adds the header."""
-    with pytest.raises(Exception, match="error code 401"):
-        ScoringServerClient("127.0.0.1", keyed.port).invoke(TEXTS)
-    answer = httpx.post(
-        f"{keyed.url}/invocations",
-        json={"inputs": TEXTS},
-        headers={"Authorization": "Bearer right"},
-        timeout=60,
-    )
-    assert answer.status_code == 200

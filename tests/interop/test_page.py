@@ -9,13 +9,14 @@ import pytest
 
 from tests.documentation.answers import ADDRESS
 from tests.documentation.markdown import ROOT, blocks
-from tests.end_to_end.servers import RunningService, service
+from tests.end_to_end.servers import RunningService, local_service
 
 
 @pytest.fixture(scope="module")
 def default(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
     """A service with the model that ships."""
-    with service(ROOT / "checkpoints" / "default", tmp_path_factory.mktemp("default")) as running:
+    folder = tmp_path_factory.mktemp("default")
+    with local_service(ROOT / "checkpoints" / "default", folder) as running:
         yield running
 
 

@@ -1,9 +1,7 @@
 """`tritonclient.http` and `tritonclient.http.aio`, unchanged."""
 
 import asyncio
-import random
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -12,7 +10,7 @@ from tritonclient.http import InferenceServerClient, InferInput, InferRequestedO
 from tritonclient.http.aio import InferenceServerClient as AsyncInferenceServerClient
 from tritonclient.utils import InferenceServerException
 
-from tests.builders import MAX_LENGTH, WORDS
+from tests.builders import MAX_LENGTH
 from tests.end_to_end.servers import RunningService
 
 # The awaiting client leaves the answers of its questions for health unread.
@@ -297,32 +295,3 @@ def test_a_key_is_sent_as_a_header(call: Call, keyed: RunningService) -> None:
         refused(call, keyed, "infer", "tiny", texts_input(["good"]), headers=wrong_key)[0] == "401"
     )
     assert call(keyed, "infer", "tiny", texts_input(["good"]), headers=right) is not None
-
-
-def random_texts(seed: int) -> list[str]:
-    """One to eight texts of many lengths."""
-    chance = random.Random(seed)
-    return [
-        " ".join(chance.choices(WORDS, k=chance.randint(1, 25)))
-        for _ in range(chance.randint(1, 8))
-    ]
-
-
-def test_concurrent_requests_agree_with_predict(running: RunningService) -> None:
-    requests = [random_texts(seed) for seed in range(60)]
-
-    async def infer_all() -> list[Any]:
-        async with AsyncInferenceServerClient(f"127.0.0.1:{running.port}", conn_limit=16) as client:
-            asked = [
-                client.infer("tiny", texts_input(texts, binary=number % 2 == 0))
-                for number, texts in enumerate(requests)
-            ]
-            return await asyncio.gather(*asked)
-
-    with ThreadPoolExecutor(1) as pool:
-        beside = pool.submit(lambda: [predictions_of(running, texts) for texts in requests])
-        results = asyncio.run(infer_all())
-    for result, expected in zip(results, beside.result(), strict=True):
-        found = result.as_numpy("probabilities")
-        np.testing.assert_allclose(found, shares(expected), rtol=0, atol=1e-5)
-        assert spelled(result.as_numpy("label")) == [each["label"] for each in expected]

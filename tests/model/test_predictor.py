@@ -1,8 +1,8 @@
 """The predictor: probabilities, their order, and the weights of the same pass."""
 
 import math
+from functools import partial
 from pathlib import Path
-from unittest.mock import Mock, patch
 
 import numpy as np
 import orjson
@@ -20,7 +20,6 @@ from model.errors import (
     TextTooLongError,
 )
 from model.loading import load_predictor
-from model.network.batch import collate
 from model.network.prediction import Prediction, make_predictions
 from model.predictor import AttentionOptions, Predictor
 from model.tokenization.tokenizer import Encoding
@@ -38,20 +37,6 @@ CPU = torch.device("cpu")
 TEXTS = ["A superb film.", "bad", "The plot drags, but the cast is superb!", "love " * 40]
 words = st.lists(st.sampled_from(WORDS), min_size=1, max_size=40).map(" ".join)
 any_text = words | st.text(min_size=1).map(lambda text: text + "x")
-
-
-def test_what_is_known_of_the_model(predictor: Predictor, checkpoint_folder: Path) -> None:
-    info = predictor.info
-
-    assert info.name == "tiny"
-    assert info.version == open_checkpoint(checkpoint_folder).version
-    assert info.architecture == "BertForSequenceClassification"
-    assert info.labels == ("negative", "positive")
-    assert (info.num_layers, info.num_heads, info.hidden_size) == (2, 2, 8)
-    assert info.parameters == sum(weight.numel() for weight in tiny_network().parameters()) == 2354
-    assert (info.max_length, info.temperature) == (MAX_LENGTH, 1.5)
-    assert (info.device, info.dtype) == ("cpu", "float32")
-    assert info.metrics == tiny_manifest().metrics
 
 
 def test_int8_is_for_encoders(tmp_path: Path) -> None:
@@ -108,8 +93,10 @@ def test_of_equal_classes_the_first_is_taken(tmp_path: Path) -> None:
 
 
 def test_texts_are_checked_before_they_are_encoded(predictor: Predictor) -> None:
-    with pytest.raises(BlankTextError):
-        predictor.encode(" \u200b ")
+    one_window = partial(predictor.encode_window, number=0)
+    for encode in (predictor.encode, predictor.encode_windows, one_window):
+        with pytest.raises(BlankTextError):
+            encode(" \u200b ")
     with pytest.raises(InvalidTextError):
         predictor.encode("a\ud800")
     with pytest.raises(TextTooLongError):
@@ -190,30 +177,6 @@ def test_a_choice_of_what_is_not_there_or_of_nothing(kind: str, predictor: Predi
     message = exactly(f"no {kind} is chosen: give one or more from 0 to 1, or None")
     with pytest.raises(IndexError, match=message):
         predictor.explain(encoding, **{f"{kind}s": []})
-
-
-def test_warm_up_and_probe_take_both_paths(predictor: Predictor) -> None:
-    calls = Mock()
-    with (
-        patch.object(predictor, "predict", calls.predict),
-        patch.object(predictor, "explain", calls.explain),
-    ):
-        predictor.warm_up()
-        assert [name for name, *_ in calls.method_calls] == ["predict", "explain"] * 3
-        calls.reset_mock()
-        predictor.probe()
-        predictor.probe("explicit")
-        assert [name for name, *_ in calls.method_calls] == ["predict", "explain"]
-
-
-def test_answers_do_not_keep_the_graph(predictor: Predictor) -> None:
-    encoding = predictor.encode("a film", with_tokens=True)
-    predictor.predict([encoding])
-    predictor.explain(encoding)
-
-    output = predictor._runner.network(collate([encoding], pad_token_id=0), need_weights=True)
-    assert not output.logits.requires_grad
-    assert not any(weights.requires_grad for weights in output.attention_weights)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])

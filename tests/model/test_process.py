@@ -39,8 +39,11 @@ def test_neither_a_compiler_nor_what_training_needs(checkpoint_folder: Path) -> 
 
 ALLOCATING = """
 import ctypes, threading
+import runpy
 from pathlib import Path
-from model.allocator import return_memory, share_one_heap
+
+# The package itself would bring torch along.
+allocator = runpy.run_path("model/allocator.py")
 
 def megabytes(name):
     lines = Path("/proc/self/smaps_rollup").read_text(encoding="ascii").splitlines()
@@ -55,7 +58,7 @@ def heaps():
 library = ctypes.CDLL(None)
 library.malloc.restype = ctypes.c_void_p
 library.free.argtypes = [ctypes.c_void_p]
-share_one_heap()
+allocator["share_one_heap"]()
 before, pieces = heaps(), []
 
 def fill():
@@ -72,7 +75,7 @@ last = library.malloc(100)  # so that the end of the heap is not free
 held = megabytes("Rss:")
 for piece in pieces:
     library.free(piece)
-return_memory()
+allocator["return_memory"]()
 print(heaps() - before, held - megabytes("Rss:"))
 """
 

@@ -27,6 +27,8 @@ from tests.resilience.sending import IsRight, send
 
 _TOLERANCE = 0.03  # between alone and batched, in bfloat16
 _PATIENCE = 120.0
+_MOST_TIMES = 3.0  # the p99 of polite clients beside an attack
+_READERS = 40
 _LONG = "The battery lasts a day, the screen is bright, and I would buy it again. " * 45
 SENTENCES = [
     f"The {thing} {judgement}."
@@ -73,28 +75,21 @@ _ANY = {**ATTACKS, **AT_THE_DOOR}
 EACH_ATTACK: list[list[str]] = [*([name] for name in ATTACKS), [*ATTACKS]]
 
 
-def flood(
-    running: RunningService,
-    *,
-    seconds: float,
-    sentences: Sequence[str] = SENTENCES,
-    clients: int = 64,
-    times: float = 3.0,
-) -> list[str]:
+def flood(running: RunningService, *, seconds: float) -> list[str]:
     """Sends more than the service can answer, after a measurement; returns broken promises."""
-    port, is_right = running.port, _judge(running, sentences)
-    saturation: dict[str, Any] = {"clients": clients, "seconds": seconds / 2, "is_right": is_right}
-    before = send(port, sentences, **saturation)
+    port, is_right = running.port, _judge(running)
+    saturation: dict[str, Any] = {"clients": 64, "seconds": seconds / 2, "is_right": is_right}
+    before = send(port, SENTENCES, **saturation)
     print(f"saturated: {before}", flush=True)
     memory = _megabytes(running)
-    rate = times * before.served
-    during = send(port, sentences, rate=rate, seconds=seconds, is_right=is_right)
+    rate = 3 * before.served
+    during = send(port, SENTENCES, rate=rate, seconds=seconds, is_right=is_right)
     grown = _megabytes(running) - memory
     print(f"flooded at {rate:.0f}/s: {during}; memory grew by {grown:.0f} MB", flush=True)
     with running.client(**{"X-Request-Timeout": "0.5"}) as client:
-        status = client.post("/predict", json={"sentences": sentences[:1]}).status_code
+        status = client.post("/predict", json={"sentences": SENTENCES[:1]}).status_code
     queued = running.metric("headlight_queue_tokens")
-    after = send(port, sentences, **saturation)
+    after = send(port, SENTENCES, **saturation)
     print(f"saturated again: {after}", flush=True)
     promises = {
         "every answer is right, or a clean refusal": not (
@@ -109,13 +104,7 @@ def flood(
     return [promise for promise, holds in promises.items() if not holds]
 
 
-def fairness(
-    running: RunningService,
-    *,
-    seconds: float,
-    attacks: Sequence[Sequence[str]] = EACH_ATTACK,
-    most_times: float = 3.0,
-) -> list[str]:
+def fairness(running: RunningService, *, seconds: float) -> list[str]:
     """Sends single sentences of polite clients beside attacks; returns broken promises."""
     broken = []
     polite: dict[str, Any] = {
@@ -125,7 +114,7 @@ def fairness(
         "is_right": lambda *_: True,
     }
     usual = send(running.port, SENTENCES, **polite).wait(99)
-    for names in attacks:
+    for names in EACH_ATTACK:
         with ProcessPoolExecutor(1, get_context("spawn")) as attacker:
             attack = attacker.submit(_attack, running.port, names, seconds + 1)
             time.sleep(0.5)
@@ -137,8 +126,8 @@ def fairness(
         )
         if set(beside.statuses) != {200}:
             broken.append(f"{names}: no polite request is refused")
-        if times > most_times:
-            broken.append(f"{names}: the p99 is at most {most_times} times that alone")
+        if times > _MOST_TIMES:
+            broken.append(f"{names}: the p99 is at most {_MOST_TIMES} times that alone")
         # What never fits is refused at once, and the rest is answered or refused.
         if not set(statuses) <= {200, 422, 503, 504}:
             broken.append(f"{names}: the attacker gets answers or refusals")
@@ -200,11 +189,11 @@ def _both(waits: tuple[float, float]) -> str:
     return f"p95 of small requests {waits[0] * 1000:.0f} ms, of health {waits[1] * 1000:.0f} ms"
 
 
-def readers(running: RunningService, *, seconds: float, count: int = 40) -> list[str]:
+def readers(running: RunningService, *, seconds: float) -> list[str]:
     """Asks for large answers and reads them slowly; returns broken promises."""
     before = most = _megabytes(running)
     body = {"sentence": "the plot drags but the cast is superb " * 18}
-    with slow_readers(running.port, count, rate=1000, body=body) as (statuses, ends):
+    with slow_readers(running.port, _READERS, rate=1000, body=body) as (statuses, ends):
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             most = max(most, _megabytes(running))
@@ -212,7 +201,7 @@ def readers(running: RunningService, *, seconds: float, count: int = 40) -> list
         with running.client() as client:
             small = client.post("/predict", json={"sentences": ["good"]}).status_code
     print(
-        f"{count} slow readers: memory {before:.0f} MB before, {most:.0f} at most; statuses "
+        f"{_READERS} slow readers: memory {before:.0f} MB before, {most:.0f} at most; statuses "
         f"{dict(statuses)}; ended meanwhile {dict(ends)}; a prediction beside them: {small}"
     )
     promises = {
@@ -223,11 +212,11 @@ def readers(running: RunningService, *, seconds: float, count: int = 40) -> list
     return [promise for promise, holds in promises.items() if not holds]
 
 
-def _judge(running: RunningService, sentences: Sequence[str]) -> IsRight:
+def _judge(running: RunningService) -> IsRight:
     """Returns a judge that knows the score of each sentence when nothing else is asked."""
     scores = {}
     with running.client() as client:
-        for sentence in sentences:
+        for sentence in SENTENCES:
             content = client.post("/predict", json={"sentences": [sentence]}).json()
             scores[sentence] = content["predictions"][0]["score"]
     return lambda sentence, found: abs(found["score"] - scores[sentence]) < _TOLERANCE

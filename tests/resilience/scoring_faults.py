@@ -1,9 +1,10 @@
-"""Scores made files while processes are killed, the disk fills up, and files go bad.
+"""Scores made files while processes are killed and files go bad.
 
 Whenever the command has ended, it is started again, until the output is finished. The output must
 be, byte for byte, that of an undisturbed run, and no part may be written twice.
 """
 
+import gzip
 import os
 import random
 import signal
@@ -15,45 +16,47 @@ from contextlib import suppress
 from pathlib import Path
 
 from tests.builders import tiny_checkpoint
-from tests.resilience.inputs import make_inputs
-from tests.resilience.small_disk import SmallDisk
 from tests.scoring.conftest import ROOT, files_of, told_of, workers_of
+from tests.scoring.peaks import write_table
 from tests.scoring.read_errors import prepare
 
 Process = subprocess.Popen[str]
 _PART_BYTES = 20_000
 # A command that takes longer hangs.
 _PATIENCE = 900
-_LASTING = {"disk full", "file damaged", "read error"}
+_LASTING = {"file damaged", "read error"}
 _KINDS = [*sorted(_LASTING), "driver killed", "driver interrupted", "worker killed"]
 
 
 class ScoringRound:
     """One job from its beginning to its totals; counts what was `done`, and notes `faults`."""
 
-    def __init__(self, folder: Path, disk: SmallDisk, form: str, *, rows: int, seed: int) -> None:
+    def __init__(self, folder: Path, *, size: int, seed: int) -> None:
         self.done: Counter[str] = Counter()
         self.runs = 0
         self.faults: list[str] = []
         self._chance = random.Random(seed)
-        self._disk = disk
         self._variables, self._unreadable = prepare(folder)
         self._checkpoint = tiny_checkpoint(folder / "tiny")
         self._inputs = folder / "in"
-        self._output = disk.folder / f"out-{form}-{seed}"
+        self._output = folder / "out"
         self._whole = folder / "whole"
         self._damaged: dict[Path, bytes] = {}
-        make_inputs(self._inputs, form, rows=rows, seed=seed)
+        self._inputs.mkdir()
+        for index, name in enumerate(("a.csv", "b.csv", "c.csv.gz")):
+            path = self._inputs / name
+            write_table(path, size // 3, words=10, seed=10 * seed + index)
+            if name.endswith(".gz"):
+                path.write_bytes(gzip.compress(path.read_bytes(), mtime=0))
 
     def run(self, *, most: int) -> None:
         """Runs the job with this many faults, then without any, and compares its output."""
         code, log = _end(self._start(self._whole))
         if code:
             raise RuntimeError(f"the undisturbed run ended with {code}: {log}")
-        kinds = [kind for kind in _KINDS if self._disk.is_small or kind != "disk full"]
         waiting: list[str] = []
         while len(waiting) < most:  # all kinds come, if there are faults enough
-            waiting += self._chance.sample(kinds, min(len(kinds), most - len(waiting)))
+            waiting += self._chance.sample(_KINDS, min(len(_KINDS), most - len(waiting)))
         before: dict[Path, int] = {}
         while not self._run_once(waiting):
             now = self._parts()
@@ -125,8 +128,6 @@ class ScoringRound:
             if workers := workers_of(process.pid):
                 with suppress(ProcessLookupError):
                     os.kill(self._chance.choice(workers), signal.SIGKILL)
-        elif kind == "disk full":
-            self._disk.fill()
         elif kind == "read error":
             new = self._unreadable.with_suffix(".new")
             new.write_text(f"{file.name} {place} {size}\n", encoding="utf-8")
@@ -137,8 +138,7 @@ class ScoringRound:
             _write(file, content[:place] + bytes(byte ^ 1 for byte in content[place:end]))
 
     def _heal(self) -> None:
-        """Makes room, mends files, and lets reads work again."""
-        self._disk.free()
+        """Mends files, and lets reads work again."""
         self._unreadable.unlink(missing_ok=True)
         for path, content in self._damaged.items():
             _write(path, content)

@@ -35,6 +35,8 @@ _WINDOWS = 5
 _FEWEST_SAMPLES = 5  # of a window, so that its median is not that of one moment
 _SLOWLY_READ = {"sentence": "The battery lasts a day, and I would buy it again. " * 9}
 _ELDER, _VICTIM = 0, 1
+_PAUSE_SECONDS = (5.0, 20.0)  # between two disturbances, at least and at most
+_SAMPLE_SECONDS = 5.0
 
 
 class Soak:
@@ -46,8 +48,6 @@ class Soak:
         minutes: the duration of the load.
         clients: clients that ask at once.
         slow: slow readers beside them.
-        pause: seconds between two disturbances, at least and at most.
-        every: seconds between two samples of memory.
         seed: decides what is asked and disturbed.
     """
 
@@ -57,18 +57,16 @@ class Soak:
         port: int,
         *,
         minutes: float,
-        clients: int = 6,
-        slow: int = 4,
-        pause: tuple[float, float] = (5.0, 20.0),
-        every: float = 5.0,
-        seed: int = 0,
+        clients: int,
+        slow: int,
+        seed: int,
     ) -> None:
         self.tally = Tally()
         self.samples: list[tuple[float, float]] = []  # seconds and bytes
         self.done: Counter[str] = Counter()
         self._replicas, self._port = replicas, port
         self._seconds, self._clients, self._slow = 60 * minutes, clients, slow
-        self._pause, self._every, self._seed = pause, every, seed
+        self._seed = seed
 
     def run(self) -> None:
         """Sends the load and disturbs one replica until the time is over."""
@@ -95,7 +93,7 @@ class Soak:
         """Kills or restarts the victim again and again, and waits until it is back in between."""
         chance = random.Random(self._seed)
         while (left := until - time.monotonic()) > 0:
-            time.sleep(min(left, chance.uniform(*self._pause)))
+            time.sleep(min(left, chance.uniform(*_PAUSE_SECONDS)))
             kills = chance.random() < 0.5
             status = self._replicas.end(_VICTIM, signal.SIGKILL if kills else signal.SIGTERM)
             self.done["killed" if kills else "restarted"] += 1
@@ -107,7 +105,7 @@ class Soak:
     def _watch(self, begin: float, stop: threading.Event) -> None:
         """Takes samples of the elder, and prints one a minute."""
         elder = self._replicas.running[_ELDER]
-        while not stop.wait(self._every):
+        while not stop.wait(_SAMPLE_SECONDS):
             seconds = time.monotonic() - begin
             try:
                 memory = elder.metric("headlight_process_resident_memory_bytes")

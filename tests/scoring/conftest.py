@@ -5,10 +5,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
+from unittest import mock
 
 import pytest
+from moto.server import ThreadedMotoServer
+from pyarrow import fs
 
 import scoring.__main__ as command
 from scoring.engines.base import Job, UnitFailure
@@ -35,14 +39,16 @@ class OwnProcess:
 
 
 @pytest.fixture
-def run(checkpoint_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+def run(checkpoint_folder: Path) -> Run:
     """Runs the command without processes; `most` units end it early."""
+    return partial(run_here, checkpoint_folder)
 
-    def start(*arguments: object, most: int | None = None) -> int:
-        monkeypatch.setattr(command, "_engine", lambda *_: (OwnProcess(most=most), 1))
-        return command.main(["--checkpoint", str(checkpoint_folder), *map(str, arguments)])
 
-    return start
+def run_here(checkpoint: Path, *arguments: object, most: int | None = None) -> int:
+    """Runs the command in this process; `most` units end it early."""
+    engine = (OwnProcess(most=most), 1)
+    with mock.patch.object(command, "_engine", return_value=engine):
+        return command.main(["--checkpoint", str(checkpoint), *map(str, arguments)])
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
@@ -113,3 +119,27 @@ def is_alive(process: int) -> bool:
     except FileNotFoundError:
         return False
     return state[0] != "Z"
+
+
+@contextmanager
+def s3_bucket() -> Iterator[fs.S3FileSystem]:
+    """An S3 server of this machine with a bucket named `box`, which the environment names."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    _, port = server.get_host_and_port()
+    values = {
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+        "AWS_ACCESS_KEY_ID": "key",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+        "AWS_REGION": "us-east-1",
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+    try:
+        with mock.patch.dict(os.environ, values):
+            system = fs.S3FileSystem(
+                endpoint_override=values["AWS_ENDPOINT_URL"], allow_bucket_creation=True
+            )
+            system.create_dir("box")
+            yield system
+    finally:
+        server.stop()

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+import scoring.__main__ as command
 from tests.scoring.conftest import (
     PARTS,
-    ROOT,
     Run,
     end,
     files_of,
@@ -48,7 +48,7 @@ def actors() -> list[int]:
     return [int(line) for line in found.stdout.split()]
 
 
-def test_lost_actors_and_nodes_and_drivers_change_nothing(
+def test_an_interruption_and_lost_actors_and_nodes_change_nothing(
     cluster: Any,  # noqa: ANN401
     run: Run,
     checkpoint_folder: Path,
@@ -63,8 +63,12 @@ def test_lost_actors_and_nodes_and_drivers_change_nothing(
 
     driver = start(checkpoint_folder, table, output, *options)
     wait_for_parts(output, 1, driver)
-    driver.kill()
-    end(driver)
+    driver.send_signal(signal.SIGTERM)
+    code, said = end(driver)
+    assert code == 128 + signal.SIGTERM
+    (interrupted,) = told_of(said)
+    assert interrupted.startswith("headlight-score: interrupted: ")
+    assert interrupted.endswith(" parts are written; run the same command to go on")
     assert "SUCCESS.json" not in files_of(output)
     before = len(list(output.glob("part-*")))
 
@@ -82,67 +86,30 @@ def test_lost_actors_and_nodes_and_drivers_change_nothing(
     assert "good" not in said
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_it_and_the_same_command_goes_on(
-    cluster: Any,  # noqa: ANN401
-    run: Run,
-    checkpoint_folder: Path,
-    table: Path,
-    tmp_path: Path,
-    number: signal.Signals,
-) -> None:
-    assert run(table, "--output", tmp_path / "whole", *PARTS) == 0
-    output = tmp_path / "out"
-    options = (*WORKERS, "--ray-address", cluster.address)
-    node = cluster.add_node(num_cpus=1)
-    process = start(checkpoint_folder, table, output, *options)
-    wait_for_parts(output, 1, process)
-    process.send_signal(number)
-    code, said = end(process)
-
-    assert code == 128 + number
-    (told,) = told_of(said)
-    assert told.startswith("headlight-score: interrupted: ")
-    assert told.endswith(" parts are written; run the same command to go on")
-    assert end(start(checkpoint_folder, table, output, *options))[0] == 0
-    assert files_of(output) == files_of(tmp_path / "whole")
-    cluster.remove_node(node)
-
-
 def test_an_address_at_which_nothing_answers_is_told(
-    checkpoint_folder: Path,
-    table: Path,
-    tmp_path: Path,
+    checkpoint_folder: Path, table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = (*WORKERS, "--ray-address", "127.0.0.1:1")
+    output = ("--output", str(tmp_path / "out"), "--checkpoint", str(checkpoint_folder))
+    assert command.main([str(table), *output, *WORKERS, "--ray-address", "127.0.0.1:1"]) == 1
 
-    code, said = end(start(checkpoint_folder, table, tmp_path / "out", *options))
-
-    assert (code, told_of(said)) == (
-        1,
-        [
-            "headlight-score: --ray-address 127.0.0.1:1: nothing answers there (Connection "
-            "refused): give the address that `ray start --head` has printed"
-        ],
-    )
+    assert told_of(capsys.readouterr().err) == [
+        "headlight-score: --ray-address 127.0.0.1:1: nothing answers there (Connection refused): "
+        "give the address that `ray start --head` has printed"
+    ]
 
 
 def test_without_ray_the_extra_is_named(
     checkpoint_folder: Path,
     table: Path,
     tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    program = "import sys; sys.modules['ray'] = None; from scoring.__main__ import main; main()"
-    arguments = [table, "--output", tmp_path / "out", "--checkpoint", checkpoint_folder, *WORKERS]
-    done = subprocess.run(
-        [sys.executable, "-c", program, *map(str, arguments)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    monkeypatch.setitem(sys.modules, "ray", None)
+    output = ("--output", str(tmp_path / "out"), "--checkpoint", str(checkpoint_folder))
+    assert command.main([str(table), *output, *WORKERS]) == 1
 
-    assert told_of(done.stderr) == [
+    assert told_of(capsys.readouterr().err) == [
         "headlight-score: ray is not installed, which scoring files needs and serving does not: "
         ".venv/bin/pip install --constraint constraints.txt --editable '.[score,ray]'"
     ]

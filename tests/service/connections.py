@@ -5,11 +5,13 @@ So a test can see what another process would hide: what waits, and what is in me
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
+from contextvars import copy_context
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
+import pytest
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.server import ServerState
@@ -17,26 +19,23 @@ from uvicorn.server import ServerState
 from service.http.gate import Gate
 from service.http.protocol import HttpProtocol
 
+Result = TypeVar("Result")
 PATIENCE = 30.0
 NOT_HTTP = b"\r\n\r\nInvalid HTTP request received."
 
 
 @dataclass
 class Served:
-    """A running server."""
-
     port: int
     state: ServerState
     made: list[HttpProtocol]
     clients: list["Client"] = field(default_factory=list)
 
     async def connect(self) -> "Client":
-        """Opens a connection."""
         self.clients.append(Client(*await asyncio.open_connection("127.0.0.1", self.port)))
         return self.clients[-1]
 
     async def is_left(self) -> None:
-        """Waits until every connection is closed."""
         await until(lambda: not self.state.connections)
 
 
@@ -48,7 +47,6 @@ class Client:
     writer: asyncio.StreamWriter
 
     async def say(self, data: bytes) -> None:
-        """Sends bytes."""
         self.writer.write(data)
         await self.writer.drain()
 
@@ -116,6 +114,14 @@ async def serving(
         await until(lambda: not state.connections and not state.tasks)
 
 
+def at_once(work: Coroutine[Any, Any, Result]) -> Result:
+    """Runs what has nothing to wait for, without an event loop."""
+    with pytest.raises(StopIteration) as ended:
+        copy_context().run(work.send, None)
+    result: Result = ended.value.value
+    return result
+
+
 async def until(condition: Callable[[], bool]) -> None:
     """Waits until something holds."""
     async with asyncio.timeout(PATIENCE):
@@ -149,7 +155,6 @@ class Paced:
 
 
 async def answer(send: Send, body: bytes, **headers: str) -> None:
-    """Sends a complete answer."""
     named = [(name.encode("ascii"), value.encode("ascii")) for name, value in headers.items()]
     length = (b"content-length", b"%d" % len(body))
     await send({"type": "http.response.start", "status": 200, "headers": [length, *named]})
@@ -157,7 +162,6 @@ async def answer(send: Send, body: bytes, **headers: str) -> None:
 
 
 def get(path: str, *headers: bytes) -> bytes:
-    """A request without a body."""
     return b"\r\n".join([b"GET %b HTTP/1.1" % path.encode("ascii"), b"Host: x", *headers, b"", b""])
 
 

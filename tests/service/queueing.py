@@ -24,7 +24,6 @@ def encoding(identity: int, length: int = 1) -> Encoding:
 
 
 def prediction(text: Encoding) -> Prediction:
-    """What `Recorder` says of a text: which one it was."""
     return Prediction(str(text.input_ids[0]), 1.0, {"a": 1.0}, len(text.input_ids), False)
 
 
@@ -37,6 +36,11 @@ class Recorder:
         self.gate.set()
         self.entered = threading.Semaphore(0)
         self.begun: list[list[Encoding]] = []
+
+    @property
+    def ids(self) -> list[list[int]]:
+        """The texts of each batch, by their ids."""
+        return [[text.input_ids[0] for text in batch] for batch in self.batches]
 
     def classify(self, encodings: Sequence[Encoding]) -> list[Prediction]:
         """Tells each text which it was, unless one of them makes the pass fail."""
@@ -104,7 +108,6 @@ class Setting:
         )
 
     def value(self, name: str) -> float | None:
-        """The value of a metric."""
         return self.metrics.registry.get_sample_value(name)
 
     @asynccontextmanager
@@ -123,7 +126,6 @@ class Setting:
             await asyncio.gather(holding, return_exceptions=True)
 
     async def close(self) -> None:
-        """Ends the batcher and its thread."""
         await self.batcher.close()
         self.executor.shutdown()
 

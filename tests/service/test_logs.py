@@ -90,7 +90,6 @@ class Pieces(Writer):
         self.pieces: list[list[str]] = []
 
     def put(self, lines: list[str]) -> None:
-        """Keeps a piece."""
         self.pieces.append(lines)
 
     def close(self) -> None:

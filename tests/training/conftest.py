@@ -14,6 +14,14 @@ from tests.training.tiny_runs import arguments, write_sentences
 from training.__main__ import main
 
 
+@pytest.fixture(scope="module", autouse=True)
+def one_core() -> Iterator[None]:
+    """Lets commands compute with one thread: on busy cores two take many times as long."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("model.backends.threads._usable_cores", lambda: 1)
+        yield
+
+
 @pytest.fixture(scope="session")
 def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with one run in `out`, its files, its event files in `runs`, and what it printed."""

@@ -23,12 +23,6 @@ def test_a_run_on_the_cpu_is_deterministic(dtype: str, *, bfloat16: bool) -> Non
     assert torch.are_deterministic_algorithms_enabled()
 
 
-def test_a_tensor_that_is_there_already_stays() -> None:
-    tensor = torch.ones(3)
-
-    assert Accelerator(CPU).send(tensor) is tensor
-
-
 def test_the_machine_in_one_line() -> None:
     torch.set_num_threads(3)
 

@@ -1,23 +1,18 @@
 """Trains on several processes that a real `torchrun` starts: the same losses and weights as one."""
 
 import argparse
-import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from tests.training.tiny_plans import write_plan
+from tests.training.tiny_plans import TinyPlan
+from tests.training.tiny_runs import Refusal, read_lines
 from tests.training.torchrun import (
-    PATIENCE,
-    ROOT,
     assert_close,
     command,
     end,
-    environment,
     start,
     write_files,
 )
@@ -25,28 +20,20 @@ from training.__main__ import main
 from training.cli.shared_options import check_folds
 from training.errors import RecipeError
 
-pytestmark = pytest.mark.slow
 ROWS = 75  # with batches of 16 the last one has 11 rows, which 2 and 3 do not divide
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Rows of both classes, for learning and for validation, and a preset."""
-    made = tmp_path_factory.mktemp("ranks")
-    write_files(made, rows=ROWS)
-    return made
-
-
-def run(count: int, arguments: list[str], *torchrun: str) -> tuple[str, str]:
-    code, out, err = end(start(count, arguments, *torchrun))
-    assert code == 0, err
-    return out, err
+    """The files of a run, and the checkpoint of one process in `alone`."""
+    found = tmp_path_factory.mktemp("ranks")
+    write_files(found, rows=ROWS)
+    assert main(command(found, found / "alone")) == 0
+    return found
 
 
 def history(output: Path) -> list[dict[str, float]]:
-    lines = (output.with_name(f"{output.name}.run") / "history.jsonl").read_text().splitlines()
-    found = [json.loads(line) for line in lines]
-    return [{name: value for name, value in line.items() if name != "seconds"} for line in found]
+    return read_lines(output.with_name(f"{output.name}.run") / "history.jsonl")
 
 
 def assert_same(first: Path, second: Path) -> None:
@@ -62,28 +49,38 @@ def names(output: Path, suffix: str) -> list[str]:
     return sorted(path.name for path in output.with_name(output.name + suffix).iterdir())
 
 
-@pytest.fixture(scope="module")
-def alone(folder: Path) -> Path:
-    """The checkpoint of one process."""
-    output = folder / "alone"
-    run(1, command(folder, output))
-    return output
+def test_passes_change_nothing(folder: Path) -> None:
+    assert main(command(folder, folder / "passes", "--accumulate", "3")) == 0
+
+    assert_same(folder / "alone", folder / "passes")
 
 
-@pytest.mark.parametrize(("count", "passes"), [(1, 3), (2, 2)])
-def test_processes_and_passes_change_nothing(
-    folder: Path, alone: Path, count: int, passes: int
-) -> None:
-    output = folder / f"out-{count}-{passes}"
-    logs = ("--log-to", f"tensorboard:{output.with_suffix('.logs')}")
-    out, err = run(count, command(folder, output, "--accumulate", str(passes), *logs))
+@pytest.mark.slow
+def test_processes_and_passes_change_nothing(folder: Path) -> None:
+    output, logs = folder / "out", folder / "logs"
+    # No process tears its interpreter down beside the threads of an exchange.
+    program = folder / "program.py"
+    program.write_text(
+        "import atexit, os, runpy\n"
+        "class Kept:\n"
+        "    def __del__(self, write=os.write):\n"
+        "        write(1, b'torn down')\n"
+        "kept = Kept()\n"
+        "atexit.register(print, 'exit handlers have run')\n"
+        "runpy.run_module('training', run_name='__main__', alter_sys=True)\n"
+    )
+    options = ("--accumulate", "2", "--log-to", f"tensorboard:{logs}")
+    code, out, err = end(start(2, command(folder, output, *options), program=(str(program),)))
 
-    assert_same(alone, output)
+    assert code == 0, err
+    assert_same(folder / "alone", output)
+    assert out.count("exit handlers have run") == 2
+    assert "torn down" not in out
     # Only the first process prints and logs.
     assert out.count("checkpoint: ") == 1
     assert len(re.findall(r"^epoch 1/3", out, re.MULTILINE)) == 1
     assert err.count("validation: ") <= 1
-    (events,) = output.with_suffix(".logs").rglob("events*")
+    (events,) = logs.rglob("events*")
     found = EventAccumulator(str(events.parent), size_guidance={"scalars": 0})
     found.Reload()
     logged = [(event.step, event.value) for event in found.Scalars("epoch/validation_loss")]
@@ -92,31 +89,22 @@ def test_processes_and_passes_change_nothing(
     ]
 
 
-def test_a_process_that_never_comes_is_told(folder: Path) -> None:
-    arguments = command(folder, folder / "missing", "--rank-timeout", "2")
+def test_a_process_that_never_comes(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, refusal: Refusal
+) -> None:
     values = {"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
-    done = subprocess.run(
-        [sys.executable, "-m", "training", *arguments],
-        cwd=ROOT,
-        env=environment(**values),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
+    for name, value in values.items():
+        monkeypatch.setenv(name, value)
 
-    assert done.returncode == 1
-    (line,) = [line for line in done.stderr.splitlines() if line.startswith("headlight-train: ")]
-    assert line.startswith(
-        "headlight-train: not all of the 2 processes that WORLD_SIZE announces have come within "
-        "2 s: start the others, or raise --rank-timeout ("
+    assert refusal(command(folder, folder / "missing", "--rank-timeout", "1")).startswith(
+        "not all of the 2 processes that WORLD_SIZE announces have come within 1 s: start the "
+        "others, or raise --rank-timeout ("
     )
 
 
-def test_a_fault_is_told_once(folder: Path) -> None:
-    arguments = command(folder, folder / "fault", "--batch-size", "0")
-
-    code, _, err = end(start(2, arguments))
+@pytest.mark.slow
+def test_an_error_is_printed_once(folder: Path) -> None:
+    code, _, err = end(start(2, command(folder, folder / "fault", "--batch-size", "0")))
 
     assert code == 1
     assert err.count("headlight-train: ") == 1
@@ -140,43 +128,12 @@ def test_folds_refuse_several_processes() -> None:
         check_folds(argparse.Namespace(folds=3), processes=2)
 
 
-def test_a_plan_is_run_together(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_a_plan_is_run_together(tiny: TinyPlan, made: Path, tmp_path: Path) -> None:
     """Its stages, its teacher, and the answers of the teacher."""
-    plan = write_plan(tmp_path)
-    for count in (1, 2):
-        output = tmp_path / f"out-{count}"
-        run(count, plan.command(output, "--device", "cpu", "--threads", "1"))
+    output = tmp_path / "out"
+    code, _, err = end(start(2, tiny.command(output, "--device", "cpu")))
 
-    first, second = (tmp_path / f"out-{count}" for count in (1, 2))
-    assert_close(first, second)
-    assert names(first, ".run") == names(second, ".run")
-
-
-def test_no_process_tears_its_interpreter_down_beside_the_threads_of_an_exchange(
-    folder: Path, tmp_path: Path
-) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(
-        "import atexit, os, runpy\n"
-        "class Kept:\n"
-        "    def __del__(self, write=os.write):\n"
-        "        write(1, b'torn down')\n"
-        "kept = Kept()\n"
-        "atexit.register(print, 'exit handlers have run')\n"
-        "runpy.run_module('training', run_name='__main__', alter_sys=True)\n"
-    )
-    torchrun = ["-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone"]
-
-    ended = subprocess.run(
-        [sys.executable, *torchrun, str(program), *command(folder, tmp_path / "output")],
-        cwd=ROOT,
-        env={**environment(), "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
-
-    assert ended.returncode == 0, ended.stderr
-    assert ended.stdout.count("exit handlers have run") == 2
-    assert "torn down" not in ended.stdout
+    assert code == 0, err
+    assert_close(made, output)
+    assert names(made, ".run") == names(output, ".run")

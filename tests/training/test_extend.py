@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from model.files import WEIGHTS
-from tests.training.tiny_runs import PRESET, Refusal, arguments, write_preset
+from tests.training.tiny_runs import PRESET, Refusal, arguments, read_lines, write_preset
 from training.__main__ import main
 from training.errors import RecipeError
 from training.fit.recipe import load_recipe
@@ -15,9 +15,7 @@ STATE = "state"
 
 
 def history(folder: Path, output: str) -> list[dict[str, float]]:
-    lines = (folder / f"{output}.run" / "history.jsonl").read_text().splitlines()
-    found: list[dict[str, float]] = [json.loads(line) for line in lines]
-    return [{name: line[name] for name in line if name != "seconds"} for line in found]
+    return read_lines(folder / f"{output}.run" / "history.jsonl")
 
 
 def test_more_epochs_are_those_of_one_run_with_a_restart(tmp_path: Path) -> None:

@@ -14,10 +14,9 @@ import pytest
 
 from model import open_checkpoint
 from model.checkpoint.saving import save_checkpoint
-from tests.training.tiny_runs import arguments, signal_after
+from tests.training.tiny_runs import Refusal, arguments, read_history, signal_after
 from training.__main__ import main
 from training.fit.state import TrainerState, save_state, step_of_state
-from training.measure.history import read_history
 
 # What limits a file in a process: the kernel refuses to write beyond, as on a full disk.
 FAULT = "File too large"
@@ -49,15 +48,14 @@ def test_a_state_that_cannot_be_written_costs_no_checkpoint(
     printed = capsys.readouterr().out.splitlines()
     warnings = [line for line in printed if line.startswith("warning: the state")]
     assert len(warnings) == 3
-    beginning, _, rest = warnings[0].partition(" is not on disk: ")
-    assert beginning == "warning: the state after step 14"
-    place, _, told = rest.partition(f" could not be written ({FAULT}): it needs ")
-    assert place == str(tmp_path / "out.run" / "state" / "tensors.safetensors")
-    needed, _, ending = told.partition(" bytes; ")
-    assert int(needed.replace(",", "")) > most
-    assert ending == (
-        "no state is there to resume from. The run goes on, and tries again at its next state"
+    place = re.escape(str(tmp_path / "out.run" / "state" / "tensors.safetensors"))
+    told = re.fullmatch(
+        rf"warning: the state after step 14 is not on disk: {place} could not be written "
+        rf"\({FAULT}\): it needs ([\d,]+) bytes; no state is there to resume from\. .*",
+        warnings[0],
     )
+    assert told is not None
+    assert int(told[1].replace(",", "")) > most
     assert weights(tmp_path / "out") == weights(fitted / "out")
     assert not list((tmp_path / "out.run").glob("*state*"))
 
@@ -76,7 +74,7 @@ def test_where_nothing_can_be_written_the_bytes_and_the_file_are_told(
     )
     assert last.endswith("; nor is the last state saved: no state is there to resume from")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.run", "rows.tsv", "tiny.toml"]
-    assert len(read_history(tmp_path / "out.run" / "history.jsonl")) == 3
+    assert len(read_history(tmp_path / "out.run")) == 3
 
 
 def test_a_checkpoint_that_cannot_be_written_is_written_by_resume(
@@ -84,26 +82,35 @@ def test_a_checkpoint_that_cannot_be_written_is_written_by_resume(
     fitted: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
+    refusal: Refusal,
 ) -> None:
     def fail(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
+    command = arguments(tmp_path, "out")
+    header, *rows = (tmp_path / "rows.tsv").read_text(encoding="utf-8").splitlines()
+    lines = [f"{header}\tother", *(f"{row}\tword {number}" for number, row in enumerate(rows))]
+    (tmp_path / "rows.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     with monkeypatch.context() as patch:
         patch.setattr("training.fit.export.save_checkpoint", fail)
-        assert main(arguments(tmp_path, "out")) == 1
+        assert main(command) == 1
 
-    *_, last = capsys.readouterr().err.splitlines()
-    assert re.fullmatch(
-        rf"headlight-train: the checkpoint: {re.escape(str(tmp_path / 'out'))}/model\.safetensors "
-        r"could not be written \(No space left on device\): it needs [\d,]+ bytes, and [\d,]+ "
-        r"are free: make room; the trained weights are saved, and the same command with --resume "
-        r"only writes the "
-        r"checkpoint",
-        last,
+    assert re.search(
+        r"/model\.safetensors could not be written \(No space left on device\): it needs [\d,]+ "
+        r"bytes, and [\d,]+ are free: make room; the trained weights are saved, and the same ",
+        capsys.readouterr().err,
     )
+    state = tmp_path / "out.run" / "state"
+    assert refusal(command) == (
+        f"{state} holds the state of a run: resume it with --resume, continue it with --extend if "
+        "it has ended, or discard it with --overwrite"
+    )
+    # Another column of the same file makes other rows.
+    told = refusal([*command, "--text-column", "other", "--resume"])
+    assert told.startswith(f"{state}: the interrupted run was another one: training_rows: ")
     # Two states need not fit any more: only the checkpoint is written.
     with files_limited_to(2 * len(weights(fitted / "out"))):
-        assert main(arguments(tmp_path, "out", "--resume")) == 0
+        assert main([*command, "--resume"]) == 0
     assert capsys.readouterr().out.startswith("resuming after step 42\n")
     assert weights(tmp_path / "out") == weights(fitted / "out")
     assert open_checkpoint(tmp_path / "out").manifest.seed == 0
@@ -150,31 +157,23 @@ def test_the_state_before_is_kept_when_the_next_cannot_be_written(
 
     assert main(arguments(tmp_path, "out")) == 128 + signal.SIGTERM
 
-    *_, last = capsys.readouterr().err.splitlines()
-    assert re.fullmatch(
-        r"headlight-train: interrupted after step 18 of 42; the last state is not saved: .* could "
-        r"not be written \(No space left on device\): it needs [\d,]+ bytes, and [\d,]+ are free; "
-        r"--resume continues after step 14",
-        last,
+    assert re.search(
+        r"interrupted after step 18 of 42; the last state is not saved: .* are free; --resume "
+        r"continues after step 14\n$",
+        capsys.readouterr().err,
     )
     assert step_of_state(tmp_path / "out.run" / "state") == 14
 
 
 def test_a_disk_that_is_too_small_is_refused_before_anything_is_trained(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusal: Refusal
 ) -> None:
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=1_000_000))
 
-    assert main(arguments(tmp_path, "out")) == 1
-
-    told = capsys.readouterr()
-    assert told.out == ""
-    places = f"{tmp_path / 'out.run'} and {tmp_path / 'out'}"
-    assert re.fullmatch(
-        rf"headlight-train: {re.escape(places)}: the states of a run and its checkpoint need "
-        r"1,[\d,]+ bytes, and 1,000,000 are free there: make room, or put the states on another "
-        r"disk with --run-dir\n",
-        told.err,
+    assert re.search(
+        r"/out\.run and \S+/out: the states of a run and its checkpoint need 1,[\d,]+ bytes, and "
+        r"1,000,000 are free there: make room, or put the states on another disk with --run-dir$",
+        refusal(arguments(tmp_path, "out")),
     )
     assert not (tmp_path / "out.run").exists()

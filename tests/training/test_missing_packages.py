@@ -4,7 +4,6 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from tests.model.keys import elliptic_pair
@@ -15,54 +14,29 @@ from tests.training.tiny_runs import arguments
 # Every command in one process: a module whose import failed is imported again by the next.
 PROGRAM = """
 import json, sys
-hidden, commands = json.load(sys.stdin)
-sys.modules.update(dict.fromkeys(hidden))
-from training.__main__ import main
-sys.exit(any([main(command) != 1 for command in commands]))
+statuses = []
+for hidden, commands in json.load(sys.stdin):
+    sys.modules.update(dict.fromkeys(hidden))
+    from training.__main__ import main
+    statuses += map(main, commands)
+    for name in hidden:
+        del sys.modules[name]
+sys.exit(any(status != 1 for status in statuses))
 """
 INSTALL = ".venv/bin/pip install --constraint constraints.txt --editable"
 
 
-def lines_without(hidden: Sequence[str], commands: Sequence[Sequence[str]]) -> list[str]:
-    """What the commands print on standard error where some packages are not installed."""
-    ended = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
-        cwd=ROOT,
-        input=json.dumps([hidden, commands]),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    assert (ended.returncode, ended.stdout) == (0, ""), ended.stderr
-    return ended.stderr.splitlines()
-
-
-def test_training_needs_more_than_serving() -> None:
-    hidden = ("matplotlib", "pyarrow", "scipy", "sklearn", "tqdm")
-    commands = [
+def test_each_command_names_what_is_missing(tmp_path: Path, checkpoint_folder: Path) -> None:
+    needed = ("matplotlib", "pyarrow", "scipy", "sklearn", "tqdm")
+    every = [
         ["fit", "reviews.csv", "--output", "never"],
         ["fit", "--plan", "plan.toml", "--output", "never"],
         ["evaluate", "reviews.csv", "--checkpoint", "never"],
         ["compare", "reviews.csv", "--output", "never"],
         ["search", "reviews.csv", "--output", "never"],
     ]
-
-    lines = lines_without(hidden, commands)
-
-    assert len(lines) == len(commands)
-    for line in lines:
-        name = line.removeprefix("headlight-train: ").partition(" ")[0]
-        assert name.partition(".")[0] in hidden
-        assert line == (
-            f"headlight-train: {name} is not installed, which training needs and serving does "
-            f"not: {INSTALL} '.[train]'"
-        )
-
-
-def test_what_needs_an_extra_names_it(tmp_path: Path, checkpoint_folder: Path) -> None:
-    """A plan with a teacher, two trackers, the hub, the search and signatures."""
     keys = elliptic_pair(tmp_path / "keys")
+    extra = ("transformers", "tensorboard", "mlflow", "huggingface_hub", "optuna", "OpenSSL")
     commands = [
         write_plan(tmp_path).command(tmp_path / "out"),
         arguments(tmp_path, "out", "--log-to", "tensorboard:runs"),
@@ -72,14 +46,31 @@ def test_what_needs_an_extra_names_it(tmp_path: Path, checkpoint_folder: Path) -
         ["sign", str(checkpoint_folder), "--key", str(keys.private)],
         ["verify", str(checkpoint_folder), "--key", str(keys.public)],
     ]
-    hidden = ("transformers", "tensorboard", "mlflow", "huggingface_hub", "optuna", "OpenSSL")
 
-    *lines, signing, verifying = lines_without(hidden, commands)
+    ended = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        cwd=ROOT,
+        input=json.dumps([(needed, every), (extra, commands)]),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
 
-    needed = f" is not installed, which signatures need: {INSTALL} '.[signing]'"
-    assert re.fullmatch(rf"headlight-train: OpenSSL\S*{re.escape(needed)}", signing)
+    assert (ended.returncode, ended.stdout) == (0, ""), ended.stderr
+    lines = ended.stderr.splitlines()
+    for line in lines[:5]:
+        name = line.removeprefix("headlight-train: ").partition(" ")[0]
+        assert name.partition(".")[0] in needed
+        assert line == (
+            f"headlight-train: {name} is not installed, which training needs and serving does "
+            f"not: {INSTALL} '.[train]'"
+        )
+    signing, verifying = lines[-2:]
+    signatures = f" is not installed, which signatures need: {INSTALL} '.[signing]'"
+    assert re.fullmatch(rf"headlight-train: OpenSSL\S*{re.escape(signatures)}", signing)
     assert signing == verifying
-    assert lines == [
+    assert lines[5:-2] == [
         "headlight-train: transformers is not installed, which the teacher of a plan needs and "
         f"serving does not: {INSTALL} '.[train,teacher]'",
         "headlight-train: tensorboard is not installed, which --log-to tensorboard needs: "

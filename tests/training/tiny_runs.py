@@ -1,18 +1,27 @@
 """The smallest runs that really learn: generated rows, a tiny preset, and the command itself."""
 
+import json
 import os
 import random
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
+from torch import nn
 
-from training.fit.rows import Step
+from tests.builders import tiny_tokenizer
+from training.device import Accelerator
+from training.fit.recipe import Recipe
+from training.fit.rows import EncodedRows, Step
 from training.fit.trainer import Trainer
+from training.measure.history import Measurement
 
 ROOT = Path(__file__).parents[2]
+CPU = Accelerator(torch.device("cpu"))
 # What the fixture `refusal` is.
 Refusal = Callable[[Sequence[str]], str]
 WORDS = {
@@ -69,6 +78,40 @@ def arguments(folder: Path, output: str, *options: str) -> list[str]:
         *("fit", str(folder / "rows.tsv"), "--output", str(folder / output)),
         *("--preset", str(folder / "tiny.toml"), "--threads", "1", *options),
     ]
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """The objects of a JSON Lines file, without the seconds that each took."""
+    lines = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+    return [{name: line[name] for name in line if name != "seconds"} for line in lines]
+
+
+def read_history(run_dir: Path) -> list[Measurement]:
+    """Reads the history that a run has written."""
+    return [Measurement(**line, seconds=0.0) for line in read_lines(run_dir / "history.jsonl")]
+
+
+def build_trainer(
+    network: nn.Module,
+    rows: EncodedRows,
+    recipe: Recipe,
+    *,
+    state_dir: Path | None = None,
+    accelerator: Accelerator = CPU,
+    **options: Any,  # noqa: ANN401
+) -> Trainer:
+    """Builds a trainer on rows that are also those to validate by."""
+    return Trainer(
+        network,
+        tiny_tokenizer(),
+        recipe,
+        training=rows,
+        validation=rows,
+        accelerator=accelerator,
+        state_dir=state_dir,
+        fingerprint={},
+        **options,
+    )
 
 
 def signal_after(monkeypatch: pytest.MonkeyPatch, steps: int, number: int) -> None:

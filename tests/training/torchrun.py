@@ -1,57 +1,29 @@
-"""Trains a tiny network, alone or by a real `torchrun`."""
+"""Trains a tiny network by a real `torchrun`, or in one process."""
 
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import safetensors.numpy
 
 from model.files import WEIGHTS
+from tests.training.tiny_runs import PRESET, ROOT, write_preset, write_sentences
 
-ROOT = Path(__file__).parents[2]
 PATIENCE = 600
+LOCAL = {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
 OPTIONS = (
-    *("--epochs", "3", "--batch-size", "16", "--max-length", "16", "--patience", "3"),
-    *("--dtype", "float32", "--device", "cpu", "--threads", "1", "--dropout", "0.2"),
+    *("--epochs", "3", "--dtype", "float32", "--device", "cpu", "--threads", "1"),
+    *("--dropout", "0.2", "--patience", "3"),
 )
-PRESET = """
-max_length = 16
-attention_dropout = 0.1
-token_dropout = 0.1
-average_decay = 0.5
-consistency = 0.5
-
-[network]
-vocab_size = 120
-hidden_size = 16
-num_layers = 2
-num_heads = 2
-intermediate_size = 32
-"""
 
 
 def write_files(folder: Path, *, rows: int) -> None:
-    """Writes rows of both classes, for learning and for validation, and a preset.
-
-    Args:
-        folder: for three files.
-        rows: to learn from.
-    """
-    words = ("film", "plot", "cast", "scene", "song", "joke", "end")
-    made = [
-        (
-            f"a {'good' if number % 2 else 'bad'} {' '.join(words[: number % 7])} {number}",
-            number % 2,
-        )
-        for number in range(rows + 20)
-    ]
-    for name, some in (("train.tsv", made[:rows]), ("dev.tsv", made[rows:])):
-        lines = ["sentence\tlabel", *(f"{text}\t{label}" for text, label in some)]
-        (folder / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
-    (folder / "tiny.toml").write_text(PRESET, encoding="utf-8")
+    """Writes rows to learn from, rows to validate by, and a preset."""
+    write_sentences(folder / "train.tsv", rows=rows)
+    write_sentences(folder / "dev.tsv", rows=20, seed=1)
+    write_preset(folder / "tiny.toml", f"consistency = 0.5\n{PRESET}")
 
 
 def command(folder: Path, output: Path, *options: str) -> list[str]:
@@ -61,21 +33,18 @@ def command(folder: Path, output: Path, *options: str) -> list[str]:
     return [*files, *preset, *OPTIONS, *options]
 
 
-def environment(**values: str) -> Mapping[str, str]:
-    """The variables of a run."""
-    return {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", **values}
-
-
-def start(count: int, arguments: list[str], *torchrun: str) -> subprocess.Popen[str]:
+def start(
+    count: int, arguments: list[str], *torchrun: str, program: tuple[str, ...] = ("-m", "training")
+) -> subprocess.Popen[str]:
     """Starts a run, by `torchrun` if it has several processes."""
-    program = [sys.executable, "-m", "training"]
+    words = [sys.executable]
     if count > 1:
         several = ["--nnodes=1", f"--nproc-per-node={count}", "--standalone", *torchrun]
-        program = [sys.executable, "-m", "torch.distributed.run", *several, "-m", "training"]
+        words += ["-m", "torch.distributed.run", *several]
     return subprocess.Popen(
-        [*program, *arguments],
+        [*words, *program, *arguments],
         cwd=ROOT,
-        env=environment(),
+        env={**os.environ, **LOCAL},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -11,6 +11,8 @@ from training.cli.shared_options import (
     add_device,
     add_files,
     add_labels,
+    add_output,
+    add_validation,
     columns_of,
     comma_separated,
 )
@@ -26,12 +28,7 @@ _FEWEST_SEEDS = 2
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
     add_files(parser, "labelled text")
-    parser.add_argument(
-        "--output", type=Path, required=True, metavar="DIR", help="where the report goes"
-    )
-    parser.add_argument(
-        "--overwrite", action="store_true", help="replace a report that is there already"
-    )
+    add_output(parser, "where the report goes", "a report")
     parser.add_argument(
         "--variants",
         type=comma_separated,
@@ -67,14 +64,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="share of the rows held out, without --validation (default: %(default)s)",
     )
-    parser.add_argument(
-        "--validation",
-        type=Path,
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="labelled text to validate by; may be repeated",
-    )
+    add_validation(parser, "validate by")
+    parser.set_defaults(validation=[])
     add_columns(parser)
     add_labels(parser)
     add_device(parser)

@@ -24,10 +24,9 @@ from training.device import find_device
 from training.errors import DataError, RecipeError
 from training.measure.evaluate import (
     Measured,
+    count_answers,
     evaluate,
-    make_baseline,
     make_record,
-    make_thresholds,
     record_to_text,
     run_probes,
     set_names,
@@ -112,9 +111,8 @@ def _record(
         lines = record_to_text(record)
         checkpoint = open_checkpoint(checkpoint.path)  # as it is now
     if arguments.record_baseline:
-        labels = checkpoint.config.labels
-        baseline = make_baseline(measured, labels=labels, sets=names)
-        save_baseline(checkpoint, baseline, make_thresholds(measured, labels=labels, sets=names))
+        baseline, thresholds = count_answers(measured, labels=checkpoint.config.labels, sets=names)
+        save_baseline(checkpoint, baseline, thresholds)
         lines += f"baseline and thresholds of {baseline.rows:,} texts recorded\n"
     return lines
 

@@ -17,9 +17,11 @@ from training.cli.shared_options import (
     add_files,
     add_labels,
     add_log_to,
+    add_output,
     add_recipe_arguments,
     add_save_every,
     add_start_arguments,
+    add_validation,
     check_folds,
     option_name,
     typed_options,
@@ -36,14 +38,7 @@ STORE_DTYPES = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `headlight-train fit`."""
     add_files(parser, "labelled text to learn from", optional=True, hub=True)
-    parser.add_argument(
-        "--output", type=Path, required=True, metavar="DIR", help="the checkpoint to write"
-    )
-    parser.add_argument(
-        "--overwrite",
-        action="store_true",
-        help="replace a checkpoint or an interrupted run that is there already",
-    )
+    add_output(parser, "the checkpoint to write", "a checkpoint or an interrupted run")
     add_start_arguments(parser)
     _add_plan_arguments(parser)
     _add_data_arguments(parser)
@@ -64,13 +59,7 @@ def _add_plan_arguments(parser: argparse.ArgumentParser) -> None:
 def _add_data_arguments(parser: argparse.ArgumentParser) -> None:
     add_columns(parser)
     add_labels(parser)
-    parser.add_argument(
-        "--validation",
-        type=Path,
-        action="append",
-        metavar="FILE",
-        help="labelled text to choose the best epoch and the temperature by; may be repeated",
-    )
+    add_validation(parser, "choose the best epoch and the temperature by")
     parser.add_argument(
         "--evaluate",
         type=Path,
@@ -136,12 +125,7 @@ def add_search_arguments(parser: argparse.ArgumentParser) -> None:
         "learning rate are tried, each with its epochs and twice as many."
     )
     add_files(parser, "labelled text to learn from", hub=True)
-    parser.add_argument(
-        "--output", type=Path, required=True, metavar="DIR", help="where the results go"
-    )
-    parser.add_argument(
-        "--overwrite", action="store_true", help="replace a search that is there already"
-    )
+    add_output(parser, "where the results go", "a search")
     parser.add_argument(
         "--trials",
         type=positive,
@@ -157,13 +141,7 @@ def add_search_arguments(parser: argparse.ArgumentParser) -> None:
     add_start_arguments(parser)
     add_columns(parser)
     add_labels(parser)
-    parser.add_argument(
-        "--validation",
-        type=Path,
-        action="append",
-        metavar="FILE",
-        help="labelled text to rank the trials by; may be repeated",
-    )
+    add_validation(parser, "rank the trials by")
     add_recipe_arguments(parser, several=TRIED_FIELDS)
     add_class_weights(parser)
     add_device(parser)

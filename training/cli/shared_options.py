@@ -77,6 +77,14 @@ def add_files(
     )
 
 
+def add_output(parser: argparse.ArgumentParser, text: str, replaced: str) -> None:
+    """Adds the folder to write, and whether it may replace what is there."""
+    parser.add_argument("--output", type=Path, required=True, metavar="DIR", help=text)
+    parser.add_argument(
+        "--overwrite", action="store_true", help=f"replace {replaced} that is there already"
+    )
+
+
 def add_columns(parser: argparse.ArgumentParser) -> None:
     """Adds the options that name the columns of the files."""
     for column in ("text", "label"):
@@ -124,6 +132,17 @@ def add_labels(
 def comma_separated(text: str) -> tuple[str, ...]:
     """Splits an option's value at its commas."""
     return tuple(name.strip() for name in text.split(","))
+
+
+def add_validation(parser: argparse.ArgumentParser, purpose: str) -> None:
+    """Adds the files to validate by."""
+    parser.add_argument(
+        "--validation",
+        type=Path,
+        action="append",
+        metavar="FILE",
+        help=f"labelled text to {purpose}; may be repeated",
+    )
 
 
 def add_device(parser: argparse.ArgumentParser) -> None:

@@ -13,12 +13,7 @@ from training.measure.history import Measurement
 
 @dataclass(frozen=True, slots=True)
 class VariantRun:
-    """One run of a variant.
-
-    Args:
-        training: results on the training rows at the end, in evaluation mode.
-        history: one measurement an epoch; none for what is not trained in epochs.
-    """
+    """One run of a variant, measured in evaluation mode at its end; some have no epochs."""
 
     seed: int
     seconds: float
@@ -53,11 +48,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A whole comparison.
-
-    Args:
-        command: the command line that repeats it, without folders of this machine.
-    """
+    """A whole comparison."""
 
     command: str
     machine: str

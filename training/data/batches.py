@@ -15,7 +15,6 @@ def make_batches(
     """Groups the texts of an epoch; seed and epoch decide the order.
 
     Args:
-        lengths: tokens of each text.
         batch_size: texts in a batch; the last batch of a sorted stretch may have fewer.
         epoch: counted from 0.
 
@@ -35,17 +34,10 @@ def make_batches(
 
 
 def batches_by_length(lengths: Sequence[int], *, max_batch_tokens: int) -> Iterator[list[int]]:
-    """Groups texts for inference, longest first.
+    """Groups texts for inference, longest first; yields the indices of each batch.
 
-    A batch too large for the memory then fails at the start, not at the end.
-
-    Args:
-        lengths: tokens of each text.
-        max_batch_tokens: the most tokens in a batch, padding counted; a text longer than that is
-            a batch of its own.
-
-    Yields:
-        Indices of the texts of a batch. Each text is in one batch.
+    A batch too large for the memory then fails at the start, not at the end. The limit counts
+    padding; a text longer than that is a batch of its own.
     """
     indices = sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True)
     start = 0

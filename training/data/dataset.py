@@ -69,9 +69,6 @@ def read_dataset(
         labels: the classes in their order; None: those of the files, which must have at least
             two.
 
-    Returns:
-        Every row of every file.
-
     Raises:
         DataError: a file cannot be read or a row cannot be used. If `labels` is None: words and
             numbers are mixed, or all rows have one class.

@@ -7,7 +7,6 @@ set with several configurations needs `CONFIGURATION/SPLIT`. See `model.checkpoi
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from model.checkpoint.hub import (
@@ -31,21 +30,8 @@ _PART = re.compile(r"(.+?)(?:-[0-9]{5}-of-[0-9]{5}(?:-[0-9a-f]+)?)?\.parquet")
 _MOST_BYTES = 4_000_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Which split a file belongs to."""
-
-    configuration: str
-    split: str
-
-
 def local_files(values: Iterable[Path]) -> list[Path]:
-    """Returns files of options, each a path or a name of the hub, which becomes its files.
-
-    Raises:
-        HubError: a data set cannot be fetched, or has no such split.
-        OSError: the files cannot be written.
-    """
+    """Returns files of options, each a path or a name of the hub, which becomes its files."""
     files: list[Path] = []
     for value in values:
         files += _fetch(str(value)) if is_reference(value) else [value]
@@ -113,15 +99,10 @@ def _choose(value: str, names: Iterable[str], chosen: str) -> list[str]:
     found = {
         name: place
         for name, place in places.items()
-        if place.split == split and (not configuration or place.configuration == configuration)
+        if place[1] == split and configuration in ("", place[0])
     }
-    if len({place.configuration for place in found.values()}) != 1:
-        choices = sorted(
-            {
-                "/".join(filter(None, (place.configuration, place.split)))
-                for place in places.values()
-            }
-        )
+    if len(set(found.values())) != 1:
+        choices = sorted({"/".join(filter(None, place)) for place in places.values()})
         wanted = chosen or _DEFAULT_SPLIT
         fault = "has more than one" if found else "has no"
         raise HubError(
@@ -132,7 +113,8 @@ def _choose(value: str, names: Iterable[str], chosen: str) -> list[str]:
     return list(found)
 
 
-def _place_of(name: str) -> _Place | None:
+def _place_of(name: str) -> tuple[str, str] | None:
+    """Returns the configuration and the split that a file belongs to."""
     *folders, file = name.split("/")
     part = _PART.fullmatch(file)
     if part is None:
@@ -140,4 +122,4 @@ def _place_of(name: str) -> _Place | None:
     split = part[1]
     if split.isdigit() and folders:
         split = folders.pop()
-    return _Place("/".join(folder for folder in folders if folder != "data"), split)
+    return "/".join(folder for folder in folders if folder != "data"), split

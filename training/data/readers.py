@@ -76,11 +76,7 @@ def read_rows(path: Path, content: bytes, columns: Columns) -> Iterator[Row]:
 
 
 def read_texts(path: Path) -> list[str]:
-    """Reads a file of texts without labels, one text a line, and skips a header.
-
-    Raises:
-        DataError: the file cannot be read, or a line has no text in it.
-    """
+    """Reads a file of texts without labels, one text a line, and skips a header."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -142,7 +138,8 @@ def _check_separated(path: Path, content: str, delimiter: str) -> None:
     actual = next((other for other in DELIMITERS if other in header), None)
     if actual is None:
         return
-    fault = f"is separated by {DELIMITERS[actual]}, not by {_readable(delimiter)}"
+    wanted = DELIMITERS.get(delimiter, repr(delimiter))
+    fault = f"is separated by {DELIMITERS[actual]}, not by {wanted}"
     if delimiter == "\t":
         suffix = ".csv" if actual == "," else f".csv and add --delimiter '{actual}'"
         raise DataError(path, f"{fault}: give its name the suffix {suffix}")
@@ -150,10 +147,6 @@ def _check_separated(path: Path, content: str, delimiter: str) -> None:
         raise DataError(path, f"{fault}: add --delimiter tab")
     option = "leave out --delimiter" if actual == "," else f"add --delimiter '{actual}'"
     raise DataError(path, f"{fault}: {option}")
-
-
-def _readable(delimiter: str) -> str:
-    return DELIMITERS.get(delimiter, repr(delimiter))
 
 
 def _cells_of_csv(path: Path, content: str, delimiter: str) -> list[tuple[int, list[str]]]:

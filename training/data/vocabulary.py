@@ -22,12 +22,7 @@ _CURLY, _STRAIGHT = "\u2019", "'"
 
 
 def train_tokenizer(texts: Sequence[str], *, vocab_size: int, max_length: int) -> Tokenizer:
-    """Trains a WordPiece tokenizer (Wu et al. 2016). Equal texts give equal tokenizers.
-
-    Args:
-        texts: only those of the training rows.
-        vocab_size: the most tokens, special ones included. Few texts give fewer.
-    """
+    """Trains a WordPiece tokenizer (Wu et al. 2016). Equal texts give equal tokenizers."""
     specials = {token: index for index, token in enumerate(SPECIAL_TOKENS)}
     learner = _backend(specials)
     alphabet = _alphabet(learner, texts, most=vocab_size // _TOKENS_FOR_A_LETTER)
@@ -83,7 +78,6 @@ def train_word_tokenizer(
     shows where such a word was.
 
     Args:
-        texts: only those of the training rows.
         num_words: the most words. Of equally frequent words, the first in Unicode are taken.
         padded_length: the length of every text, for a network that also reads padding.
     """

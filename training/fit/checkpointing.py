@@ -57,8 +57,7 @@ def describe_unwritten(error: OSError, path: Path, size: int) -> str:
     fault = f"{path} could not be written ({error.strerror or error}): it needs {size:,} bytes"
     if error.errno not in FULL:
         return fault
-    existing = next(each for each in path.parents if each.is_dir())
-    return f"{fault}, and {shutil.disk_usage(existing).free:,} are free"
+    return f"{fault}, and {shutil.disk_usage(_existing(path.parent)).free:,} are free"
 
 
 def resume_hint(folder: Path) -> str:

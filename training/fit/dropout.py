@@ -26,11 +26,7 @@ _BYTES = 8  # of an int64
 
 @dataclass(frozen=True, slots=True)
 class RowSlice:
-    """Some rows of a step.
-
-    Args:
-        first: the index of the first of these rows.
-    """
+    """Some rows of a step."""
 
     total: int
     first: int

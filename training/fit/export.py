@@ -95,13 +95,7 @@ def write_checkpoint(
 
 @dataclass(frozen=True, slots=True)
 class MeasuredNetwork:
-    """What the rows say of a network.
-
-    Args:
-        figures: the figures of every set; `validation` is the first.
-        encodings: the N validation texts.
-        probabilities: theirs, calibrated [N, C].
-    """
+    """What rows say of a network; `probabilities` are those of the validation rows [N, C]."""
 
     temperature: float
     figures: Mapping[str, Figures]
@@ -116,13 +110,7 @@ def measure_network(
     *,
     device: torch.device,
 ) -> MeasuredNetwork:
-    """Fits the temperature on the validation rows, and measures in float32.
-
-    Args:
-        start: its network holds the best weights, on `device` and in evaluation mode.
-        validation: rows that the temperature is fitted on.
-        evaluated: other rows to measure, by the names of their sets.
-    """
+    """Fits the temperature on the validation rows, and measures in float32."""
 
     def compute(encodings: Sequence[Encoding], name: str) -> NDArray[np.float64]:
         return predict_logits(

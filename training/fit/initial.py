@@ -28,11 +28,7 @@ from training.fit.recipe import ConvAttentionSizes, NetworkSizes, Recipe
 
 @dataclass(frozen=True, slots=True)
 class InitialModel:
-    """What a run begins with.
-
-    Args:
-        origin: name and digest of the pretrained weights, if any.
-    """
+    """What a run begins with; `origin` names the pretrained weights, if any."""
 
     config: NetworkConfig
     network: Network
@@ -41,23 +37,14 @@ class InitialModel:
 
 
 def begin(recipe: Recipe, pretrained: Path | None, training: Dataset) -> InitialModel:
-    """Begins with a pretrained encoder, or with random weights.
-
-    Raises:
-        CheckpointError: the folder cannot be used.
-        RecipeError: the recipe does not fit.
-    """
+    """Begins with a pretrained encoder, or with random weights."""
     if pretrained is None:
         return init_from_scratch(recipe, training.texts, training.labels)
     return init_from_pretrained(recipe, pretrained, training.labels)
 
 
 def init_from_scratch(recipe: Recipe, texts: Sequence[str], labels: Sequence[str]) -> InitialModel:
-    """Trains a tokenizer and draws fresh weights.
-
-    Raises:
-        RecipeError: the recipe has no sizes, or its network does not support so many classes.
-    """
+    """Trains a tokenizer and draws fresh weights."""
     if recipe.conv_attention is not None:
         return _start_conv_attention(recipe, recipe.conv_attention, texts, labels)
     if recipe.network is None:
@@ -134,12 +121,7 @@ def init_from_pretrained(recipe: Recipe, folder: Path, labels: Sequence[str]) ->
 
 
 def origin_of_weights(folder: Path | None) -> dict[str, str]:
-    """Names the first weights, for the record and to know them again; random ones have no name.
-
-    Returns:
-        The name of the folder, the SHA-256 of its weights, and where it was fetched from, if it
-        was.
-    """
+    """Names the first weights, for the record and to know them again; random ones have no name."""
     if folder is None:
         return {}
     origin = {"init_from": folder.resolve().name, "init_from_sha256": digest(folder / WEIGHTS)}

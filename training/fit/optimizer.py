@@ -80,13 +80,7 @@ def learning_rate(
 def update_average(
     average: Iterable[Tensor], parameters: Iterable[Tensor], *, decay: float, step: int
 ) -> None:
-    """Updates a running mean of the weights (Polyak and Juditsky 1992).
-
-    Args:
-        average: changed in place.
-        parameters: the weights after this step, in the same order.
-        step: counted from 0.
-    """
+    """Updates a running mean of the weights in place (Polyak and Juditsky 1992)."""
     share = 1.0 - min(decay, (step + 1) / (step + _YOUNG))
     with torch.no_grad():
         torch._foreach_lerp_(list(average), list(parameters), share)

@@ -28,7 +28,6 @@ class NetworkSizes(_StrictModel):
     """Sizes of an encoder that is trained from scratch.
 
     Args:
-        vocab_size: the most tokens of the vocabulary.
         initializer_range: standard deviation of fresh weights.
     """
 
@@ -53,8 +52,6 @@ class ConvAttentionSizes(_StrictModel):
 
     Args:
         vocab_size: rows of the embedding; the course has more rows than words.
-        num_words: number of words that get a row, the most frequent ones.
-        kernel_size: words that a filter sees.
         mask_padding: whether attention ignores padding; the course did not.
     """
 
@@ -81,14 +78,11 @@ class Recipe(_StrictModel):
     """Everything that decides the weights, together with the data.
 
     Args:
-        network: sizes of an encoder that is trained from scratch; None for pretrained encoders.
         conv_attention: sizes of the classifier of the seed course, instead of an encoder.
         max_length: the most tokens of a text, special tokens included.
         restarts: epochs after which the rate rises again, ascending (Loshchilov and Hutter 2017,
             "SGDR", with a linear fall). Patience restarts there too.
-        accumulate: passes that a step is divided into, to need less memory.
         class_weights: `balanced` lets every class count alike in the loss, however rare.
-        warmup_share: share of the steps in which the rate rises.
         beta2: decay of the optimizer's mean of squared gradients.
         layer_decay: the rate of a layer, divided by the rate of the layer above.
         embedding_l2: factor of the squared word embedding that is added to the loss.
@@ -99,9 +93,7 @@ class Recipe(_StrictModel):
         label_smoothing: share of the target that is spread over all classes (Szegedy et al. 2016).
         token_dropout: share of the tokens that are read as unknown in training.
         undo_penn_share: share of the texts in the Penn style (`do n't`) that are rewritten.
-        validation_share: share of the rows held out if no validation file is given.
         keep: the weights of the epoch with the least validation loss, or of the last epoch.
-        patience: epochs without a better validation loss after which the run stops.
     """
 
     network: NetworkSizes | None = None
@@ -156,10 +148,7 @@ def presets() -> tuple[str, ...]:
 
 
 def load_recipe(preset: str, changes: Mapping[str, object]) -> Recipe:
-    """Reads a preset and applies options to it.
-
-    Args:
-        preset: one of `presets`, or the path of a TOML file of the same form.
+    """Reads a preset by its name, or the TOML file at its path, and applies options to it.
 
     Raises:
         RecipeError: there is no such preset, or values are wrong; lists every fault.

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from model.network.batch import Batch, collate
 from model.tokenization.tokenizer import Encoding, Tokenizer
-from training.data.dataset import Dataset
 from training.device import Accelerator
 from training.distributed import SINGLE_PROCESS, Ranks
 from training.fit.dropout import RowSlice
@@ -40,6 +39,11 @@ class EncodedRows:
     perturbed: Sequence[Encoding] | None = None
 
     @property
+    def kinds(self) -> Sequence[Sequence[Encoding]]:
+        """The texts, and the perturbed ones if there are any."""
+        return [self.encodings] if self.perturbed is None else [self.encodings, self.perturbed]
+
+    @property
     def leave_out(self) -> bool:
         """Whether some row leaves a class out."""
         return self.targets is not None and bool((self.targets < 0.0).any())
@@ -47,11 +51,7 @@ class EncodedRows:
 
 @dataclass(frozen=True, slots=True)
 class LossAndAccuracy:
-    """Loss and accuracy on some rows, in evaluation mode.
-
-    Args:
-        loss: mean negative log-likelihood, in nats.
-    """
+    """Loss (in nats) and accuracy on some rows, in evaluation mode."""
 
     loss: float
     accuracy: float
@@ -111,7 +111,6 @@ class Step:
     """What a process reads in a step.
 
     Args:
-        counts: how many of them count in each pass.
         token_ids: ids in the texts of all processes, ascending; None for one process.
     """
 
@@ -123,12 +122,18 @@ class Step:
 
 
 def encode_rows(
-    tokenizer: Tokenizer, dataset: Dataset, perturbed: Sequence[str] | None = None
+    tokenizer: Tokenizer,
+    texts: Sequence[str],
+    label_ids: Sequence[int],
+    targets: NDArray[np.float32] | None = None,
+    *,
+    perturbed: Sequence[str] | None = None,
 ) -> EncodedRows:
-    """Encodes every text of a dataset."""
+    """Encodes every text, and every perturbed text if there are any."""
     return EncodedRows(
-        [tokenizer.encode(text) for text in dataset.texts],
-        dataset.label_ids,
+        [tokenizer.encode(text) for text in texts],
+        label_ids,
+        targets,
         perturbed=None if perturbed is None else [tokenizer.encode(text) for text in perturbed],
     )
 
@@ -164,16 +169,15 @@ def _load(
     share: StepShare,
 ) -> Step:
     parts = share.parts(len(indices))
-    kinds = [rows.encodings] if rows.perturbed is None else [rows.encodings, rows.perturbed]
     # All passes of a step have one length, so that masks are drawn alike for all of them.
-    lengths = [max(len(texts[index].input_ids) for index in indices) for texts in kinds]
+    lengths = [max(len(texts[index].input_ids) for index in indices) for texts in rows.kinds]
     batches = [
         _load_part(rows, indices[part.first :: part.step], lengths, pad_token_id, accelerator)
         for part in parts
     ]
     token_ids = None
     if share.processes > 1:
-        read = (texts[index] for texts in kinds for index in indices)
+        read = (texts[index] for texts in rows.kinds for index in indices)
         used = {token for encoding in read for token in encoding.input_ids}
         token_ids = accelerator.send(torch.tensor(sorted(used)))
     return Step(len(indices), parts, share.counts(len(indices)), batches, token_ids)
@@ -187,7 +191,6 @@ def _load_part(
     accelerator: Accelerator,
 ) -> TrainingBatch:
     """Loads the texts of a pass, each kind of them padded to its length."""
-    kinds = [rows.encodings] if rows.perturbed is None else [rows.encodings, rows.perturbed]
     inputs, *perturbed = (
         collate(
             [texts[index] for index in indices],
@@ -195,7 +198,7 @@ def _load_part(
             device=accelerator.device,
             pad_to=longest,
         )
-        for texts, longest in zip(kinds, lengths, strict=True)
+        for texts, longest in zip(rows.kinds, lengths, strict=True)
     )
     label_ids = accelerator.send(torch.tensor([rows.label_ids[index] for index in indices]))
     targets = label_ids

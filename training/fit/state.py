@@ -178,9 +178,6 @@ def load_together(
     """Reads the state in the first process, and gives it to all.
 
     The first process has the sums of the epoch, so that they are counted once.
-
-    Raises:
-        ResumeError: there is no state, it is damaged, or it is of another run.
     """
     if ranks.count == 1:
         return load_state(folder, fingerprint)

@@ -11,11 +11,7 @@ from training.fit.state import TrainerState
 
 
 class StepLog:
-    """Steps whose results are still on the device. Each read waits for the device.
-
-    Args:
-        learning_rate: the highest of the run, for the error of a run that diverged.
-    """
+    """Steps whose results are still on the device. Each read waits for the device."""
 
     def __init__(self, learning_rate: float) -> None:
         self._learning_rate = learning_rate

@@ -54,13 +54,11 @@ class Trainer:
     """Trains one network.
 
     Args:
-        validation: rows that choose the best epoch.
         state_dir: folder of the state; None: no state is kept, and the run cannot be resumed.
         fingerprint: what an interrupted run must share with this one.
         measure_training: whether the training rows are measured in evaluation mode after each
             epoch, like the validation rows. Otherwise the history holds the means over the
             steps of the epoch, which cost nothing.
-        ranks: processes that train together. All of them make a trainer with the same arguments.
 
     Raises:
         RecipeError: the recipe asks for consistency, and the rows have no perturbed texts.

@@ -35,14 +35,7 @@ _MOST_TEXTS, _MOST_WORDS = 500, 40
 
 
 class Measured(NamedTuple):
-    """What was measured of one file.
-
-    Args:
-        report: its figures.
-        scores: the scores that they are made of.
-        answers: the probabilities of its texts.
-        label_ids: the true classes of its texts.
-    """
+    """What was measured of one file; `label_ids` are the true classes [N]."""
 
     report: FileReport
     scores: Scores
@@ -60,11 +53,9 @@ def evaluate(
     """Measures a predictor on the rows of one file.
 
     Args:
-        predictor: the loaded model.
         dataset: read with the model's labels, or some of them, from one file. With some, the
             probabilities are those of a choice among these.
         path: names the file in the report.
-        max_batch_tokens: the most tokens in a batch, padding counted.
     """
     answers = predict_probabilities(
         predictor, dataset.texts, max_batch_tokens=max_batch_tokens, label=path
@@ -91,31 +82,22 @@ def evaluate(
     return Measured(report, scores, answers, truth)
 
 
-def make_baseline(
+def count_answers(
     measured: Sequence[Measured], *, labels: Sequence[str], sets: Sequence[str]
-) -> Baseline:
+) -> tuple[Baseline, Thresholds]:
     """Counts the texts of all files together, for the record of a checkpoint."""
     answers = [each.answers for each in measured]
-    return count_baseline(
-        np.concatenate([each.values for each in answers]),
+    values = np.concatenate([each.values for each in answers])
+    baseline = count_baseline(
+        values,
         np.concatenate([each.token_counts for each in answers]),
         labels=labels,
         sets=sets,
         truncated=sum(each.truncated for each in answers),
         unknown_tokens=sum(each.unknown_tokens for each in answers),
     )
-
-
-def make_thresholds(
-    measured: Sequence[Measured], *, labels: Sequence[str], sets: Sequence[str]
-) -> Thresholds:
-    """Counts what thresholds leave of all files together, for the record of a checkpoint."""
-    return count_thresholds(
-        np.concatenate([each.answers.values for each in measured]),
-        np.concatenate([each.label_ids for each in measured]),
-        labels=labels,
-        sets=sets,
-    )
+    label_ids = np.concatenate([each.label_ids for each in measured])
+    return baseline, count_thresholds(values, label_ids, labels=labels, sets=sets)
 
 
 def run_probes(predictor: Predictor, datasets: Sequence[Dataset]) -> list[Probe]:
@@ -134,11 +116,7 @@ def run_probes(predictor: Predictor, datasets: Sequence[Dataset]) -> list[Probe]
 
 
 def set_names(files: Iterable[Path], *, others: Sequence[str] = ()) -> list[str]:
-    """Names the set of each file: its folder and its name, without endings.
-
-    Raises:
-        RecipeError: a name cannot be recorded, or two are the same.
-    """
+    """Names the set of each file: its folder and its name, without endings."""
     names = list(others)
     for file in files:
         stem = file.name.partition(".")[0] or file.name

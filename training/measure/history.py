@@ -1,4 +1,4 @@
-"""Writes and reads the history of a run, one measurement for each epoch, as JSON lines."""
+"""Writes the history of a run, one measurement for each epoch, as JSON lines."""
 
 import json
 from collections.abc import Sequence
@@ -32,9 +32,3 @@ def write_history(history: Sequence[Measurement], path: Path) -> None:
     """Writes one JSON object for each line, to a temporary file that is then renamed."""
     lines = [json.dumps(asdict(measurement)) + "\n" for measurement in history]
     write_whole(path, "".join(lines).encode())
-
-
-def read_history(path: Path) -> list[Measurement]:
-    """Reads what `write_history` wrote."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return [Measurement(**json.loads(line)) for line in lines]

@@ -107,15 +107,7 @@ def predict_together(
     ranks: Ranks,
     label: str | None = None,
 ) -> NDArray[np.float32]:
-    """Runs a network over texts, each process over some of them.
-
-    Args:
-        network: in evaluation mode, on `device`; the same in every process.
-        encodings: N texts, at least one; the same in every process.
-
-    Returns:
-        Logits in the order of the texts [N, C], in every process.
-    """
+    """Runs a network over N texts, each process over some; returns all logits [N, C] in each."""
     # A process without a text of its own computes the first one, to know the number of classes.
     own = encodings[ranks.number :: ranks.count]
     logits = predict_logits(

@@ -23,7 +23,6 @@ class Figures:
     """The metrics of a set of texts.
 
     Args:
-        accuracy: share of texts whose most probable class is right.
         macro_f1: mean of the F1 scores of the classes that occur.
         f1: score of each class; None for a class that is neither true nor predicted anywhere.
         log_loss: mean negative log-likelihood of the true class, in nats.
@@ -74,15 +73,7 @@ def measure(probabilities: NDArray[np.floating], label_ids: NDArray[np.integer])
 
 
 def uncalibrated(probabilities: NDArray[np.floating], temperature: float) -> NDArray[np.float64]:
-    """Computes the probabilities that a model would give without its temperature.
-
-    Args:
-        probabilities: calibrated, each row summing to 1 [N, C].
-        temperature: the divisor of its logits.
-
-    Returns:
-        [N, C].
-    """
+    """Computes the probabilities that a model would give without its temperature, [N, C]."""
     powers: NDArray[np.float64] = softmax(
         temperature * np.log(probabilities.clip(min=np.finfo(np.float64).tiny)), axis=1
     )
@@ -92,15 +83,7 @@ def uncalibrated(probabilities: NDArray[np.floating], temperature: float) -> NDA
 def choose_among(
     probabilities: NDArray[np.floating], classes: Sequence[int]
 ) -> NDArray[np.float64]:
-    """Computes the probabilities of a choice among some of the classes.
-
-    Args:
-        probabilities: one for every class, each row summing to 1 [N, C].
-        classes: the classes to choose among, each from 0 to C - 1 [K].
-
-    Returns:
-        Their probabilities in this order, each row summing to 1 [N, K].
-    """
+    """Computes the probabilities of a choice among K of the classes, [N, K]."""
     # By their logarithms, so that a row whose classes are all nearly 0 still sums to 1.
     among = probabilities[:, classes].clip(min=np.finfo(np.float64).tiny)
     chosen: NDArray[np.float64] = softmax(np.log(among), axis=1)

@@ -92,12 +92,7 @@ _FEWEST_TEXTS = 5
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """A model's scores on the texts of one file, and whether they were right.
-
-    Args:
-        calibrated: probability of the predicted class [N].
-        uncalibrated: the same without the temperature [N].
-    """
+    """A model's scores of the N predicted classes in one file, and whether they were right."""
 
     title: str
     calibrated: NDArray[np.float64]

@@ -52,18 +52,6 @@ class FileReport(TypedDict):
     by_threshold: list[ThresholdReport]
 
 
-class EvaluationReport(TypedDict):
-    """What `--json` writes. Names and order are stable."""
-
-    checkpoint: dict[str, str]
-    labels: list[str]
-    temperature: float
-    device: str
-    dtype: str
-    files: list[FileReport]
-    probes: list[dict[str, object]]
-
-
 def to_json(
     path: str,
     source: DataSource,
@@ -147,8 +135,8 @@ def probes_to_text(probes: Sequence[Probe]) -> str:
 
 def summarise(
     info: ModelInfo, reports: Sequence[FileReport], probes: Sequence[Probe]
-) -> EvaluationReport:
-    """Builds the JSON of a whole evaluation."""
+) -> dict[str, object]:
+    """Builds what `--json` writes. Names and order are stable."""
     return {
         "checkpoint": {"name": info.name, "version": info.version},
         "labels": list(info.labels),

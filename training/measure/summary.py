@@ -32,11 +32,7 @@ def epoch_line(history: Sequence[Measurement], *, epochs: int) -> str:
 
 
 def end_line(history: Sequence[Measurement], *, epochs: int, keeps_best: bool) -> str:
-    """Returns how long a run took, whether it stopped early, and which weights it keeps.
-
-    Args:
-        keeps_best: whether it keeps the weights of the best epoch, else those of the last.
-    """
+    """Returns how long a run took, whether it stopped early, and which weights it keeps."""
     best = min(history, key=lambda measurement: measurement.validation_loss).epoch
     kept = best if keeps_best else history[-1].epoch
     stopped = ""
@@ -159,13 +155,7 @@ def result_warnings(
     share: float,
     baseline: float | None,
 ) -> list[str]:
-    """Returns warnings about the figures of the validation rows.
-
-    Args:
-        temperature: fitted on these rows.
-        share: accuracy of always answering the most frequent class.
-        baseline: accuracy of TF-IDF with logistic regression; None if it was not fitted.
-    """
+    """Returns warnings about the figures of the validation rows."""
     warnings = []
     unknown = [
         label

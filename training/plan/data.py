@@ -15,12 +15,7 @@ from training.plan.pool import Pool
 
 @dataclass(frozen=True, slots=True)
 class PlanData:
-    """The data of a plan.
-
-    Args:
-        held_out: rows of every source that are not trained on.
-        training: the labelled rows that are trained on; its sources are all files in use.
-    """
+    """The data of a plan; the sources of `training` are all files in use."""
 
     pool: Pool
     held_out: Dataset
@@ -28,12 +23,7 @@ class PlanData:
 
 
 def read_plan_data(plan: Plan, folder: Path) -> PlanData:
-    """Reads every source, holds rows out, and drops the rows that overlap with them.
-
-    Raises:
-        DataError: a file cannot be read or a row cannot be used.
-        RecipeError: a source has too few rows to hold out.
-    """
+    """Reads every source, holds rows out, and drops the rows that overlap with them."""
     labelled = {
         name: _read_source(source, folder, plan)
         for name, source in plan.sources.items()

@@ -25,11 +25,7 @@ _NAMES = {"pretrained": {"name", "licence"}}
 
 
 class Fingerprints:
-    """Fingerprints of the teacher and of every stage of a plan.
-
-    Args:
-        shared: what else all of them depend on.
-    """
+    """Fingerprints of the teacher and of every stage of a plan; all depend on `shared`."""
 
     def __init__(
         self,

@@ -36,17 +36,7 @@ class MPNetClassifier(nn.Module):
         self.classifier = nn.Linear(hidden_size, num_labels)
 
     def forward(self, batch: Batch, *, need_weights: bool = False) -> ClassifierOutput:
-        """Classifies a batch.
-
-        Args:
-            need_weights: must be False.
-
-        Returns:
-            Logits, float32 [B, C], and no weights.
-
-        Raises:
-            NotImplementedError: `need_weights` is True.
-        """
+        """Classifies a batch: logits, float32 [B, C], and no attention weights."""
         if need_weights:
             raise NotImplementedError("a teacher gives no attention weights")
         input_ids, padding = batch.input_ids, batch.key_padding_mask

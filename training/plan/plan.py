@@ -71,7 +71,6 @@ class StageRows(_StrictModel):
             of the stage chooses a part of them.
         sentences: number of sentences of each source that are cut out of its texts and
             labelled by the teacher.
-        rules: number of sentences made by rule (see `training.synth.templates`).
         templates: the template files of the rules; each gives the same number.
         soft: weight of the teacher's probabilities in the targets of labelled rows; the label has
             the rest. Texts too long for the teacher keep their labels.
@@ -82,7 +81,6 @@ class StageRows(_StrictModel):
         groups: number of sentences about people of several groups. The target is the mean of the
             teacher's probabilities over all groups.
         taught_by: the plan's teacher, or the network itself as the stage begins.
-        expert: sources whose rows and sentences the plan's expert reads too.
     """
 
     passes: Mapping[str, Passes]
@@ -151,8 +149,6 @@ class Plan(_StrictModel):
             last are opposites: sentences made by rule have one or the other.
         keep_out: labelled files that the result is measured on. Rows of the sources that equal one
             of their texts by letters and digits are dropped.
-        emoji: whether common emoji are read as words (see `training.synth.emoji`).
-        teacher: None if no stage needs one.
         expert: a finished checkpoint that knows some of the classes better than the teacher does;
             None if no stage asks one. The teacher says how probable the other classes are, and the
             expert shares the rest.
@@ -172,28 +168,32 @@ class Plan(_StrictModel):
     @property
     def used_sources(self) -> Set[str]:
         """Names of the sources that a stage or the teacher uses, in their order."""
-        every = [stage.rows for stage in self.stages]
-        every += [self.teacher.rows] if self.teacher else []
-        named = {name for rows in every for name in (*rows.passes, *rows.sentences)}
+        named = {name for _, rows, _ in self._parts for name in (*rows.passes, *rows.sentences)}
         return {name: None for name in self.sources if name in named}.keys()
+
+    @property
+    def _parts(self) -> list[tuple[str, StageRows, Recipe]]:
+        """The name, the rows and the recipe of each stage and of the teacher."""
+        parts = [(f"stage {stage.name}", stage.rows, stage.recipe) for stage in self.stages]
+        if self.teacher:
+            parts.append(("the teacher", self.teacher.rows, self.teacher.recipe))
+        return parts
 
     @model_validator(mode="after")
     def _names_and_weights(self) -> Self:
-        every = [(stage.name, stage.rows) for stage in self.stages]
-        every += [("teacher", self.teacher.rows)] if self.teacher else []
-        for name, rows in every:
+        for part, rows, _ in self._parts:
             if not (rows.passes or rows.sentences or rows.rules or rows.groups):
-                raise ValueError(f"stage {name}: has no rows: give passes, rules or sentences")
+                raise ValueError(f"{part}: has no rows: give passes, rules or sentences")
             unknown = {*rows.passes, *rows.sentences} - self.sources.keys()
             if unknown:
-                raise ValueError(f"stage {name}: there is no source {', '.join(sorted(unknown))}")
+                raise ValueError(f"{part}: there is no source {', '.join(sorted(unknown))}")
             if len(set(rows.templates)) < len(rows.templates):
-                raise ValueError(f"stage {name}: a file of templates is named twice")
+                raise ValueError(f"{part}: a file of templates is named twice")
             bare = [key for key in rows.passes if not self.sources[key].labelled]
             if bare:
-                raise ValueError(f"stage {name}: {', '.join(bare)} has no labels to pass over")
+                raise ValueError(f"{part}: {', '.join(bare)} has no labels to pass over")
             if rows.asks_teacher and self.teacher is None:
-                raise ValueError(f"stage {name}: soft, sentences and groups need a [teacher]")
+                raise ValueError(f"{part}: soft, sentences and groups need a [teacher]")
         if len({stage.name for stage in self.stages}) < len(self.stages):
             raise ValueError("two stages have the same name")
         if not any(stage.weight for stage in self.stages):
@@ -238,17 +238,14 @@ class Plan(_StrictModel):
 
     @model_validator(mode="after")
     def _neutral_by_rule(self) -> Self:
-        every = [stage.rows for stage in self.stages]
-        every += [self.teacher.rows] if self.teacher else []
-        if len(self.labels) != _WITH_NEUTRAL and any("neutral" in r.templates for r in every):
+        has_neutral = any("neutral" in rows.templates for _, rows, _ in self._parts)
+        if len(self.labels) != _WITH_NEUTRAL and has_neutral:
             raise ValueError("templates neutral need three labels, with neutral in the middle")
         return self
 
     @model_validator(mode="after")
     def _one_network(self) -> Self:
-        recipes = [(f"stage {stage.name}", stage.recipe) for stage in self.stages]
-        recipes += [("the teacher", self.teacher.recipe)] if self.teacher else []
-        for part, recipe in recipes:
+        for part, _, recipe in self._parts:
             unused = sorted(_ONLY_OF_RUNS & recipe.model_fields_set)
             if unused:
                 raise ValueError(f"{part}: {unused[0]} decides nothing in a plan: leave it out")
@@ -278,11 +275,7 @@ class Plan(_StrictModel):
 
 
 def load_plan(path: Path) -> Plan:
-    """Reads a plan.
-
-    Raises:
-        RecipeError: it cannot be read or is wrong; lists every fault.
-    """
+    """Reads a plan; an error lists every fault."""
     try:
         content: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:

@@ -28,11 +28,7 @@ _NAMES_FILLED = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """The rows that stages draw from.
-
-    Args:
-        num_labels: C. The first class and the last are opposites.
-    """
+    """The rows that stages draw from. The first class and the last are opposites."""
 
     texts: Mapping[str, Sequence[str]]
     label_ids: Mapping[str, Sequence[int]]
@@ -42,11 +38,9 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class SoftDataset:
-    """Texts with soft targets.
+    """Texts, and probabilities of the classes [N, C].
 
-    Args:
-        targets: probabilities of the classes [N, C]. `LEFT_OUT` stands for a class of which a row
-            says nothing: the others are learnt without it.
+    `LEFT_OUT` stands for a class of which a row says nothing: the others are learnt without it.
     """
 
     texts: tuple[str, ...]

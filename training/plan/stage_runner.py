@@ -13,10 +13,10 @@ from torch import Tensor, nn
 
 from model.cli.progress import say
 from model.files import digest, sync, write_whole
-from model.tokenization.tokenizer import Encoding, Tokenizer
+from model.tokenization.tokenizer import Tokenizer
 from training.errors import DivergedRunError, ResumeError
 from training.fit.recipe import Recipe
-from training.fit.rows import EncodedRows
+from training.fit.rows import encode_rows
 from training.fit.state import has_state, remove_state
 from training.fit.trainer import Trainer
 from training.measure.history import Measurement, write_history
@@ -27,11 +27,7 @@ from training.synth.augment import perturb_all
 
 
 class StageRunner:
-    """Trains one network after the other.
-
-    Args:
-        validation: texts that each epoch is measured on, with their classes.
-    """
+    """Trains one network after the other, and measures each epoch on the validation texts."""
 
     def __init__(
         self, context: TrainingContext, validation: tuple[Sequence[str], Sequence[int]]
@@ -77,13 +73,14 @@ class StageRunner:
             network,
             tokenizer,
             recipe,
-            training=EncodedRows(
-                [tokenizer.encode(text) for text in rows.texts],
+            training=encode_rows(
+                tokenizer,
+                rows.texts,
                 rows.targets.argmax(axis=1).tolist(),
                 rows.targets,
-                _perturbed(tokenizer, recipe, rows.texts),
+                perturbed=perturb_all(rows.texts, seed=recipe.seed) if recipe.consistency else None,
             ),
-            validation=EncodedRows([tokenizer.encode(text) for text in texts], label_ids),
+            validation=encode_rows(tokenizer, texts, label_ids),
             accelerator=self._context.accelerator,
             state_dir=state,
             fingerprint={"fingerprint": fingerprint},
@@ -145,11 +142,3 @@ class StageRunner:
         write_whole(path.with_suffix(".json"), note.encode())
         sync(path.parent)
         remove_state(self._state(name))
-
-
-def _perturbed(
-    tokenizer: Tokenizer, recipe: Recipe, texts: Sequence[str]
-) -> Sequence[Encoding] | None:
-    if not recipe.consistency:
-        return None
-    return [tokenizer.encode(text) for text in perturb_all(texts, seed=recipe.seed)]

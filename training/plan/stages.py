@@ -25,12 +25,7 @@ _TEACHER = "teacher"
 
 
 class PlanRun:
-    """One run of a plan.
-
-    Args:
-        pool: the rows that stages draw from.
-        validation: texts that each epoch is measured on, with their classes.
-    """
+    """One run of a plan; each epoch is measured on the validation texts."""
 
     def __init__(
         self,

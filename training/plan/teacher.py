@@ -51,17 +51,16 @@ def load_teacher(
 class TeacherLabels:
     """The answers of one teacher, by digests of texts. Texts are not written.
 
-    Args:
-        teacher: fingerprint of the teacher. A file of another teacher is ignored.
-        ranks: processes that label together; only the first one reads and writes the file.
+    A file with the fingerprint of another teacher is ignored. Only the first process reads and
+    writes it.
     """
 
-    def __init__(self, path: Path | None, teacher: str, ranks: Ranks = SINGLE_PROCESS) -> None:
+    def __init__(self, path: Path, teacher: str, ranks: Ranks = SINGLE_PROCESS) -> None:
         self._path = path
         self._teacher = teacher
         self._known: dict[int, NDArray[np.float32]] = {}
         self._ranks = ranks
-        if path is not None and path.is_file() and ranks.is_first:
+        if path.is_file() and ranks.is_first:
             self._read(path)
         self._share()
 
@@ -75,7 +74,7 @@ class TeacherLabels:
     def add(self, texts: Sequence[str], probabilities: NDArray[np.float32]) -> None:
         """Adds answers, and writes them to disk."""
         self._known.update(zip(map(_key, texts), probabilities, strict=True))
-        if self._path is None or not self._ranks.is_first:
+        if not self._ranks.is_first:
             return
         content: dict[str, NDArray[np.generic]] = {
             _KEYS: np.fromiter(self._known, np.int64, len(self._known)),
@@ -109,12 +108,7 @@ class TeacherLabels:
 
 
 class Teacher:
-    """A network that labels texts: the trained teacher, or the network of a stage itself.
-
-    Args:
-        temperature: logits are divided by it.
-        stop: called before each batch of texts; the number of a signal ends the run.
-    """
+    """A network that labels texts: the trained teacher, or the network of a stage itself."""
 
     def __init__(
         self,

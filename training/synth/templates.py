@@ -54,11 +54,7 @@ class _Groups(StrictModel):
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A sentence made by rule.
-
-    Args:
-        positive: its label; None: it is neither positive nor negative.
-    """
+    """A sentence made by rule; `positive` is None if it is neither positive nor negative."""
 
     kind: str
     text: str
@@ -71,11 +67,7 @@ def read_templates(name: str) -> str:
 
 
 def make_examples(count: int, *, seed: int, name: str = "behaviours") -> list[Example]:
-    """Makes different sentences, equally many of each kind and label.
-
-    Args:
-        count: how many; fewer if the templates of a kind run out.
-    """
+    """Makes different sentences, equally many of each kind and label; fewer if they run out."""
     templates = _Templates.model_validate(tomllib.loads(read_templates(name)))
     rng = random.Random(f"{seed}/{name}")  # noqa: S311 - not for secrets
     share = count // sum(len(kind.by_label) for kind in templates.kinds)

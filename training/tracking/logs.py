@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 from model.validation import nearest
 
@@ -15,6 +15,10 @@ if TYPE_CHECKING:  # the options of the command line need only the targets
     from training.fit.recipe import Recipe
     from training.measure.history import Measurement
     from training.measure.metrics import Figures
+    from training.tracking.mlflow import MlflowLog
+    from training.tracking.tensorboard import TensorBoardLog
+
+    RunLog: TypeAlias = MlflowLog | TensorBoardLog
 
 TENSORBOARD, MLFLOW = "tensorboard", "mlflow"
 Parameter = str | int | float | bool
@@ -34,11 +38,7 @@ _FOLDER = "runs"  # TensorBoard's own name for it
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where runs are logged to.
-
-    Args:
-        address: a folder or a URI; empty for the tracker's own choice.
-    """
+    """A tracker, and its folder or URI; an empty address is the choice of the tracker."""
 
     kind: str
     address: str
@@ -57,30 +57,11 @@ def parse_target(text: str) -> Target:
     return Target(kind, address)
 
 
-class RunLog(Protocol):
-    """One run in a tracker. It gets names and numbers, and never a text."""
-
-    def begin(self, parameters: Mapping[str, Parameter]) -> None:
-        """Logs what decides the run."""
-
-    def step(self, step: int, loss: float, learning_rate: float) -> None:
-        """Logs a step: the steps before it, its mean loss, and its rate."""
-
-    def epoch(self, measurement: "Measurement") -> None:
-        """Logs an epoch. A resumed run logs its earlier epochs again."""
-
-    def end(self, figures: Mapping[str, float], *, step: int) -> None:
-        """Logs the figures of a run that has finished after so many steps."""
-
-    def close(self) -> None:
-        """Writes what is left. A run that has not ended counts as interrupted."""
-
-
 @dataclass(frozen=True, slots=True)
 class CombinedLogger:
-    """Passes everything to several logs of one run, or to none."""
+    """Passes everything to several logs of one run, or to none: names and numbers, never a text."""
 
-    logs: Sequence[RunLog] = ()
+    logs: "Sequence[RunLog]" = ()
 
     def begin(self, parameters: Mapping[str, Parameter]) -> None:
         """Logs what decides the run."""
@@ -156,12 +137,7 @@ def check_installed(targets: Sequence[Target]) -> None:
 def opened_logs(
     targets: Sequence[Target], name: str, *, folder: Path, first_step: int
 ) -> Iterator[CombinedLogger]:
-    """Opens the logs of one run, and closes them in any case.
-
-    Args:
-        folder: the local folder of the run, which keeps what a resumed run must know.
-        first_step: steps that a resumed run has done; 0 for a new one.
-    """
+    """Opens the logs of one run, and closes them in any case."""
     check_installed(targets)
     logs: list[RunLog] = []
     try:
@@ -173,7 +149,7 @@ def opened_logs(
             log.close()
 
 
-def _open(target: Target, name: str, folder: Path, first_step: int) -> RunLog:
+def _open(target: Target, name: str, folder: Path, first_step: int) -> "RunLog":
     if target.kind == TENSORBOARD:
         from training.tracking.tensorboard import TensorBoardLog
 

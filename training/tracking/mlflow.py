@@ -14,7 +14,7 @@ from mlflow.exceptions import MlflowException
 
 from model.cli.progress import say
 from model.files import write_whole
-from training.errors import RecipeError
+from training.errors import RecipeError, first_line
 from training.measure.history import Measurement
 from training.tracking.logs import STEP_LOSS, STEP_RATE, Parameter, epoch_values
 
@@ -27,12 +27,7 @@ _NOT_IN_NAMES = re.compile(r"[^\w\-. /]")
 
 
 class MlflowLog:
-    """A run of MLflow. An error of the server is reported once, and does not end the run.
-
-    Args:
-        uri: the tracking server or store; None: MLflow's own choice.
-        first_step: steps that a resumed run has done; 0 for a new one.
-    """
+    """A run of MLflow. An error of the server is reported once, and does not end the run."""
 
     def __init__(self, uri: str | None, name: str, *, folder: Path, first_step: int) -> None:
         self._is_lost = self._has_ended = self._is_resumed = False
@@ -42,7 +37,7 @@ class MlflowLog:
             self._client = MlflowClient(tracking_uri=uri)
             self._run_id = self._open(name, folder / RECORD, is_resumed=first_step > 0)
         except _FAULTS as error:
-            raise RecipeError(f"--log-to mlflow: {_first_line(error)}") from error
+            raise RecipeError(f"--log-to mlflow: {first_line(error)}") from error
 
     def _open(self, name: str, record: Path, *, is_resumed: bool) -> str:
         experiment = MLFLOW_EXPERIMENT_NAME.get() or EXPERIMENT
@@ -124,7 +119,7 @@ class MlflowLog:
             write()
         except _FAULTS as error:
             self._is_lost = True
-            say(f"warning: MLflow gets nothing more of this run ({_first_line(error)})")
+            say(f"warning: MLflow gets nothing more of this run ({first_line(error)})")
 
 
 def _read_run(record: Path) -> str | None:
@@ -132,7 +127,3 @@ def _read_run(record: Path) -> str | None:
         return str(json.loads(record.read_text(encoding="utf-8"))["run_id"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

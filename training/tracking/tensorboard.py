@@ -15,11 +15,7 @@ _SECONDS_BETWEEN_FLUSHES = 10
 
 
 class TensorBoardLog:
-    """A run in a folder of its own.
-
-    Args:
-        first_step: steps that a resumed run has done; 0 for a new one.
-    """
+    """A run in a folder of its own."""
 
     def __init__(self, folder: Path, *, first_step: int) -> None:
         self._first_step = first_step

@@ -6,12 +6,12 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter
 from fastapi.routing import APIRoute
-from pydantic import BeforeValidator, ValidationInfo, WithJsonSchema
+from pydantic import WithJsonSchema
 from starlette.types import Scope
 
 from model import Prediction
 from model.reading import TextResult
-from service.api.input import receive, reject_size
+from service.api.input import counted, receive, reject_size
 from service.api.requests import RequestContext
 from service.api.texts import Loc, Texts, classify, spell
 from service.errors import (
@@ -40,17 +40,7 @@ _GZIP = 16 + zlib.MAX_WBITS  # a gzip head and end are expected
 _FOREIGN = "headlight.foreign"
 
 
-def check_count(texts: object, info: ValidationInfo) -> object:
-    """Counts texts before any is looked at: a body may hold a million."""
-    most = (info.context or {}).get("max_sentences")
-    lists = [texts, *texts.values()] if isinstance(texts, dict) else [texts]
-    for each in lists:
-        if most is not None and isinstance(each, list) and len(each) > most:
-            raise ValueError(f"at most {most} texts are taken at once, got {len(each)}")
-    return texts
-
-
-Counted = BeforeValidator(check_count)
+Counted = counted("texts")
 # A text or a list of texts, as `/openapi.json` describes it; any other value has its own error.
 TextOrList = Annotated[
     object,
@@ -60,12 +50,7 @@ TextOrList = Annotated[
 
 
 async def predict_texts(context: RequestContext, texts: Texts) -> list[Prediction]:
-    """Classifies all texts of a request, or none.
-
-    Raises:
-        InvalidRequestError: there is no text, or one cannot be classified.
-        ServiceError: as `classify` does.
-    """
+    """Classifies all texts of a request, or none; raises as `classify`, and if there is no text."""
     if not texts.items:
         raise wrong(texts.field, "no text is given: send at least one")
     results = await classify(context, texts)
@@ -73,10 +58,7 @@ async def predict_texts(context: RequestContext, texts: Texts) -> list[Predictio
 
 
 def truncated_header(predictions: Sequence[Prediction]) -> dict[str, str]:
-    """Returns a header that names the texts that were cut; empty if none was.
-
-    It lists their indices, from 0; of many the first, and how many more there are.
-    """
+    """Returns a header with the indices of the texts that were cut; of many, the first."""
     cut = [str(index) for index, each in enumerate(predictions) if each.truncated]
     if len(cut) > _MOST_CUT:
         cut[_MOST_CUT:] = [f"+{len(cut) - _MOST_CUT}"]

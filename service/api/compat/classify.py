@@ -23,16 +23,15 @@ from service.api.requests import (
     Context,
     answer_get,
     answers,
-    choose_form,
     from_body,
     make_router,
-    require_access,
+    require_key,
 )
 from service.api.schemas import RequestBody
 from service.api.state import state_of
 from service.api.texts import Loc, Texts
 from service.errors import NotFoundError
-from service.formats.json import JSON, json_response
+from service.formats.json import json_response
 from service.http.middleware import id_of
 
 router = make_router(tags=[TAG])
@@ -197,8 +196,7 @@ async def classify_input(
 )
 async def models(request: Request) -> Response:
     """Lists the served model, as OpenAI's clients read it."""
-    require_access(request, "key")
-    choose_form(request, JSON)
+    require_key(request)
     model = state_of(request).engine.info
     entry = {
         "id": model.name,

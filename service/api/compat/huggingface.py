@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Annotated, Any, Literal
 
@@ -22,22 +21,21 @@ from service.api.compat.base import (
     truncated_header,
     wrong,
 )
-from service.api.health import check_ready
+from service.api.health import ready
 from service.api.openapi import computes, describes, probes
 from service.api.requests import (
     Context,
     RequestContext,
     answer_get,
     answers,
-    choose_form,
     from_body,
     make_router,
-    require_access,
+    require_key,
 )
 from service.api.schemas import HealthAnswer, RequestBody, RequestMember
 from service.api.state import state_of
 from service.api.texts import Loc, Texts
-from service.formats.json import JSON, json_response
+from service.formats.json import json_response
 
 router = make_router(tags=[TAG])
 
@@ -109,14 +107,6 @@ class InputsRequest(RequestBody):
         return False not in (self.truncate, (self.parameters or Parameters()).truncation)
 
 
-@dataclass(frozen=True, slots=True)
-class Score:
-    """A label with its score."""
-
-    label: str
-    score: float
-
-
 class LabelScore(BaseModel):
     """A label of a text, with its score."""
 
@@ -176,18 +166,19 @@ async def classify_inputs(
     return await answer_inputs(context, body, flat=False)
 
 
-@answer_get(router, "/health", summary="Health, as TEI and vLLM answer", **probes(HealthAnswer))
-async def health(request: Request) -> Response:
-    """Reports whether requests should be sent here."""
-    check_ready(request)
-    return json_response({"status": "ready"})
+answer_get(
+    router,
+    "/health",
+    name="health",
+    summary="Health, as TEI and vLLM answer",
+    **probes(HealthAnswer),
+)(ready)
 
 
 @answer_get(router, "/info", summary="The model, as TEI describes it", **describes(InfoAnswer))
 async def info(request: Request) -> Response:
     """Describes the model and its limits, as TEI does."""
-    require_access(request, "key")
-    choose_form(request, JSON)
+    require_key(request)
     state = state_of(request)
     model, settings = state.engine.info, state.settings
     names = {str(index): label for index, label in enumerate(model.labels)}
@@ -259,15 +250,15 @@ def _only(texts: list[object], loc: Loc) -> object:
     return texts[0]
 
 
-def _scores(prediction: Prediction, body: InputsRequest) -> list[Score]:
+def _scores(prediction: Prediction, body: InputsRequest) -> list[dict[str, object]]:
     values: Sequence[float] = tuple(prediction.probabilities.values())
     if body.function != "softmax":
         values = prediction.logits
     if body.function == "sigmoid":
         values = [_sigmoid(value) for value in values]
     pairs = zip(prediction.probabilities, values, strict=True)
-    scores = sorted((Score(*pair) for pair in pairs), key=lambda each: -each.score)
-    return scores[: (body.parameters or Parameters()).top_k]
+    best = sorted(pairs, key=lambda pair: -pair[1])[: (body.parameters or Parameters()).top_k]
+    return [{"label": label, "score": score} for label, score in best]
 
 
 def _sigmoid(logit: float) -> float:

@@ -20,7 +20,7 @@ from service.api.compat.base import (
     truncated_header,
     wrong,
 )
-from service.api.health import check_ready
+from service.api.health import ready
 from service.api.openapi import computes, probes
 from service.api.requests import Context, answer_get, answers, from_body, make_router
 from service.api.schemas import (
@@ -109,11 +109,13 @@ async def invocations(
     return json_response({"predictions": predictions}, truncated_header(predictions))
 
 
-@answer_get(router, "/ping", summary="Health, for MLflow and SageMaker", **probes(HealthAnswer))
-async def ping(request: Request) -> Response:
-    """Reports whether requests should be sent here."""
-    check_ready(request)
-    return json_response({"status": "ready"})
+answer_get(
+    router,
+    "/ping",
+    name="ping",
+    summary="Health, for MLflow and SageMaker",
+    **probes(HealthAnswer),
+)(ready)
 
 
 @answer_get(

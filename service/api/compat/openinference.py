@@ -7,7 +7,7 @@ text is answered as `/attention` does: its prediction and its weights come from 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import version
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import fastapi
 import numpy as np
@@ -47,9 +47,8 @@ from service.api.requests import (
     RequestContext,
     answer_get,
     answers,
-    choose_form,
     make_router,
-    require_access,
+    require_key,
 )
 from service.api.state import State, state_of
 from service.api.texts import Loc, Texts, bad_text, guarded, invalid, prepare
@@ -217,7 +216,7 @@ async def infer_model(
 )
 async def server(request: Request) -> Response:
     """Names the server and the extensions of the protocol that it has."""
-    _admit(request)
+    require_key(request)
     return json_response(
         {
             "name": "headlight",
@@ -236,7 +235,7 @@ async def server(request: Request) -> Response:
 )
 async def models(request: Request) -> Response:
     """Lists the served model."""
-    _admit(request)
+    require_key(request)
     return json_response({"models": [state_of(request).checkpoint.name]})
 
 
@@ -271,7 +270,7 @@ async def server_ready(request: Request) -> Response:
 )
 async def model_ready(request: Request) -> Response:
     """Reports whether requests for the model should be sent here."""
-    _admit(request)
+    require_key(request)
     _require_served(request)
     check_ready(request)
     return json_response({"name": state_of(request).checkpoint.name, "ready": True})
@@ -292,7 +291,7 @@ async def model_ready(request: Request) -> Response:
 )
 async def model_metadata(request: Request) -> Response:
     """Names the inputs and outputs of the model."""
-    _admit(request)
+    require_key(request)
     _require_served(request)
     state = state_of(request)
     checkpoint = state.checkpoint
@@ -306,11 +305,6 @@ async def model_metadata(request: Request) -> Response:
             "parameters": {"labels": list(checkpoint.config.labels)},
         }
     )
-
-
-def _admit(request: Request) -> None:
-    require_access(request, "key")
-    choose_form(request, JSON)
 
 
 def _require_served(request: Request) -> None:
@@ -363,7 +357,7 @@ def _outputs(body: InferRequest) -> dict[OutputName, bool]:
     outputs: dict[OutputName, bool] = {}
     for output in body.outputs:
         binary = None if output.parameters is None else output.parameters.binary_data
-        outputs[cast("OutputName", output.name)] = by_default if binary is None else binary
+        outputs[output.name] = by_default if binary is None else binary
     return outputs
 
 

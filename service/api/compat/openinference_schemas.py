@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from model.tokenization.tokenizer import Truncation
-from service.api.compat.base import check_count
+from service.api.compat.base import Counted
 from service.api.schemas import RequestBody, RequestMember
 from service.formats.tensors import Datatype
 
@@ -43,18 +43,6 @@ def _reject_classes(_: object) -> object:
     raise ValueError("classification is not offered: ask for probabilities, which has every class")
 
 
-def _check_name(name: str) -> str:
-    if name != INPUT:
-        raise ValueError(f"the model has one input: {INPUT}")
-    return name
-
-
-def _check_type(datatype: str) -> str:
-    if datatype != "BYTES":
-        raise ValueError("must be BYTES, because the input is text")
-    return datatype
-
-
 def _check_rank(shape: object) -> object:
     """Counts the numbers before any is looked at: a body may hold a million."""
     if isinstance(shape, list) and not 1 <= len(shape) <= _MOST_RANK:
@@ -76,12 +64,6 @@ def _check_inputs(inputs: object) -> object:
     if isinstance(inputs, list) and len(inputs) != 1:
         raise ValueError(f"must be a list of the one input that the model has: {INPUT}")
     return inputs
-
-
-def _check_output(name: object) -> object:
-    if name not in OUTPUTS:
-        raise ValueError(f"the model has the outputs {', '.join(OUTPUTS)}")
-    return name
 
 
 def _check_outputs(outputs: object) -> object:
@@ -118,22 +100,18 @@ class OutputParameters(TensorParameters):
 class Input(RequestMember):
     """The texts."""
 
-    name: Annotated[
-        str, AfterValidator(_check_name), WithJsonSchema({"type": "string", "const": INPUT})
-    ]
+    name: Literal["text"]
     shape: Annotated[
         list[Annotated[int, Field(ge=0)]],
         BeforeValidator(_check_rank),
         AfterValidator(_check_shape),
     ] = Field(description="`[N]` or `[N, 1]` for N texts.")
-    datatype: Annotated[
-        str, AfterValidator(_check_type), WithJsonSchema({"type": "string", "const": "BYTES"})
-    ]
+    datatype: Literal["BYTES"]
     parameters: InputParameters | None = None
     data: Annotated[
         object,
         WithJsonSchema({"type": "array", "items": {}}),
-        BeforeValidator(check_count),
+        Counted,
     ] = Field(None, description="The texts, flat or nested as the shape is.")
 
     @model_validator(mode="after")
@@ -154,11 +132,7 @@ class Input(RequestMember):
 class WantedOutput(RequestMember):
     """An output to answer."""
 
-    name: Annotated[
-        str,
-        BeforeValidator(_check_output),
-        WithJsonSchema({"type": "string", "enum": list(OUTPUTS)}),
-    ]
+    name: OutputName
     parameters: OutputParameters | None = None
 
 

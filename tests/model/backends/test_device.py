@@ -17,7 +17,6 @@ from model.backends.device import (
     choose_backend,
     choose_device,
     choose_dtype,
-    computes_bfloat16,
     dtype_name,
 )
 from model.backends.eager import CpuBackend, CudaBackend
@@ -86,26 +85,6 @@ def test_other_names_are_refused(name: str) -> None:
         choose_device(name)
 
 
-@pytest.mark.parametrize(
-    ("capabilities", "native"),
-    [
-        ({}, False),
-        ({"avx2": True, "amx_tile": True}, False),
-        ({"amx_bf16": False, "avx512_bf16": False}, False),
-        ({"amx_bf16": True}, True),
-        ({"avx512_bf16": True}, True),
-        ({"bf16": True}, True),
-    ],
-)
-def test_bfloat16_where_the_processor_multiplies_it(
-    capabilities: dict[str, bool], native: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities)
-
-    assert computes_bfloat16(CPU) is native
-    assert choose_dtype("auto", CPU).dtype is (torch.bfloat16 if native else torch.float32)
-
-
 def test_float16_is_for_gpus() -> None:
     message = "dtype float16 is for GPUs, which cpu is not: use auto"
 
@@ -147,27 +126,14 @@ def test_a_backend_for_each_device_and_network(
     assert (str(backend.device), backend.dtype, backend.threads) == (device, torch.float32, 3)
 
 
-@pytest.mark.parametrize(
-    ("capabilities", "quick"),
-    [({"avx512_vnni": True}, True), ({"avx512_vnni": False, "avx2": True}, False), ({}, False)],
-)
-def test_int8_where_the_processor_multiplies_bytes(
-    capabilities: dict[str, bool], quick: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("device", ["cpu", "cuda:1"])
+def test_int8_is_for_processors_that_multiply_bytes(
+    device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities)
-    monkeypatch.setattr(torch._C, "_has_mkldnn", True)
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_vnni": device != "cpu"})
 
-    if quick:
-        assert choose_dtype("int8", CPU).dtype is torch.int8
-    else:
-        with pytest.raises(ConfigurationError, match=exactly(NO_INT8.format("cpu"))):
-            choose_dtype("int8", CPU)
-    assert choose_dtype("auto", CPU).dtype is torch.float32
-
-
-def test_int8_is_for_processors() -> None:
-    with pytest.raises(ConfigurationError, match=exactly(NO_INT8.format("cuda:1"))):
-        choose_dtype("int8", torch.device("cuda", 1))
+    with pytest.raises(ConfigurationError, match=exactly(NO_INT8.format(device))):
+        choose_dtype("int8", torch.device(device))
 
 
 def choose_for(
@@ -205,7 +171,9 @@ def choose_for(
             "float32",
             "has no bfloat16, and the checkpoint has no record of int8",
         ),
-        ({"avx2"}, (FINE,), "float32", "has neither bfloat16 nor int8"),
+        ({"amx_bf16"}, (), "bfloat16", "multiplies bfloat16 natively"),
+        ({"bf16"}, (), "bfloat16", "multiplies bfloat16 natively"),
+        ({"avx2", "amx_tile"}, (FINE,), "float32", "has neither bfloat16 nor int8"),
     ],
 )
 def test_a_processor(
@@ -215,6 +183,8 @@ def test_a_processor(
 
     assert dtype_name(choice.dtype) == dtype
     assert choice.reason == f"auto: this processor {reason}"
+    if "avx512_vnni" in have:
+        assert choose_for("int8", have, record).dtype is torch.int8
 
 
 @pytest.mark.parametrize(

@@ -26,25 +26,11 @@ def batch() -> Batch:
     return collate(TEXTS, pad_token_id=0)
 
 
-@pytest.mark.parametrize(
-    ("dtype", "worth_sharing"), [(torch.float32, 16), (torch.bfloat16, 100), (torch.int8, 100)]
-)
-def test_a_processor_runs_a_pass_on_each_core(dtype: torch.dtype, worth_sharing: int) -> None:
-    backend = CpuBackend(CPU, dtype, threads=3)
+def test_no_error_of_a_processor_is_fatal() -> None:
+    backend = CpuBackend(CPU, torch.float32, threads=3)
 
-    assert (backend.workers, backend.cores, backend.threads) == (3, 3, 3)
-    assert (backend.default_batch_tokens, backend.niceness) == (512, 10)
-    assert backend.worth_sharing_tokens == worth_sharing
-    assert backend.computes_padding
+    assert (backend.workers, backend.cores) == (3, 3)
     assert not backend.is_fatal(RuntimeError("CUDA error: device-side assert triggered"))
-
-
-def test_a_gpu_has_a_worker_for_each_stage_and_none_gives_way() -> None:
-    backend = CudaBackend(GPU, torch.bfloat16, threads=8)
-
-    assert (backend.workers, backend.cores, backend.niceness) == (3, 1, 0)
-    assert backend.default_batch_tokens == 16_384
-    assert backend.computes_padding
 
 
 @pytest.mark.parametrize(

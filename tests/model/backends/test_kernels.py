@@ -1,8 +1,6 @@
 """Which library of kernels is loaded, and what is said where none is."""
 
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,9 +9,8 @@ import torch
 
 from model.backends import kernels
 from model.backends.kernels import can_compute, fault, library
-from tests.builders import tiny_checkpoint
 
-ROOT = Path(__file__).parents[3]
+REAL_LOAD, REAL_DIGEST = kernels._load.__wrapped__, kernels._digest.__wrapped__
 ALL = ("avx512_f", "avx512_bw", "avx512_dq", "avx512_vl", "avx512_bf16", "avx512_vnni")
 LOADED = SimpleNamespace(headlight_sources=lambda: b"digest")
 
@@ -75,44 +72,23 @@ def test_where_the_sources_are_not_the_library_is_taken_as_it_is(
     assert library() is LOADED  # type: ignore[comparison-overlap]
 
 
-PROGRAM = """
-import sys
-from pathlib import Path
-import torch
-from model import load_predictor, open_checkpoint
-from model.backends.kernels import fault
-predictor = load_predictor(
-    open_checkpoint(Path(sys.argv[1])), device=torch.device("cpu"), dtype=torch.float32
-)
-predictor.warm_up()
-print(type(predictor._runner.network).__name__, fault(), sep=": ")
-"""
+def test_a_change_of_the_sources_changes_their_digest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sources = shutil.copytree(kernels._SOURCES, tmp_path / "kernels")
+    monkeypatch.setattr(kernels, "_SOURCES", sources)
+    compiled, before = REAL_LOAD(), REAL_DIGEST()
+    if compiled is not None:
+        assert compiled.headlight_sources().decode() == before
+    with (sources / "team.h").open("a", encoding="utf-8") as file:
+        file.write("\n")
+    assert REAL_DIGEST() not in {None, before}
+    shutil.rmtree(sources)
+    assert REAL_DIGEST() is None
 
 
-def test_a_change_of_the_sources_puts_the_library_aside(tmp_path: Path) -> None:
-    """For a copy of the model alone, in a process of its own."""
-    shutil.copytree(ROOT / "model", tmp_path / "model", ignore=shutil.ignore_patterns("*.pyc"))
-    folder = tiny_checkpoint(tmp_path / "tiny")
-
-    def run() -> str:
-        done = subprocess.run(
-            [sys.executable, "-c", PROGRAM, str(folder)],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        return done.stdout.strip()
-
-    before = run()
-    if before.startswith("KernelEncoder"):
-        assert before == "KernelEncoder: None"
-        with (tmp_path / "model" / "kernels" / "team.h").open("a", encoding="utf-8") as file:
-            file.write("\n")
-        others = "they are compiled from other sources than model/kernels holds now"
-        assert run().partition(": ")[2] == others
-    for compiled in (tmp_path / "model" / "backends").glob("_kernels*"):
-        compiled.unlink()
-    without = run()
-    assert not without.startswith("KernelEncoder")
-    assert without.endswith(("they are not compiled", *(f"has no {name}" for name in ALL)))
+def test_where_nothing_is_compiled_nothing_is_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernels, "__file__", str(tmp_path / "kernels.py"))
+    assert REAL_LOAD() is None

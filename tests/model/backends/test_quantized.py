@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional
@@ -52,6 +52,7 @@ def test_it_is_a_linear_layer_up_to_rounding(
     assert excess.max() <= 1e-5 * (1 + expected.abs().max())
 
 
+@settings(max_examples=30)
 @given(sizes, st.integers(0, 1000))
 def test_a_token_is_the_same_in_any_company(size: tuple[int, int, int], seed: int) -> None:
     tokens, features, outputs = size
@@ -60,10 +61,8 @@ def test_a_token_is_the_same_in_any_company(size: tuple[int, int, int], seed: in
 
     together = project(states, *prepared)
 
-    for token in range(tokens):
-        torch.testing.assert_close(
-            project(states[token : token + 1], *prepared)[0], together[token], atol=0, rtol=0
-        )
+    alone = [project(states[token : token + 1], *prepared) for token in range(tokens)]
+    assert torch.equal(torch.cat(alone), together)
 
 
 def test_numbers_that_are_none_stay_so() -> None:

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model import load_predictor
 from model.checkpoint.opening import open_checkpoint
 from model.errors import CheckpointError, UnsupportedCheckpointError
 from model.files import CONFIG, MANIFEST, WEIGHTS
+from model.network.labels import check_label
 from tests.builders import (
     MAX_LENGTH,
     tiny_checkpoint,
@@ -50,6 +51,7 @@ def refused_or_the_same(target: Path, name: str, damaged: bytes) -> bool:
 
 
 @pytest.mark.parametrize("name", FILES)
+@settings(max_examples=25)
 @given(place=st.floats(0.0, 1.0, exclude_max=True), bit=st.integers(0, 7))
 def test_any_damage_of_a_file_is_noticed(target: Path, name: str, place: float, bit: int) -> None:
     """A flipped bit, and a file that is cut short."""
@@ -178,13 +180,10 @@ def test_what_does_not_fit_is_refused(
     [
         (20, 20),
         (20.0, 20),
-        (32, 32),
         (512, 32),
         (1e30, 32),  # what transformers writes for "no limit"
-        (float("inf"), 32),
         (float("nan"), 32),
         (0, 32),
-        (-1, 32),
         ("20", 32),
         (None, 32),
     ],
@@ -193,20 +192,12 @@ def test_the_limit_of_a_folder_of_others(stated: object, limit: int, foreign: Pa
     edit(foreign / "tokenizer_config.json", model_max_length=stated)
 
     checkpoint = open_checkpoint(foreign)
-    assert checkpoint.manifest.max_length == limit
-    assert checkpoint.tokenizer.max_length == limit
-
-
-def test_a_folder_of_others_without_options_of_its_tokenizer(foreign: Path) -> None:
+    assert (checkpoint.manifest.max_length, checkpoint.tokenizer.max_length) == (limit, limit)
     (foreign / "tokenizer_config.json").unlink()
-
     assert open_checkpoint(foreign).manifest.max_length == MAX_LENGTH
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["../../../../dev/zero", "/dev/zero", "a/b", "a\\b", "", ".", "..", "a\0b", "\n"],
-)
+@pytest.mark.parametrize("name", ["../../../../dev/zero", "a\\b", "", ".", "..", "a\0b"])
 def test_only_files_of_the_folder_are_read_for_a_digest(name: str, folder: Path) -> None:
     edit(folder / MANIFEST, files={name: "0" * 64}, sha256=None)
 
@@ -218,8 +209,10 @@ def test_only_files_of_the_folder_are_read_for_a_digest(name: str, folder: Path)
     )
 
 
-@pytest.mark.parametrize("name", [WEIGHTS, CONFIG, "extra"])
-@pytest.mark.parametrize("kind", ["device", "pipe"])
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("device", WEIGHTS), ("pipe", CONFIG), ("device", "extra"), ("pipe", "extra")],
+)
 def test_what_may_be_read_for_ever_is_not_begun(kind: str, name: str, folder: Path) -> None:
     edit(folder / MANIFEST, files={WEIGHTS: "0" * 64, "extra": "0" * 64}, sha256=None)
     (folder / name).unlink(missing_ok=True)
@@ -261,15 +254,20 @@ REFUSED = "markup (< and >), control characters, line breaks and half surrogate 
         ("a" * 201, "a label has 201 characters, must have at most 200"),
     ],
 )
-@pytest.mark.parametrize("build", ["bert", "conv_attention"])
-def test_labels_that_change_what_stands_around_them_are_refused(
-    build: str, label: str, fault: str, foreign: Path, tmp_path: Path
-) -> None:
-    folder = foreign if build == "bert" else tiny_conv_checkpoint(tmp_path / "conv")
-    edit(folder / CONFIG, id2label={"0": "no", "1": label})
-    message = f"{folder / CONFIG}: labels: {fault} (got {('no', label)!r})"
+def test_labels_that_change_what_stands_around_them_are_refused(label: str, fault: str) -> None:
+    with pytest.raises(ValueError, match=exactly(fault)):
+        check_label(label)
 
-    with pytest.raises(CheckpointError, match=exactly(message)):
+
+@pytest.mark.parametrize("make", [tiny_checkpoint, tiny_conv_checkpoint])
+def test_a_folder_with_such_a_label_is_refused(
+    make: Callable[[Path], Path], tmp_path: Path
+) -> None:
+    folder = make(tmp_path / "tiny")
+    edit(folder / CONFIG, id2label={"0": "no", "1": "<"})
+    message = f"{folder / CONFIG}: labels: label '<' must not have the character U+003C: {REFUSED}"
+
+    with pytest.raises(CheckpointError, match=exactly(f"{message} (got ('no', '<'))")):
         open_checkpoint(folder)
 
 

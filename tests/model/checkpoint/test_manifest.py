@@ -1,7 +1,6 @@
 """`headlight.json`: what it must hold, its seal, and the records of counts and precision in it."""
 
 import json
-import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -9,14 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
 from model.checkpoint.baseline import LENGTH_BOUNDS, SCORE_BOUNDS, Baseline, count_baseline
 from model.checkpoint.manifest import Manifest, Precision, PrecisionSet, seal
 from model.checkpoint.opening import Checkpoint, open_checkpoint
-from model.checkpoint.precision import LEAST_ROWS, judge
+from model.checkpoint.precision import judge
 from model.checkpoint.saving import save_baseline, save_precision
 from model.checkpoint.thresholds import Threshold, Thresholds, count_thresholds, threshold_reports
 from model.errors import CheckpointError
@@ -55,11 +52,6 @@ RECORD: dict[str, Any] = {
     "torch": "2.13.0",
     "sets": [SET],
 }
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=8,
-)
 
 
 def faults(
@@ -74,26 +66,6 @@ def faults(
     ]
 
 
-def test_the_smallest_that_is_written_by_hand() -> None:
-    manifest = Manifest.model_validate(SMALLEST)
-
-    assert manifest.model_dump() == {
-        "format_version": 1,
-        "labels": ("negative", "positive"),
-        "temperature": 1.0,
-        "max_length": 32,
-        "training_data": (),
-        "seed": None,
-        "recipe": {},
-        "metrics": (),
-        "precision": (),
-        "baseline": None,
-        "thresholds": None,
-        "files": {},
-        "sha256": None,
-    }
-
-
 def test_written_and_read_is_the_same() -> None:
     manifest = tiny_manifest(
         training_data=[{"file": "train.tsv", "rows": 10, "sha256": DIGEST}],
@@ -103,16 +75,11 @@ def test_written_and_read_is_the_same() -> None:
         precision=[RECORD],
     )
 
-    content = json.loads(json.dumps(manifest.model_dump(mode="json")))
+    content = json.loads(json.dumps(manifest.to_json()))
     assert Manifest.model_validate(content) == manifest
     assert manifest.precision[0].sets[0].change == -1
-
-
-def test_without_a_record_older_versions_can_read_what_is_written() -> None:
-    content = tiny_manifest().to_json()
-
-    assert not {"precision", "baseline", "thresholds"} & content.keys()
-    assert Manifest.model_validate(content) == tiny_manifest()
+    # Older versions can read what is written without a record.
+    assert not {"precision", "baseline", "thresholds"} & tiny_manifest().to_json().keys()
 
 
 METRIC = tiny_manifest().model_dump(mode="json")["metrics"][0]
@@ -123,18 +90,10 @@ METRIC = tiny_manifest().model_dump(mode="json")["metrics"][0]
     [
         ({"format_version": 2}, "format_version", "Input should be 1"),
         ({"labels": ["one"]}, "labels", "Tuple should have at least 2 items"),
-        ({"labels": "ab"}, "labels", "Input should be a valid tuple"),
-        ({"temperature": 0.0}, "temperature", "Input should be greater than or equal to 0.001"),
-        ({"temperature": -1.0}, "temperature", "Input should be greater than or equal to 0.001"),
-        ({"temperature": 5e-324}, "temperature", "Input should be greater than or equal to 0.001"),
+        ({"temperature": 0.0009}, "temperature", "Input should be greater than or equal to 0.001"),
         ({"temperature": 1001.0}, "temperature", "Input should be less than or equal to 1000"),
         ({"temperature": float("nan")}, "temperature", "Input should be a finite number"),
-        ({"temperature": float("inf")}, "temperature", "Input should be a finite number"),
         ({"max_length": 0}, "max_length", "Input should be greater than 0"),
-        ({"max_length": None}, "max_length", "Input should be a valid integer"),
-        ({"training_data": [{}]}, "training_data.0.file", "Field required"),
-        ({"seed": "x"}, "seed", "Input should be a valid integer"),
-        ({"recipe": []}, "recipe", "Input should be a valid dictionary"),
         (
             {"metrics": [{**METRIC, "accuracy": 1.01}]},
             "metrics.0.accuracy",
@@ -162,15 +121,12 @@ def test_a_wrong_value_is_refused(changes: dict[str, Any], place: str, message: 
     [
         ({"rows": 0}, "Input should be greater than 0"),
         ({"rows": 10**400}, "Input should be less than or equal to 1000000000"),
-        ({"name": ""}, "String should have at least 1 character"),
         ({"name": "a" * 201}, "String should have at most 200 characters"),
         ({"name": "a\nb"}, "Value error, must be printable"),
-        ({"accuracy": 1.2}, "Input should be less than or equal to 1"),
         ({"float32_accuracy": float("nan")}, "Input should be less than or equal to 1"),
         ({"log_loss": float("inf")}, "Input should be a finite number"),
         ({"float32_log_loss": -1.0}, "Input should be greater than or equal to 0"),
         ({"lost": -1}, "Input should be greater than or equal to 0"),
-        ({"note": "x"}, "Extra inputs are not permitted"),
         (
             {"accuracy": 0.7925},
             "Value error, accuracy is 0.7925 of 100 rows, which is no whole number of rows: "
@@ -202,7 +158,6 @@ def test_a_damaged_or_absurd_record_of_a_set_is_refused(
 @pytest.mark.parametrize(
     ("records", "fault"),
     [
-        (5, ("precision", "Input should be a valid tuple")),
         ([{**RECORD, "dtype": "int4"}], ("precision.0.dtype", "Input should be 'bfloat16' or")),
         ([{**RECORD, "weights_sha256": "0"}], ("precision.0.weights_sha256", "String should")),
         ([{**RECORD, "sets": []}], ("precision.0.sets", "Tuple should have at least 1 item")),
@@ -229,33 +184,11 @@ def test_a_missing_value_is_refused(name: str) -> None:
     assert faults(Manifest.model_validate, content) == [(name, "Field required")]
 
 
-@given(st.dictionaries(st.text(), json_values))
-def test_the_seal_survives_writing_in_any_form(content: dict[str, Any]) -> None:
-    sealed = {**content, "sha256": seal(content)}
-
-    for text in (
-        json.dumps(sealed),
-        json.dumps(sealed, indent=2, ensure_ascii=False),
-        json.dumps(sealed, sort_keys=True, separators=(",", ":")),
-    ):
-        read = json.loads(text)
-        assert read["sha256"] == seal(read)
-
-
-@given(content=st.dictionaries(st.text(), json_values, min_size=1), data=st.data())
-def test_the_seal_breaks_when_a_value_changes(content: dict[str, Any], data: st.DataObject) -> None:
-    key = data.draw(st.sampled_from(sorted(content)))
-    value = data.draw(json_values)
-    changed = {**content, key: value}
-
-    if json.dumps(changed, sort_keys=True) == json.dumps(content, sort_keys=True):
-        return
-    assert (seal(changed) == seal(content)) is (key == "sha256")
-
-
 def test_the_seal_is_of_a_form_that_others_can_make() -> None:
     # printf '{"labels":["negative","positive"],"max_length":32}' | sha256sum
-    assert seal(SMALLEST) == "b945da5cde6c30904da997db9f99de3d342973087ddcb339676c2d5065da60f5"
+    expected = "b945da5cde6c30904da997db9f99de3d342973087ddcb339676c2d5065da60f5"
+    other_order = dict(reversed(SMALLEST.items()))
+    assert seal({**other_order, "sha256": "any"}) == seal(SMALLEST) == expected
 
 
 LABELS = ("negative", "neutral", "positive")
@@ -409,7 +342,8 @@ def test_the_model_that_ships_has_records_of_its_validation_rows() -> None:
 def test_answers_are_counted_by_hand() -> None:
     probabilities = np.array([[0.4, 0.3, 0.3], [0.1, 0.1, 0.8], [0.0, 0.05, 0.95]])
 
-    found = count_thresholds(probabilities, np.array([0, 0, 2]), labels=LABELS, sets=["dev"])
+    truth = np.array([0, 0, 2])
+    found = count_thresholds(probabilities, truth, labels=LABELS, sets=["dev"])
 
     assert (found.sets, found.rows) == (("dev",), 3)
     assert found.texts == {"negative": 2, "neutral": 0, "positive": 1}
@@ -423,31 +357,9 @@ def test_answers_are_counted_by_hand() -> None:
     )
     # A score of the threshold itself is left, as with `abstain_below`.
     assert [left.answers["positive"] for left in found.by_threshold] == [2, 2, 2, 2, 2, 1, 1, 0, 0]
-
-
-@given(
-    st.integers(2, 5).flatmap(
-        lambda classes: st.lists(
-            st.tuples(
-                st.lists(st.floats(0.01, 1.0), min_size=classes, max_size=classes),
-                st.integers(0, classes - 1),
-            ),
-            min_size=1,
-            max_size=30,
-        )
-    )
-)
-def test_a_record_tells_what_evaluate_prints(rows: list[tuple[list[float], int]]) -> None:
-    values = np.array([row for row, _ in rows])
-    probabilities = values / values.sum(axis=1, keepdims=True)
-    truth = np.array([label for _, label in rows])
-    labels = [f"class {number}" for number in range(values.shape[1])]
-
-    found = count_thresholds(probabilities, truth, labels=labels, sets=["dev"])
-
     kept = Thresholds.model_validate_json(found.model_dump_json())
     assert kept == found
-    assert kept.reports() == threshold_reports(probabilities, truth, labels)
+    assert kept.reports() == threshold_reports(probabilities, truth, LABELS)
 
 
 def left_at(threshold: float, answers: tuple[int, int], right: tuple[int, int]) -> dict[str, Any]:
@@ -515,15 +427,6 @@ def test_what_cannot_be_true_is_refused(
     assert found.startswith(f"Value error, {fault}")
 
 
-@st.composite
-def sets(draw: st.DrawFn, name: str = "dev") -> PrecisionSet:
-    rows = draw(st.integers(1, 30_000))
-    right = draw(st.integers(0, rows))
-    lost = draw(st.integers(0, min(right, 60)))
-    gained = draw(st.integers(0, min(rows - right, 60)))
-    return precision_set(name, rows=rows, right=right, lost=lost, gained=gained)
-
-
 @pytest.mark.parametrize(
     ("measured", "allowed", "reason"),
     [
@@ -566,26 +469,6 @@ def test_each_type_has_its_own_record() -> None:
     assert judge("int8", [other]).reason == "the checkpoint has no record of int8"
     assert not judge("int8", [other]).allowed
     assert judge("bfloat16", [precision(precision_set(lost=9)), other]).allowed
-
-
-@given(one=sets("a"), other=sets("b"))
-def test_what_is_allowed_keeps_its_promise(one: PrecisionSet, other: PrecisionSet) -> None:
-    """Whatever was measured; the words of the rule, said in another way."""
-    record = precision(one, other)
-    rows = one.rows + other.rows
-    right = sum(round(each.accuracy * each.rows) for each in (one, other))
-    exact = sum(round(each.float32_accuracy * each.rows) for each in (one, other))
-
-    # Exactly 0.2 points are allowed, so the float's last digit must not decide.
-    is_near = 5 * abs(right - exact) * 100 <= rows
-    is_chance = all(
-        each.lost - each.gained <= 1.96 * math.sqrt(each.lost + each.gained)
-        for each in (one, other)
-    )
-    verdict = judge("int8", [record])
-    assert verdict.allowed is (rows >= LEAST_ROWS and is_near and is_chance)
-    assert verdict.reason.startswith("int8 ")
-    assert not verdict.reason.endswith(".")
 
 
 def record_of(checkpoint: Checkpoint, dtype: str = "int8", *, lost: int = 1) -> Precision:

@@ -4,16 +4,14 @@ import base64
 import json
 import os
 import socket
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from hypothesis import given
 from hypothesis import strategies as st
-from model_signing import hashing, signing
+from model_signing import hashing, signing, verifying
 
 from model.checkpoint.opening import open_checkpoint
 from model.checkpoint.saving import check_place
@@ -56,22 +54,14 @@ def refuse(folder: Path, keys: KeyPair, name: str, fault: str) -> None:
     assert caught.value.path == folder / name
 
 
-def statement(folder: Path) -> dict[str, Any]:
-    """What the signature of a folder says."""
-    bundle = json.loads((folder / SIGNATURE).read_bytes())
-    content: dict[str, Any] = json.loads(base64.b64decode(bundle["dsseEnvelope"]["payload"]))
-    return content
-
-
 def test_the_signature_is_a_sigstore_bundle_over_every_file(signed: Path) -> None:
     bundle = json.loads((signed / SIGNATURE).read_bytes())
     assert bundle["mediaType"] == "application/vnd.dev.sigstore.bundle.v0.3+json"
-    predicate = statement(signed)["predicate"]
+    statement = json.loads(base64.b64decode(bundle["dsseEnvelope"]["payload"]))
+    predicate = statement["predicate"]
     assert [file["name"] for file in predicate["resources"]] == sorted(FILES)
     assert predicate["serialization"]["ignore_paths"] == [SIGNATURE]
-
-
-def test_a_signed_folder_opens_and_may_be_replaced(signed: Path) -> None:
+    # It opens, and may be replaced.
     assert open_checkpoint(signed).manifest.temperature == 1.5
     check_place(signed)
 
@@ -138,31 +128,31 @@ def test_an_added_file(name: str, signed: Path, keys: KeyPair) -> None:
     refuse(signed, keys, name, "is not covered by model.sig: remove it, or sign again")
 
 
+def _sign_elsewhere(folder: Path, keys: KeyPair, form: hashing.Config) -> None:
+    """Signs a folder as model-signing does by itself."""
+    signer = signing.Config().set_hashing_config(form)
+    signer.use_elliptic_key_signer(private_key=keys.private).sign(folder, folder / SIGNATURE)
+
+
 def test_a_file_that_the_signer_left_out(folder: Path, keys: KeyPair) -> None:
-    """The tool of model-signing can leave files out; they could be anything."""
+    """Model-signing can leave files out; they could be anything."""
     (folder / "vocab.txt").write_text("[PAD]", encoding="utf-8")
-    _sign_elsewhere(folder, keys, "--ignore-paths", str(folder / "vocab.txt"))
+    form = hashing.Config().set_ignored_paths(paths=["vocab.txt", SIGNATURE])
+    _sign_elsewhere(folder, keys, form)
     refuse(folder, keys, "vocab.txt", "is not covered by model.sig: remove it, or sign again")
 
 
-def _sign_elsewhere(folder: Path, keys: KeyPair, *options: str) -> None:
-    """Signs a folder with the tool of model-signing."""
-    signature = ["--signature", str(folder / SIGNATURE), "--private_key", str(keys.private)]
-    command = [sys.executable, "-m", "model_signing", "sign", "key", str(folder), *signature]
-    subprocess.run([*command, *options], check=True, capture_output=True)
-
-
-def test_the_tool_of_model_signing_reads_and_makes_the_same(folder: Path, keys: KeyPair) -> None:
-    _sign_elsewhere(folder, keys)
+def test_model_signing_reads_and_makes_the_same(folder: Path, keys: KeyPair) -> None:
+    form = hashing.Config().set_ignored_paths(paths=[SIGNATURE], ignore_git_paths=True)
+    _sign_elsewhere(folder, keys, form)
     verify_checkpoint(folder, keys.public)
     (folder / ".gitattributes").write_text("* text", encoding="utf-8")  # it leaves this out
     verify_checkpoint(folder, keys.public)
 
     (folder / ".gitattributes").unlink()
     sign_checkpoint(folder, keys.private)
-    key = ["--signature", str(folder / SIGNATURE), "--public_key", str(keys.public)]
-    command = [sys.executable, "-m", "model_signing", "verify", "key", str(folder), *key]
-    assert subprocess.run(command, check=False, capture_output=True).returncode == 0
+    verifier = verifying.Config().use_elliptic_key_verifier(public_key=keys.public)
+    verifier.set_hashing_config(form).verify(folder, folder / SIGNATURE)
 
 
 @pytest.mark.parametrize("method", ["blake3 of files", "sha256 of shards"])
@@ -170,8 +160,7 @@ def test_a_signature_over_other_digests(method: str, folder: Path, keys: KeyPair
     config = hashing.Config().use_shard_serialization()
     if method == "blake3 of files":
         config = hashing.Config().use_file_serialization(hashing_algorithm="blake3")
-    signer = signing.Config().set_hashing_config(config)
-    signer.use_elliptic_key_signer(private_key=keys.private).sign(folder, folder / SIGNATURE)
+    _sign_elsewhere(folder, keys, config)
     refuse(folder, keys, SIGNATURE, f"has {method}, must have sha256 of files: sign again")
 
 

@@ -7,7 +7,7 @@ from unicodedata import normalize
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from transformers import (
     AutoModelForSequenceClassification,
@@ -169,7 +169,6 @@ def test_any_text_has_the_ids_and_offsets_of_transformers(
     theirs = tokenizer_of(kind, tmp_path, max_length=100_000)
     ours = load_tokenizer(folders[kind], max_length=100_000)
 
-    @settings(max_examples=200)
     @given(ordinary | st.text().filter(names_no_special_token))
     def check(text: str) -> None:
         expected = theirs(text, return_offsets_mapping=True)
@@ -208,7 +207,8 @@ def test_our_folder_loads_in_transformers(dtype: torch.dtype | None, tmp_path: P
     ids = their_tokenizer(OUR_TEXTS, truncation=True)["input_ids"]
     assert ids == [encoding.input_ids for encoding in encodings]
     assert their_tokenizer.decode(ids[0], skip_special_tokens=True) == OUR_TEXTS[0].lower()
-    batch = collate(encodings, pad_token_id=checkpoint.tokenizer.pad_token_id)
+    short = [encoding for encoding in encodings if len(encoding.input_ids) <= 32]
+    batch = collate(short, pad_token_id=checkpoint.tokenizer.pad_token_id)
     logits, attentions = ask(theirs, batch)
     with torch.inference_mode():
         ours = checkpoint.load_network()(batch, need_weights=True)

@@ -14,33 +14,14 @@ def encodings(*rows: list[int]) -> list[Encoding]:
     return [Encoding(input_ids=row, truncated=False) for row in rows]
 
 
-def test_shorter_texts_are_padded_on_the_right() -> None:
-    batch = collate(encodings([2, 7, 3], [2, 3], [2, 8, 9, 3]), pad_token_id=5)
-
-    assert batch.input_ids.dtype == torch.int64
-    assert batch.input_ids.tolist() == [[2, 7, 3, 5], [2, 3, 5, 5], [2, 8, 9, 3]]
-    assert batch.key_padding_mask is not None
-    assert batch.key_padding_mask.dtype == torch.bool
-    assert batch.key_padding_mask.tolist() == [
-        [False, False, False, True],
-        [False, False, True, True],
-        [False, False, False, False],
-    ]
-
-
-def test_equal_lengths_need_no_mask() -> None:
-    batch = collate(encodings([2, 7, 3], [2, 8, 3]), pad_token_id=0)
-
-    assert batch.input_ids.tolist() == [[2, 7, 3], [2, 8, 3]]
-    assert batch.key_padding_mask is None
-
-
-def test_fixed_length() -> None:
-    batch = collate(encodings([2, 3], [2, 3]), pad_token_id=1, pad_to=4)
+def test_fixed_length_and_equal_lengths_without_a_mask() -> None:
+    rows = encodings([2, 3], [2, 3])
+    batch = collate(rows, pad_token_id=1, pad_to=4)
 
     assert batch.input_ids.tolist() == [[2, 3, 1, 1], [2, 3, 1, 1]]
     assert batch.key_padding_mask is not None
     assert batch.key_padding_mask.tolist() == [[False, False, True, True]] * 2
+    assert collate(rows, pad_token_id=0).key_padding_mask is None
 
 
 @pytest.mark.parametrize(
@@ -81,6 +62,7 @@ def test_every_row_can_be_read_back(rows: list[list[int]], pad_token_id: int) ->
     mask = batch.key_padding_mask
     if mask is None:
         mask = torch.zeros_like(batch.input_ids, dtype=torch.bool)
+    assert (batch.input_ids.dtype, mask.dtype) == (torch.int64, torch.bool)
     assert [
         ids[~padded].tolist() for ids, padded in zip(batch.input_ids, mask, strict=True)
     ] == rows

@@ -4,13 +4,11 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from pydantic import ValidationError
 from transformers import BertConfig
 
 from model.network.config import EncoderConfig
-from tests.builders import VOCABULARY, tiny_config
+from tests.builders import tiny_config
 from tests.matching import exactly
 
 KINDS = "'bert', 'distilbert', 'roberta', 'xlm-roberta'"
@@ -64,53 +62,35 @@ def test_an_old_config_of_transformers() -> None:
     assert config.hidden_dropout_prob == 0.0
 
 
-def test_classes_without_names_are_counted() -> None:
-    config = EncoderConfig.from_json({**CONTENT, "num_labels": 3})
-
-    assert config.labels == ("LABEL_0", "LABEL_1", "LABEL_2")
-
-
-def test_more_than_ten_classes_keep_their_order() -> None:
+def test_more_than_ten_classes_keep_their_order_and_may_have_no_names() -> None:
     names = [f"class {index}" for index in range(12)]
     id2label = {str(index): name for index, name in enumerate(names)}
 
     assert EncoderConfig.from_json({**CONTENT, "id2label": id2label}).labels == tuple(names)
+    unnamed = EncoderConfig.from_json({**CONTENT, "num_labels": 3})
+    assert unnamed.labels == ("LABEL_0", "LABEL_1", "LABEL_2")
 
 
-shares = st.floats(0.0, 1.0, exclude_max=True)
-names = st.text(
-    st.characters(
-        exclude_categories=["Cc", "Cs", "Zl", "Zp"],
-        exclude_characters="<>\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069",
-    ),
-    max_size=200,
-).filter(str.strip)
-
-
-@given(
-    st.builds(
-        tiny_config,
-        num_hidden_layers=st.integers(1, 1000),
-        max_position_embeddings=st.integers(1, 10_000_000),
-        hidden_act=st.sampled_from(["gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu"]),
-        hidden_dropout_prob=shares,
-        classifier_dropout=st.none() | shares,
-        layer_norm_eps=st.floats(1e-15, 1e-2),
-        pad_token_id=st.integers(0, len(VOCABULARY) - 1),
-        labels=st.lists(names, min_size=2, max_size=20, unique=True),
+def test_written_and_read_is_the_same() -> None:
+    config = tiny_config(
+        num_hidden_layers=3,
+        max_position_embeddings=100,
+        hidden_act="silu",
+        hidden_dropout_prob=0.2,
+        attention_probs_dropout_prob=0.3,
+        classifier_dropout=0.4,
+        layer_norm_eps=1e-5,
+        pad_token_id=3,
+        labels=[f"class {number}" for number in range(12)],
     )
-)
-def test_written_and_read_is_the_same(config: EncoderConfig) -> None:
-    content = json.loads(json.dumps(config.to_json()))
 
-    assert EncoderConfig.from_json(content) == config
+    assert EncoderConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"model_type": "albert"}, f"model_type is 'albert', only {KINDS} can be loaded"),
-        ({"model_type": None}, f"model_type is None, only {KINDS} can be loaded"),
         (
             {"position_embedding_type": "relative_key"},
             "position_embedding_type is 'relative_key', only 'absolute' can be loaded",
@@ -122,23 +102,13 @@ def test_written_and_read_is_the_same(config: EncoderConfig) -> None:
             "problem_type is 'multi_label_classification', only 'single_label_classification' "
             "can be loaded",
         ),
-        (
-            {"problem_type": "regression"},
-            "problem_type is 'regression', only 'single_label_classification' can be loaded",
-        ),
-        (
-            {"problem_type": []},
-            "problem_type is [], only 'single_label_classification' can be loaded",
-        ),
         ({"num_labels": 1}, "num_labels is 1, must be from 2 to 100000"),
-        ({"num_labels": "3"}, "num_labels is '3', must be from 2 to 100000"),
         ({"num_labels": 10**12}, "num_labels is 1000000000000, must be from 2 to 100000"),
         ({"id2label": ["a", "b"]}, "id2label must be an object of class numbers to names"),
         ({"id2label": {"0": 0, "1": 1}}, "id2label must be an object of class numbers to names"),
         ({"id2label": {"0": "a", "2": "b"}}, "id2label must name the classes 0 to 1, each once"),
         ({"id2label": {"a": "a", "b": "b"}}, "id2label must name the classes 0 to 1, each once"),
         ({"id2label": {"0": "a"}}, f"id2label must name at least 2 classes, names 1: {ONE}"),
-        ({"id2label": {}}, f"id2label must name at least 2 classes, names 0: {ONE}"),
     ],
 )
 def test_networks_of_another_kind_are_refused(changes: dict[str, Any], message: str) -> None:
@@ -146,11 +116,10 @@ def test_networks_of_another_kind_are_refused(changes: dict[str, Any], message: 
         EncoderConfig.from_json({**CONTENT, **changes})
 
 
-@pytest.mark.parametrize("name", [name for name in CONTENT if name != "model_type"])
-def test_a_missing_size_is_refused(name: str) -> None:
-    content = {key: value for key, value in CONTENT.items() if key != name}
-
-    assert faults(content) == [(name, "Field required")]
+def test_all_missing_sizes_are_listed() -> None:
+    assert faults({"model_type": "bert"}) == [
+        (name, "Field required") for name in CONTENT if name != "model_type"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -158,14 +127,10 @@ def test_a_missing_size_is_refused(name: str) -> None:
     [
         ("vocab_size", 0, "Input should be greater than or equal to 1"),
         ("vocab_size", 10_000_001, "Input should be less than or equal to 10000000"),
-        ("vocab_size", 100.0, "Input should be a valid integer"),
         ("vocab_size", "100", "Input should be a valid integer"),
-        ("vocab_size", True, "Input should be a valid integer"),
-        ("hidden_size", -8, "Input should be greater than or equal to 1"),
         ("num_hidden_layers", 0, "Input should be greater than or equal to 1"),
         ("num_hidden_layers", 1001, "Input should be less than or equal to 1000"),
         ("num_attention_heads", 0, "Input should be greater than or equal to 1"),
-        ("intermediate_size", None, "Input should be a valid integer"),
         ("max_position_embeddings", 0, "Input should be greater than or equal to 1"),
         ("type_vocab_size", -1, "Input should be greater than or equal to 0"),
         (
@@ -202,9 +167,3 @@ def test_a_wrong_value_is_refused(name: str, value: object, message: str) -> Non
 )
 def test_sizes_that_do_not_fit_are_refused(changes: dict[str, Any], message: str) -> None:
     assert faults({**CONTENT, **changes}) == [("", f"Value error, {message}")]
-
-
-def test_all_faults_are_listed() -> None:
-    content = {**CONTENT, "vocab_size": 0, "hidden_size": "8"}
-
-    assert [place for place, _ in faults(content)] == ["vocab_size", "hidden_size"]

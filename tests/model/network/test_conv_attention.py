@@ -67,18 +67,12 @@ def test_the_convolution_keeps_every_position_as_torch_does() -> None:
     torch.testing.assert_close(found, expected.transpose(1, 2))
 
 
-def test_a_softmax_of_the_logits_is_the_sigmoid_of_the_unit() -> None:
-    network = tiny_conv_network()
+def test_of_two_classes_the_first_has_the_logit_0() -> None:
     with torch.no_grad():
-        logits = network(Batch(ids([1, 2, 3], [4, 5, 6]), None)).logits
+        logits = tiny_conv_network()(Batch(ids([1, 2, 3], [4, 5, 6]), None)).logits
 
     assert logits[:, 0].tolist() == [0.0, 0.0]
-    torch.testing.assert_close(logits.softmax(dim=-1)[:, 1], logits[:, 1].sigmoid())
-    target = torch.tensor([0, 1])
-    torch.testing.assert_close(
-        torch.nn.functional.cross_entropy(logits, target),
-        torch.nn.functional.binary_cross_entropy_with_logits(logits[:, 1], target.float()),
-    )
+    assert logits[:, 1].abs().min() > 0
 
 
 def test_the_same_alone_and_in_a_batch() -> None:

@@ -24,19 +24,7 @@ INVISIBLE = "".join(
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        " ",
-        "\t\r\n",
-        "\x00",
-        "\u0085\u001c",  # controls that Python counts as space
-        "\u00a0\u2003\u3000",  # spaces
-        "\u2028\u2029",  # line and paragraph separators
-        "\u200b\u200d\ufeff",  # zero-width
-        "\u202e\u2066",  # direction marks
-        "\U000e0001",  # a tag
-    ],
+    "text", ["", "\t\r\n\x00\u0085", "\u00a0\u3000\u2028\u200b\ufeff\U000e0001"]
 )
 def test_blank_texts_are_refused(text: str) -> None:
     with pytest.raises(BlankTextError, match=exactly(BLANK)):

@@ -3,8 +3,6 @@
 import errno
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,6 @@ from transformers import AutoTokenizer
 
 from model.errors import CheckpointError, UnsupportedCheckpointError
 from model.tokenization.reader import load_tokenizer
-from model.tokenization.tokenizer import Tokenizer
 from model.tokenization.wordpiece import wordpiece_tokenizer
 from tests.builders import MAX_LENGTH, SPECIALS, VOCABULARY, tiny_tokenizer
 from tests.matching import exactly
@@ -32,40 +29,15 @@ def write(folder: Path, name: str, content: object) -> Path:
     return path
 
 
-def with_backend_settings(tokenizer: Tokenizer) -> tokenizers.Tokenizer:
-    backend = tokenizers.Tokenizer.from_str(tokenizer.to_json())
+def test_truncation_and_padding_of_the_file_are_turned_off(tmp_path: Path) -> None:
+    backend = tokenizers.Tokenizer.from_str(TOKENIZER.to_json())
     backend.enable_truncation(4)
     backend.enable_padding(length=20)
-    return backend
-
-
-def test_truncation_and_padding_of_the_file_are_turned_off(tmp_path: Path) -> None:
-    write(tmp_path, "tokenizer.json", with_backend_settings(TOKENIZER).to_str())
+    write(tmp_path, "tokenizer.json", backend.to_str())
     tokenizer = load_tokenizer(tmp_path, max_length=MAX_LENGTH)
 
-    assert tokenizer.encode(WORDS).input_ids == TOKENIZER.encode(WORDS).input_ids
-    assert tokenizer.encode(WORDS).truncated is False
+    assert tokenizer.encode(WORDS) == TOKENIZER.encode(WORDS)
     assert tokenizer.encode("a").input_ids == [IDS["[CLS]"], IDS["a"], IDS["[SEP]"]]
-
-
-def test_padding_of_the_file_is_turned_off_before_anything_is_encoded(tmp_path: Path) -> None:
-    """Half a gigabyte at the peak, for a text of one token."""
-    backend = with_backend_settings(TOKENIZER)
-    backend.enable_padding(length=3_000_000)
-    write(tmp_path, "tokenizer.json", backend.to_str())
-    script = (
-        "import resource, sys, pathlib\n"
-        "from model.tokenization.reader import load_tokenizer\n"
-        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
-        "load_tokenizer(pathlib.Path(sys.argv[1]), max_length=9)\n"
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)\n"
-    )
-    # In a process of its own: what has been used before would hide it.
-    grown = subprocess.run(
-        [sys.executable, "-c", script, str(tmp_path)], capture_output=True, check=True, text=True
-    ).stdout
-
-    assert int(grown) < 50_000  # kB
 
 
 def test_a_vocabulary_file_that_cannot_be_read(
@@ -75,7 +47,7 @@ def test_a_vocabulary_file_that_cannot_be_read(
         raise PermissionError(errno.EACCES, "Permission denied")
 
     write(tmp_path, "vocab.txt", "\n".join(VOCABULARY))
-    monkeypatch.setattr(Path, "read_text", deny)  # whoever runs the tests may read everything
+    monkeypatch.setattr(Path, "read_text", deny)  # root may read everything
     message = f"{tmp_path / 'vocab.txt'}: cannot be read: Permission denied"
 
     with pytest.raises(CheckpointError, match=exactly(message)):
@@ -128,11 +100,7 @@ def test_no_tokenizer_at_all_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "fault"),
     [
-        (b"", "is not JSON: "),
-        (b"[]", "must hold a JSON object, holds list"),
         (b"{}", "is not a tokenizer: Model missing."),
-        (b"not JSON", "is not JSON: "),
-        (b"\xff", "is not JSON: "),
         (TOKENIZER.to_json()[:-1].encode(), "is not JSON: "),
         (TOKENIZER.to_json().replace('"vocab":', '"words":').encode(), "is not a tokenizer: "),
         (
@@ -154,12 +122,6 @@ def test_a_damaged_tokenizer_is_refused(content: bytes, fault: str, tmp_path: Pa
     [
         ("vocab.txt", b"[UNK]\n\xff\n", "is not UTF-8: invalid start byte"),
         ("vocab.txt", b"[UNK]\na\n", "lacks the special tokens [CLS], [SEP]"),
-        (
-            "tokenizer_config.json",
-            b"{",
-            "is not JSON: Expecting property name enclosed in double quotes: line 1 column 2 "
-            "(char 1)",
-        ),
         ("tokenizer_config.json", b"[]", "must hold a JSON object, holds list"),
     ],
 )
@@ -224,9 +186,7 @@ RENAMED = [FOREIGN[SPECIALS.index(token)] if token in SPECIALS else token for to
         {"vocab.txt": VOCAB, "tokenizer_config.json": CASED},
         {"vocab.txt": VOCAB, "tokenizer_config.json": {**CASED, "strip_accents": True}},
         {"vocab.txt": VOCAB, "tokenizer_config.json": {"strip_accents": False}},
-        {"vocab.txt": VOCAB, "tokenizer_config.json": {"strip_accents": None}},
         {"vocab.txt": VOCAB, "tokenizer_config.json": {"tokenize_chinese_chars": False}},
-        {"vocab.txt": VOCAB, "added_tokens.json": {"zork": len(TOKENS)}},
         {"vocab.txt": VOCAB, "added_tokens.json": {"zork": len(TOKENS), "film": TOKENS["film"]}},
         {
             "vocab.txt": VOCAB,
@@ -247,10 +207,6 @@ RENAMED = [FOREIGN[SPECIALS.index(token)] if token in SPECIALS else token for to
         {"tokenizer.json": backend_json(), "tokenizer_config.json": CASED},
         {
             "tokenizer.json": backend_json(),
-            "tokenizer_config.json": {**CASED, "tokenizer_class": "BertTokenizerFast"},
-        },
-        {
-            "tokenizer.json": backend_json(),
             "tokenizer_config.json": {"tokenize_chinese_chars": False, "strip_accents": False},
         },
         {"tokenizer.json": backend_json(post_processor=None)},
@@ -260,15 +216,10 @@ RENAMED = [FOREIGN[SPECIALS.index(token)] if token in SPECIALS else token for to
                 added_tokens=[*backend_json()["added_tokens"], {"id": len(TOKENS), **ZORK}]
             )
         },
-        {"tokenizer.json": backend_json(), "added_tokens.json": {"zork": len(TOKENS)}},
         # Of these, tokenizer.json is taken as it is.
         {
             "tokenizer.json": backend_json(),
             "tokenizer_config.json": {**CASED, "tokenizer_class": "PreTrainedTokenizerFast"},
-        },
-        {
-            "tokenizer.json": backend_json(post_processor=None),
-            "tokenizer_config.json": {"tokenizer_class": "TokenizersBackend"},
         },
         {
             "tokenizer.json": backend_json(),
@@ -286,11 +237,16 @@ def test_the_ids_are_those_of_transformers(files: dict[str, object], tmp_path: P
     assert [ours.encode(text).input_ids for text in TEXTS] == theirs(TEXTS)["input_ids"]
 
 
-@pytest.mark.parametrize("name", ["vocab.txt", "tokenizer.json"])
-@pytest.mark.parametrize("place", ["tokenizer_config.json", "config.json"])
-@pytest.mark.parametrize("kind", ["BertJapaneseTokenizer", "DebertaV2TokenizerFast", "", ["x"]])
-def test_another_class_is_refused(kind: object, place: str, name: str, tmp_path: Path) -> None:
-    save_folder(tmp_path, {name: VOCAB if name == "vocab.txt" else backend_json()})
+@pytest.mark.parametrize(
+    ("place", "kind"),
+    [
+        ("tokenizer_config.json", "BertJapaneseTokenizer"),
+        ("tokenizer_config.json", ["x"]),
+        ("config.json", ""),
+    ],
+)
+def test_another_class_is_refused(place: str, kind: object, tmp_path: Path) -> None:
+    save_folder(tmp_path, {"vocab.txt": VOCAB})
     write(tmp_path, place, {"model_type": "bert", "tokenizer_class": kind})
     message = (
         f"{tmp_path / place}: tokenizer_class is {kind!r}, only BertTokenizer, "
@@ -363,12 +319,10 @@ SENSELESS: dict[str, list[tuple[object, str]]] = {
     ("name", "content", "fault"),
     [(name, *row) for name, rows in SENSELESS.items() for row in rows],
 )
-@pytest.mark.parametrize("vocabulary", ["vocab.txt", "tokenizer.json"])
 def test_options_that_make_no_sense_are_refused(
-    name: str, content: object, fault: str, vocabulary: str, tmp_path: Path
+    name: str, content: object, fault: str, tmp_path: Path
 ) -> None:
-    save_folder(tmp_path, {vocabulary: VOCAB if vocabulary == "vocab.txt" else backend_json()})
-    write(tmp_path, name, content)
+    save_folder(tmp_path, {"vocab.txt": VOCAB, name: content})
 
     with pytest.raises(CheckpointError, match=exactly(f"{tmp_path / name}: {fault}")):
         load_tokenizer(tmp_path, max_length=MAX_LENGTH)

@@ -193,17 +193,6 @@ def test_special_tokens_typed_by_a_user_are_text(parts: list[str]) -> None:
     assert set(ids[1:-1]).isdisjoint({IDS["[CLS]"], IDS["[SEP]"], IDS["[PAD]"], IDS["[MASK]"]})
 
 
-@given(any_text | odd_text)
-def test_tokens_change_nothing_but_are_there(text: str) -> None:
-    without, with_tokens = TOKENIZER.encode(text), TOKENIZER.encode(text, with_tokens=True)
-
-    assert with_tokens.input_ids == without.input_ids
-    assert with_tokens.truncated == without.truncated
-    assert without.tokens is None
-    assert with_tokens.tokens is not None
-    assert len(with_tokens.tokens) == len(with_tokens.input_ids)
-
-
 CLS = Token("[CLS]", 0, 0, True, None)
 SEP = Token("[SEP]", 0, 0, True, None)
 

@@ -25,6 +25,7 @@ from service.errors import (
     UnsupportedMediaTypeError,
 )
 from tests.service.api.contexts import context_of
+from tests.service.connections import at_once
 
 LIMIT = 200
 LAYERS = {"layers": 3, "heads": 2}
@@ -33,7 +34,6 @@ LAYERS = {"layers": 3, "heads": 2}
 def request_of(
     pieces: Iterable[bytes], content_type: str = "application/json", **headers: str
 ) -> Request:
-    """A request whose body comes in pieces."""
     messages = [{"type": "http.request", "body": piece, "more_body": True} for piece in pieces] + [
         {"type": "http.request", "body": b"", "more_body": False}
     ]
@@ -49,13 +49,12 @@ def request_of(
 def read(
     pieces: Iterable[bytes], content_type: str = "application/json", **headers: str
 ) -> PredictRequest:
-    """Reads a body that comes in pieces."""
     request = request_of(pieces, content_type, **headers)
 
     def check(value: object) -> PredictRequest:
         return validate(PredictRequest, value, source="body", context={"max_sentences": 3})
 
-    return asyncio.run(context_of(request, LIMIT).read_json(check))
+    return at_once(context_of(request, LIMIT).read_json(check))
 
 
 @pytest.mark.parametrize(("surplus", "inline"), [(0, True), (1, False)])
@@ -194,12 +193,10 @@ def test_limits_hold_only_where_they_are_known() -> None:
 
 
 def read_parameters(query: bytes) -> AttentionRequest:
-    """Reads a query for a model of two layers and three heads."""
     return read_query(query, AttentionRequest, {"layers": 2, "heads": 3})
 
 
 def is_sound(text: str) -> bool:
-    """Whether the model takes a text."""
     try:
         check_text(text)
     except InputError:

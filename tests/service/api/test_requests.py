@@ -10,7 +10,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from service.api.requests import admit, unless_gone
 from service.errors import UnauthorizedError
-from service.http.access import ApiKeys
+from service.http.gate import ApiKeys
 from service.http.response_budget import SENDER, Reservation
 from service.settings import Settings
 

@@ -97,10 +97,9 @@ def test_lines_of_joined_maps(name: str) -> None:
     assert bytes(csv_lines(view, 0)) == written(view, 0)
 
 
-@given(st.integers(9, 120))
-@example(101)
+@pytest.mark.parametrize("size", [10, 11, 101])
 def test_lines_of_many_words(size: int) -> None:
-    attention = np.random.default_rng(size).random((2, 2, size, size), np.float32)
+    attention = np.random.default_rng(size).random((2, 1, size, size), np.float32)
     view = view_of([f"word {place}" for place in range(size)], attention)
 
     assert bytes(csv_lines(view, 0)) == written(view, 0)

@@ -1,31 +1,18 @@
 """Pictures of any tokens are XML."""
 
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model import ModelInfo, Prediction, Token
+from model import Prediction, Token
 from service.formats.svg import draw, svg_picture
 from service.formats.views import View
+from tests.service.formats.test_size_estimates import INFO as USUAL_INFO
 
-INFO = ModelInfo(
-    name="<a&b>",
-    version="0" * 12,
-    architecture="none",
-    labels=("bad", "good"),
-    num_layers=1,
-    num_heads=1,
-    hidden_size=8,
-    parameters=1,
-    max_length=8,
-    temperature=1.0,
-    device="cpu",
-    dtype="float32",
-    dtype_reason="set by the caller",
-    metrics=(),
-)
+INFO = replace(USUAL_INFO, name="<a&b>")
 PREDICTION = Prediction("go<od", 0.75, {"bad": 0.25, "go<od": 0.75}, 3, truncated=False)
 
 

@@ -41,13 +41,11 @@ shapes = st.one_of(
 
 @st.composite
 def tensors(draw: st.DrawFn) -> tuple[tuple[int, ...], list[str]]:
-    """A shape, and as many texts as it holds."""
     shape = draw(shapes)
     return shape, draw(st.lists(texts, min_size=prod(shape), max_size=prod(shape)))
 
 
 def pack(*elements: bytes) -> memoryview:
-    """Elements of type BYTES as the protocol has them."""
     return memoryview(b"".join(struct.pack("<I", len(each)) + each for each in elements))
 
 
@@ -152,23 +150,6 @@ def test_bytes_are_little_endian_and_in_row_major_order() -> None:
         "outputs": [{"name": "n", "datatype": "FP32", "shape": [2, 2], "data": [1, 2, 3, -4.5]}],
     }
     assert flat.header_length is None
-
-
-def test_values_that_are_written_already_are_kept() -> None:
-    output = Output(
-        "n", "FP32", (1, 1), np.ones((1, 1)), binary=False, written=memoryview(b"[[9]]")
-    )
-    assert b'"data":[[9]]' in write_body({"id": "7"}, [output]).content
-
-
-@given(st.lists(texts, max_size=3), st.binary(min_size=1))
-def test_bytes_too_many_are_refused(elements: list[str], more: bytes) -> None:
-    whole = pack(*(each.encode() for each in elements)).tobytes() + more
-    fault = refused(read_bytes, memoryview(whole), (len(elements),), LOC)
-    assert fault == FieldError(
-        ("body", *LOC),
-        f"its shape means {len(elements)} elements, but {len(more)} bytes follow them",
-    )
 
 
 @given(st.binary(max_size=60), st.lists(st.integers(0, 2**62), max_size=4))

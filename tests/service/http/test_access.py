@@ -10,31 +10,17 @@ from starlette.applications import Starlette
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import Receive, Scope, Send
 
-from service.http.access import (
-    ApiKeys,
-    TrustedProxies,
-    challenge,
-    client_of,
-    cors_headers,
-    explain_rejection,
-    load_api_keys,
-)
+from service.http.access import TrustedProxies, challenge, explain_rejection, load_api_keys
+from service.http.gate import ApiKeys, client_of, cors_headers
 from service.settings import Settings, SettingsError
 from tests.matching import exactly
 from tests.service.connections import answer, get, serving
 
 
-def test_without_keys_anyone_is_admitted() -> None:
-    keys = ApiKeys(frozenset())
-    assert not keys
-    assert keys.admits(None)
-    assert keys.admits(b"Bearer anything")
-
-
 @given(st.binary(max_size=40))
 def test_only_a_right_key_is_admitted(authorization: bytes) -> None:
+    assert ApiKeys(frozenset()).admits(authorization)  # without keys, anyone
     keys = ApiKeys(frozenset({"one", "two"}))
-    assert keys
     scheme, _, key = authorization.partition(b" ")
     right = scheme.lower() == b"bearer" and key.strip(b" ") in {b"one", b"two"}
     assert keys.admits(authorization) is right
@@ -64,18 +50,9 @@ REFUSALS: list[tuple[list[tuple[bytes, bytes]], str, str]] = [
     ),
     ([(b"authorization", b"Basic b25l")], OTHER, "Bearer"),
     ([(b"authorization", b"one")], OTHER, "Bearer"),
-    ([(b"authorization", b"")], OTHER, "Bearer"),
     ([(b"authorization", b"Bearer:one")], OTHER, "Bearer"),
-    (
-        [(b"authorization", b"Bearer")],
-        NO_KEY,
-        "Bearer",
-    ),
-    (
-        [(b"authorization", b"bearer   ")],
-        NO_KEY,
-        "Bearer",
-    ),
+    ([(b"authorization", b"Bearer")], NO_KEY, "Bearer"),
+    ([(b"authorization", b"bearer   ")], NO_KEY, "Bearer"),
     ([(b"authorization", b'Bearer "one"')], QUOTED, INVALID),
     ([(b"authorization", b"Bearer one'")], QUOTED, INVALID),
     ([(b"authorization", b"Bearer one,two")], UNSENDABLE, INVALID),

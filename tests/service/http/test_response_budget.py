@@ -13,8 +13,6 @@ LARGE = SMALL_BYTES + 1
 
 
 class Holder:
-    """Keeps the reservation of one answer."""
-
     reservation: Reservation | None = None
 
     @property

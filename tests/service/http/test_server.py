@@ -24,8 +24,3 @@ def test_all_addresses_are_shown_as_this_machine() -> None:
 def test_ipv6_is_shown_in_brackets() -> None:
     with listen("::1", 0) as listening:
         assert address(listening) == f"http://[::1]:{listening.getsockname()[1]}/"
-
-
-def test_an_unknown_host() -> None:
-    with pytest.raises(socket.gaierror):
-        listen("no such host", 0)

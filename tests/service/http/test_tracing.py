@@ -1,6 +1,5 @@
 """The layer that traces, with headers that no client would send, and with errors behind it."""
 
-import asyncio
 from collections.abc import Iterator
 
 import pytest
@@ -15,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.http.tracing import TracingMiddleware
 from service.tracing.record import CURRENT, IDS_KEY, TRACE_ID_KEY
+from tests.service.connections import at_once
 
 Headers = list[tuple[bytes, bytes]]
 _BYTES = st.binary(max_size=80) | st.from_regex(
@@ -57,14 +57,13 @@ def exporter(provider: TracerProvider) -> Iterator[InMemorySpanExporter]:
 
 
 def ask(provider: TracerProvider, app: ASGIApp, scope: Scope) -> list[Message]:
-    """What a layer round an application sends."""
     sent: list[Message] = []
 
     async def send(message: Message) -> None:
         sent.append(message)
 
     layer = TracingMiddleware(app, tracer=provider.get_tracer("test"))
-    asyncio.run(layer(scope, receive, send))
+    at_once(layer(scope, receive, send))
     return sent
 
 

@@ -2,10 +2,11 @@
 
 import asyncio
 import socket
+import sys
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from starlette.requests import ClientDisconnect
@@ -33,12 +34,9 @@ SIZE = 20_000_000  # more than the kernel holds
 
 @dataclass
 class Large:
-    """Gives large answers."""
-
     gone: list[str] = field(default_factory=list)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Sends a large answer."""
         del receive
         try:
             await answer(send, b"x" * SIZE)
@@ -187,11 +185,9 @@ class Sized:
 
     @property
     def taken(self) -> float:
-        """Bytes of all reservations."""
         return float(self.gauge._value.get())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Reserves bytes, waits, answers."""
         del receive
         path: str = scope["path"]
         size = int(path.strip("/"))
@@ -235,20 +231,8 @@ async def test_an_answer_is_reserved_until_its_last_byte_is_sent() -> None:
         await read_all(client, SIZE)
         await until(lambda: app.taken == 0)
         assert buffer.get_write_buffer_size() == 0
-        # The connection goes on, and so does the count.
-        await client.say(get(f"/{SIZE}"))
-        await read_all(client, SIZE)
-        await until(lambda: app.taken == 0)
-    assert app.refused == []
-
-
-@pytest.mark.parametrize("size", [70_000, 500_000])
-async def test_an_answer_that_the_kernel_takes_whole_releases_its_bytes_at_once(size: int) -> None:
-    app = Sized()
-
-    async with serving(app) as served:
-        client = await served.connect()
-        for _ in range(3):
+        # The connection goes on, and so does the count; also of what the kernel takes whole.
+        for size in (SIZE, 70_000, 70_000):
             await client.say(get(f"/{size}"))
             await read_all(client, size)
             await until(lambda: app.taken == 0)
@@ -291,67 +275,86 @@ async def test_a_pipeline_of_large_answers_has_budget_for_one() -> None:
         assert app.taken == SIZE
 
 
-async def read_slowly(port: int, size: int, *, piece: int, pause: float) -> int:
-    """How much of an answer comes to a client that reads piece by piece."""
-    loop = asyncio.get_running_loop()
-    received = 0
-    with socket.socket() as client:
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16_384)
-        client.connect(("127.0.0.1", port))
-        client.setblocking(False)
-        await loop.sock_sendall(client, get(f"/{size}", b"Connection: close"))
-        try:
-            while data := await loop.sock_recv(client, piece):
-                received += len(data)
-                await asyncio.sleep(pause)
-        except ConnectionResetError:
-            return received
-    return received
+async def test_what_the_kernel_still_holds_counts_as_not_delivered() -> None:
+    async with serving(Large()) as served:
+        client = await ask_without_reading(served, get("/a"))
+        await until(lambda: served.state.total_requests == 1)
+        buffer = served.made[0].transport
+        if sys.platform == "linux":
+            await until(lambda: transport._unacknowledged(buffer._transport) > 0)
+            assert buffer._count_delivered() < buffer._written - buffer.get_write_buffer_size()
+        await read_all(client, SIZE)
+        await until(lambda: buffer._count_delivered() == buffer._written)
+
+
+class Output(asyncio.Transport):
+    """Takes an answer of which `waiting` bytes are not sent yet."""
+
+    waiting = 0
+    is_aborted = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.waiting += len(data)
+
+    def get_write_buffer_size(self) -> int:
+        return self.waiting
+
+    def is_closing(self) -> bool:
+        return self.is_aborted
+
+    def abort(self) -> None:
+        self.is_aborted = True
+
+
+class Looks:
+    """Runs the timer that looks at the reading, in place of an event loop."""
+
+    def __init__(self) -> None:
+        self.times: list[tuple[float, Callable[[], None]]] = []
+
+    def call_later(self, seconds: float, look: Callable[[], None]) -> Callable[[], None]:
+        self.times.append((seconds, look))
+        return look
+
+    def look(self) -> None:
+        ((seconds, look),) = self.times
+        self.times.clear()
+        assert seconds == transport._STALL_SECONDS
+        look()
+
+
+LEAST = round(transport._LEAST_RATE * transport._STALL_SECONDS)
 
 
 @pytest.mark.parametrize(
-    ("rate", "whole"), [(10**9, False), (100_000, True)], ids=("too-slow", "fast-enough")
+    ("read", "aborted"),
+    [
+        ([0], True),
+        ([1], False),  # a slow line has time for a small answer
+        ([1, LEAST - 1], True),
+        ([1, LEAST, LEAST], False),
+        ([LEAST, LEAST, 1], True),
+    ],
 )
-async def test_who_reads_below_the_least_rate_is_disconnected(
-    monkeypatch: pytest.MonkeyPatch, rate: int, *, whole: bool
+def test_who_reads_below_the_least_rate_is_disconnected(
+    monkeypatch: pytest.MonkeyPatch, read: list[int], *, aborted: bool
 ) -> None:
-    """Windows of a second; the client reads a megabyte in each at least."""
-    monkeypatch.setattr(transport, "_STALL_SECONDS", 1.0)
-    monkeypatch.setattr(transport, "_LEAST_RATE", rate)
-    app = Sized()
-
-    async with serving(app) as served:
-        received = await read_slowly(served.port, SIZE, piece=65_536, pause=0.01)
-        assert (received > SIZE) is whole
-        await until(lambda: app.taken == 0)
-
-
-async def test_a_slow_line_gets_an_answer_that_ends_within_the_first_time(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """However low its rate: only the second look asks for one."""
-    monkeypatch.setattr(transport, "_STALL_SECONDS", 1000.0)
-    monkeypatch.setattr(transport, "_LEAST_RATE", 10**9)
-    size = 6_000_000
-    app = Sized()
-
-    async with serving(app) as served:
-        assert await read_slowly(served.port, size, piece=65_536, pause=0.002) > size
-
-
-async def test_a_new_wait_has_its_own_first_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A connection with many answers is not judged by the time between them."""
-    monkeypatch.setattr(transport, "_STALL_SECONDS", 0.2)
-    monkeypatch.setattr(transport, "_LEAST_RATE", 10**9)
-    app = Sized()
-
-    async with serving(app) as served:
-        client = await served.connect()
-        for _ in range(30):
-            await client.say(get("/100"))
-            await read_all(client, 100)
-            await asyncio.sleep(0.02)
-        connection = served.made[0].transport
-        # Output that begins to wait now has not waited since the last look.
-        assert connection._is_fresh
-        assert not connection.is_closing()
+    monkeypatch.setattr(transport, "_unacknowledged", lambda _: 0)
+    output, looks = Output(), Looks()
+    connection = transport.ClientTransport(
+        output, cast("asyncio.AbstractEventLoop", looks), lambda: False
+    )
+    connection.write(bytes(4 * LEAST))
+    for size in read:
+        assert not output.is_aborted
+        output.waiting -= size
+        looks.look()
+    assert output.is_aborted is aborted
+    if aborted:
+        return
+    # An answer that begins to wait now has not waited since the last look.
+    output.waiting = 0
+    connection.write(bytes(LEAST))
+    output.waiting -= 1
+    looks.look()
+    assert not output.is_aborted

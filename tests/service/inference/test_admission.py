@@ -30,7 +30,6 @@ def has(admission: Admission, client: str, tokens: int) -> None:
 
 
 def done(admission: Admission, client: str, tokens: int) -> None:
-    """Computes a part of a client's work."""
     admission.take(client, tokens)
     admission.end(client, tokens, tokens)
 
@@ -247,12 +246,9 @@ def test_the_backlog_is_the_work_of_all_clients_over_the_measured_rate(
     assert admission.seconds == 0
 
 
-def test_nothing_is_known_before_the_first_pass() -> None:
-    assert Cost().per_token == 0.0
-
-
 def test_a_pass_that_could_have_held_more_costs_as_much_as_48_tokens_more() -> None:
     cost = Cost()
+    assert cost.per_token == 0.0  # nothing is known
     cost.note(500, 1.0, full=True)
     assert cost.per_token == 1 / 500
     small = Cost()
@@ -260,30 +256,19 @@ def test_a_pass_that_could_have_held_more_costs_as_much_as_48_tokens_more() -> N
     assert small.per_token == 1 / 500
 
 
-def test_the_last_seconds_count_most() -> None:
+@pytest.mark.parametrize(
+    ("passes", "per_token", "tolerance"),
+    [
+        ([0.1] * 100 + [0.2] * 200, 0.002, 0.05),  # the last seconds count most
+        ([0.1] * 100 + [60.0], 0.001, 4.0),  # the process was stopped
+        ([0.1] * 100 + [60.0] + [0.1] * 80, 0.001, 0.1),
+        ([0.1] * 100 + [10.0] * 6, 0.1, 0.1),  # it has become a hundred times slower
+    ],
+)
+def test_a_token_costs_what_it_took_lately(
+    passes: list[float], per_token: float, tolerance: float
+) -> None:
     cost = Cost()
-    for _ in range(100):
-        cost.note(1000, 1.0, full=True)
-    for _ in range(20):
-        cost.note(1000, 2.0, full=True)
-    assert cost.per_token == pytest.approx(0.002, rel=0.05)
-
-
-def test_a_process_that_was_stopped_is_not_held_to_be_slow() -> None:
-    cost = Cost()
-    for _ in range(100):
-        cost.note(100, 0.1, full=True)
-    cost.note(100, 60.0, full=True)
-    assert cost.per_token < 0.005
-    for _ in range(80):
-        cost.note(100, 0.1, full=True)
-    assert cost.per_token == pytest.approx(0.001, rel=0.1)
-
-
-def test_a_network_that_has_become_a_hundred_times_slower_is_soon_known() -> None:
-    cost = Cost()
-    for _ in range(100):
-        cost.note(100, 0.1, full=True)
-    for _ in range(6):
-        cost.note(100, 10.0, full=True)
-    assert cost.per_token == pytest.approx(0.1, rel=0.1)
+    for seconds in passes:
+        cost.note(100, seconds, full=True)
+    assert cost.per_token == pytest.approx(per_token, rel=tolerance)

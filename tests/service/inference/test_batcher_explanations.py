@@ -30,29 +30,21 @@ async def test_explanations_share_passes_with_each_other_alone() -> None:
         ["51"],
     ]
     await setting.close()
-    together = [[text.input_ids[0] for text in batch] for batch in setting.recorder.batches]
+    together = setting.recorder.ids
     assert together == [[HOLDING], [20, 21], [50, 51]]
     assert setting.value("headlight_batch_texts_count") == 3
-
-
-async def test_what_a_question_asks_for_reaches_the_pass() -> None:
-    setting = Setting()
-    question = AttentionOptions(encoding(50), layers=[3], heads=[1, 2])
-    (explanation,) = await setting.batcher.explain([question], lambda _, each: each)
-    await setting.close()
-    explanation = explanation
-    assert (explanation.layers, explanation.heads) == ((3,), (1, 2))
 
 
 async def test_the_texts_of_one_request_come_back_in_their_order() -> None:
     setting = Setting(max_batch_tokens=100)
     questions = [
-        AttentionOptions(encoding(number, length)) for number, length in ((50, 9), (51, 3))
+        AttentionOptions(encoding(50, 9), layers=[3], heads=[1, 2]),
+        AttentionOptions(encoding(51, 3)),
     ]
     found = await setting.batcher.explain(
-        questions, lambda number, each: (number, label_of(number, each))
+        questions, lambda number, each: (number, label_of(number, each), each.layers, each.heads)
     )
-    assert found == [(0, "50"), (1, "51")]
+    assert found == [(0, "50", (3,), (1, 2)), (1, "51", (0,), (0,))]
     await setting.close()
 
 

@@ -5,8 +5,7 @@ import gc
 import os
 import sys
 import threading
-from collections.abc import Callable, Coroutine
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -32,16 +31,14 @@ from service.inference.work_items import Job
 from service.metrics import Metrics
 from tests.matching import exactly
 from tests.service.connections import until
-from tests.service.queueing import run
 
 Make = Callable[[Callable[[], Predictor]], Engine]
 LOADING = "The model is still loading: come back in a moment."
 LOST = "The device cpu is lost to this process: it has to be restarted."
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def predictor(checkpoint_folder: Path) -> Predictor:
-    """A predictor of the tiny checkpoint."""
     return load_predictor(
         open_checkpoint(checkpoint_folder), device=torch.device("cpu"), dtype=torch.float32
     )
@@ -60,7 +57,6 @@ def make(
     dtype: torch.dtype = torch.float32,
     kind: type[CpuBackend] = CpuBackend,
 ) -> Engine:
-    """An engine with small limits."""
     return Engine(
         load,
         kind(torch.device("cpu"), dtype, threads=threads),
@@ -80,7 +76,6 @@ async def start(predictor: Predictor, **options: Any) -> Engine:  # noqa: ANN401
 
 
 async def explain(engine: Engine) -> list[Explanation]:
-    """Asks for the weights of a text."""
     options = AttentionOptions(engine.predictor.encode("good"))
     return await engine.batcher.explain([options], lambda _, each: each)
 
@@ -102,17 +97,12 @@ async def test_a_lone_text_has_more_threads_where_products_take_long(
 
 async def test_before_it_is_loaded_everything_is_refused(predictor: Predictor) -> None:
     engine = make(lambda: predictor)
-    encoding = predictor.encode("good")
     assert engine.fault == LOADING
     with pytest.raises(NotReadyError, match=exactly(LOADING)) as refused:
-        await engine.batcher.predict([encoding])
+        _ = engine.batcher
     assert refused.value.retry_after == 1
     with pytest.raises(NotReadyError, match=exactly(LOADING)):
-        await engine.batcher.explain([AttentionOptions(encoding)], lambda _, each: each)
-    with pytest.raises(NotReadyError, match=exactly(LOADING)):
         _ = engine.info
-    with pytest.raises(NotReadyError, match=exactly(LOADING)):
-        await engine.batcher.run([Job(lambda: None)])
     await engine.close()
 
 
@@ -144,9 +134,7 @@ async def test_the_log_tells_what_torch_says_and_nothing_that_may_hold_a_text(
     predictor: Predictor, caplog: pytest.LogCaptureFixture, error: Exception, told: str | None
 ) -> None:
     with caplog.at_level("ERROR", "headlight.engine"):
-        engine = make(lambda: predictor)
-        engine.start()
-        await until(lambda: engine.fault is None)
+        engine = await start(predictor)
         with (
             mock.patch.object(base_module, "collate", side_effect=error),
             mock.patch.object(predictor, "probe", side_effect=[error, error, None]),
@@ -197,57 +185,6 @@ async def test_gradients_that_fail_are_failed_passes(predictor: Predictor) -> No
     await engine.close()
 
 
-def test_a_probe_that_began_before_a_fault_does_not_clear_it(predictor: Predictor) -> None:
-    """And there is one probe at a time, on each path that failed."""
-    entered, leave = threading.Semaphore(0), threading.Semaphore(0)
-    probed: list[str] = []
-
-    def probe(path: str) -> None:
-        probed.append(path)
-        entered.release()
-        assert leave.acquire(timeout=20)
-
-    async def fail(engine: Engine, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
-        with (
-            mock.patch.object(predictor, "probe", side_effect=RuntimeError),
-            mock.patch.object(base_module, "collate", side_effect=RuntimeError),
-            pytest.raises(InternalError),
-        ):
-            await work()
-        assert engine.fault is not None
-
-    async def work() -> None:
-        engine = make(lambda: predictor, threads=2)
-        engine.start()
-        await until(lambda: engine.fault is None)
-        encoding = predictor.encode("good")
-        predict = partial(engine.batcher.predict, [encoding])
-        explain = partial(
-            engine.batcher.explain, [AttentionOptions(encoding)], lambda _, each: each
-        )
-        with mock.patch.object(predictor, "probe", side_effect=probe):
-            await fail(engine, predict)
-            assert await asyncio.to_thread(entered.acquire, timeout=20)
-            # While the first probe runs, both paths fail.
-            await fail(engine, predict)
-            await fail(engine, explain)
-            leave.release()
-            assert await asyncio.to_thread(entered.acquire, timeout=20)
-            assert engine.fault is not None  # the older probe worked, and proves nothing
-            assert probed == ["fused", probed[1]]
-            for _ in range(2):
-                leave.release()
-                await until(lambda: len(probed) >= 3)
-            await until(lambda: engine.fault is None)
-            leave.release(10)
-            await until(lambda: not engine._tasks)
-        assert probed[:1] == ["fused"]
-        assert sorted(probed[1:]) == ["explicit", "fused"]
-        await engine.close()
-
-    run(work())
-
-
 async def test_a_pass_that_began_before_a_fault_does_not_clear_it(predictor: Predictor) -> None:
     entered, leave = threading.Event(), threading.Event()
 
@@ -285,7 +222,6 @@ class Fragile(CpuBackend):
     niceness = 0
 
     def is_fatal(self, error: BaseException) -> bool:
-        """Whether it is that error."""
         return str(error) == "the device fell off the bus"
 
 
@@ -293,16 +229,11 @@ async def test_a_lost_device_is_told_apart_and_not_probed(
     predictor: Predictor, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level("CRITICAL", "headlight.engine"):
-        engine = make(lambda: predictor, kind=Fragile)
-        engine.start()
-        await until(lambda: engine.fault is None)
+        engine = await start(predictor, kind=Fragile)
         with mock.patch.object(predictor, "probe", side_effect=RuntimeError("still bad")) as probe:
             for message, stuck in (
                 ("shapes do not fit", None),
-                (
-                    "the device fell off the bus",
-                    "The device cpu is lost to this process: it has to be restarted.",
-                ),
+                ("the device fell off the bus", LOST),
             ):
                 with (
                     mock.patch.object(base_module, "collate", side_effect=RuntimeError(message)),
@@ -337,7 +268,7 @@ async def test_a_warm_up_that_fails_is_a_load_that_fails(
     with pytest.raises(NotReadyError, match=exactly(fault)):
         _ = engine.predictor
     with pytest.raises(NotReadyError, match=exactly(fault)):
-        await engine.batcher.predict([predictor.encode("good")])
+        _ = engine.batcher
     await engine.close()
 
 

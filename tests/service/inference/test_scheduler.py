@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.inference.scheduler import Bucket, Flow, FlowQueue, QueuedText, Schedule
+from service.inference.scheduler import Schedule
 
 lengths = st.integers(1, 40)
 requests = st.lists(
@@ -82,16 +82,6 @@ def test_a_long_text_is_not_starved_by_short_ones() -> None:
             break
 
     assert number < 20
-
-
-def test_short_and_long_texts_do_not_share_a_batch() -> None:
-    schedule: Schedule[str] = Schedule(1000)
-    for name, count in (("long", 300), ("short", 10), ("short", 11), ("long", 290)):
-        schedule.add([(name, count)])
-
-    taken = [schedule.take(), schedule.take(), schedule.take()]
-
-    assert sorted(taken) == [[], ["long", "long"], ["short", "short"]]
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), lengths), min_size=1, max_size=30))
@@ -186,15 +176,6 @@ class Text(NamedTuple):
     urgent_at: int
 
 
-def test_what_is_urgent_goes_before_younger_texts_that_are_more_alike() -> None:
-    schedule: Schedule[str] = Schedule(100)
-    schedule.add([("old", 20), ("old", 24), ("old", 16)], urgent_at=20.0, client="one")
-    for _ in range(10):
-        schedule.add([("young", 20)], urgent_at=40.0, client="one")
-
-    assert schedule.take(now=20.0) == ["old", "old", "old", "young"]
-
-
 def test_a_client_whose_request_is_late_holds_up_no_other_for_more_than_a_batch() -> None:
     schedule: Schedule[str] = Schedule(100)
     schedule.add([("late", 20)] * 15, urgent_at=20.0, client="one")
@@ -273,54 +254,3 @@ def _check_padding(lengths: list[int], budget: int) -> None:
     padded = max(lengths, default=0) * len(lengths)
     assert len(lengths) <= 1 or padded <= budget
     assert padded - sum(lengths) <= max(48, padded / 2)
-
-
-times = st.integers(0, 9)
-steps = st.lists(
-    st.one_of(
-        st.tuples(st.just("add"), st.integers(1, 4), times, times),
-        st.tuples(st.just("take by finish"), st.just(0), times, times),
-        st.tuples(st.just("take urgent"), st.just(0), times, times),
-        st.tuples(st.just("drop"), st.integers(0, 9), times, times),
-    ),
-    max_size=50,
-)
-
-
-@given(steps)
-def test_both_orders_are_those_of_a_plain_list(plan: list[tuple[str, int, int, int]]) -> None:
-    bucket: Bucket[str] = Bucket()
-    queues: list[FlowQueue[str]] = []
-    waiting: list[tuple[QueuedText[str], int, int]] = []  # with the queue and when it is urgent
-    for step, (action, number, first_finish, when) in enumerate(plan):
-        earliest = min((text for text, _, _ in waiting), default=None)
-        urgent = min(
-            ((urgent_at, text.number) for text, _, urgent_at in waiting if urgent_at <= when),
-            default=None,
-        )
-        by_finish, by_urgency = bucket.first(-1.0), bucket.most_urgent(float(when))
-        assert (by_finish and by_finish.first) == earliest
-        assert (by_urgency and (by_urgency.urgent_at, by_urgency.first.number)) == urgent
-        assert bucket.first(float(when)) == (by_urgency or by_finish)
-        assert bool(bucket) == bool(waiting)
-
-        if action == "add":
-            flow = Flow("a client", 1.0, 0, 0)
-            texts = [
-                QueuedText(
-                    float(first_finish + 3 * place), 10 * step + place, 20, flow, f"{step}.{place}"
-                )
-                for place in range(number)
-            ]
-            waiting += [(text, len(queues), when) for text in texts]
-            queues.append(bucket.add(texts, float(when)))
-        elif action == "drop" and number < len(queues):
-            bucket.drop(queues[number])
-            waiting = [place for place in waiting if place[1] != number]
-        elif (queue := by_finish if action == "take by finish" else by_urgency) and (
-            action != "drop"
-        ):
-            text = bucket.take(queue)
-            waiting = [place for place in waiting if place[0] != text]
-        left = {queue for _, queue, _ in waiting}
-        assert max(len(bucket._by_finish), len(bucket._by_urgency)) <= 2 * len(left)

@@ -120,7 +120,8 @@ async def test_whatever_ends_a_worker_nobody_waits_for_ever(
     assert setting.lost == []
     assert setting.value("headlight_queue_tokens") == 0
     assert setting.value("headlight_queue_requests") == 0
-    assert setting.batcher.queue.is_idle
+    assert not setting.batcher.queue._started
+    assert not setting.batcher.queue._admission._shares
     await setting.close()
     assert all(worker.done() for worker in setting.batcher._workers)
 

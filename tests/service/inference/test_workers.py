@@ -48,20 +48,20 @@ def test_the_relief_worker_takes_predictions_while_gradients_keep_all_cores_busy
 
 
 @pytest.mark.parametrize(
-    ("tokens", "is_all", "threads"),
-    [(300, True, 4), (100, True, 4), (99, True, 1), (300, False, 1)],
+    ("worth_sharing", "tokens", "threads"),
+    [
+        *((100, 99, 1), (100, 100, 4), (100, 300, 4)),
+        *((16, 15, 1), (16, 16, 2), (16, 31, 3), (16, 32, 4), (16, 500, 4)),
+        *((8, 7, 1), (8, 8, 2), (8, 11, 2), (8, 12, 3), (8, 16, 4)),
+    ],
 )
-def test_who_is_alone_has_all_threads(tokens: int, *, is_all: bool, threads: int) -> None:
-    workers = Workers(4)
-    assert workers.begin(HEAVY, tokens, is_all=is_all) == threads
-    assert workers.begin(HEAVY, 300, is_all=True) == 1  # it is not alone any more
+def test_who_is_alone_has_as_many_threads_as_there_is_work_for(
+    worth_sharing: int, tokens: int, threads: int
+) -> None:
+    workers = Workers(4, worth_sharing=worth_sharing)
+    assert workers.begin(LIGHT, tokens, is_all=True) == threads
+    assert workers.begin(LIGHT, 300, is_all=True) == 1  # it is not alone any more
 
 
-@pytest.mark.parametrize(("tokens", "threads"), [(15, 1), (16, 2), (31, 3), (32, 4), (500, 4)])
-def test_a_short_text_has_no_more_threads_than_it_has_work_for(tokens: int, threads: int) -> None:
-    assert Workers(4, worth_sharing=16).begin(LIGHT, tokens, is_all=True) == threads
-
-
-@pytest.mark.parametrize(("tokens", "threads"), [(7, 1), (8, 2), (11, 2), (12, 3), (16, 4)])
-def test_where_sharing_costs_little_threads_share_shorter_texts(tokens: int, threads: int) -> None:
-    assert Workers(4, worth_sharing=8).begin(LIGHT, tokens, is_all=True) == threads
+def test_with_more_texts_waiting_each_pass_has_one_thread() -> None:
+    assert Workers(4).begin(HEAVY, 300, is_all=False) == 1

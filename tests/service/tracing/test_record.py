@@ -9,7 +9,6 @@ from service.tracing.record import (
     MOST_STAGES,
     NOTHING,
     Stage,
-    Together,
     Trace,
     ids_of,
     stage,
@@ -38,40 +37,26 @@ def test_a_stage_of_the_current_request() -> None:
 
 def test_an_error_is_noted_by_its_type_and_goes_on() -> None:
     trace = Trace()
-    first, second = (trace.begin(Stage("forward")) for _ in range(2))
-    with pytest.raises(KeyError, match="secret"), Together([first, second]):
+    with pytest.raises(KeyError, match="secret"), trace.begin(Stage("forward")) as found:
         raise KeyError("secret")
-    assert [each.fault for each in trace.stages] == ["KeyError", "KeyError"]
-    assert None not in [each.ended for each in trace.stages]
+    assert found.fault == "KeyError"
+    assert found.ended is not None
 
 
-def test_the_first_pass_ends_the_wait() -> None:
+def test_a_pass_ends_the_wait_before_it() -> None:
     trace = Trace()
     trace.begin_waiting()
-    wait = trace.stages[0]
-    assert wait.ended is None
-    trace.begin_pass(wait.began + 7, {})
-    trace.begin_pass(wait.began + 9, {})
-    assert wait.ended == wait.began + 7
-    assert [each.name for each in trace.stages] == ["wait", "forward", "forward"]
-    assert trace.passes == 2
-
-
-def test_a_wait_never_ends_before_it_began() -> None:
-    """A pass notes its beginning as a float, which may be rounded down."""
-    trace = Trace()
+    first = trace.stages[0]
+    for later in (7, 9):
+        trace.begin_pass(first.began + later, {})
+    assert (first.ended, trace.passes) == (first.began + 7, 2)
     trace.begin_waiting()
-    trace.begin_pass(trace.stages[0].began - 5, {})
-    assert trace.stages[0].ended == trace.stages[0].began
-
-
-def test_a_second_wait_of_the_same_request() -> None:
-    trace = Trace()
-    for _ in range(2):
-        trace.begin_waiting()
-        trace.begin_pass(trace.stages[-1].began + 1, {})
-    assert [each.name for each in trace.stages] == ["wait", "forward"] * 2
-    assert [each.ended is None for each in trace.stages] == [False, True] * 2
+    again = trace.stages[-1]
+    # A pass notes its beginning as a float, which may be rounded down.
+    trace.begin_pass(again.began - 5, {})
+    assert again.ended == again.began
+    names = [each.name for each in trace.stages]
+    assert names == ["wait", "forward", "forward", "wait", "forward"]
 
 
 def test_more_passes_than_are_kept_are_counted() -> None:

@@ -1,6 +1,5 @@
 """`headlight-train compare`: from files to a report."""
 
-import json
 import signal
 from pathlib import Path
 
@@ -11,21 +10,21 @@ from tests.training.tiny_runs import Refusal, signal_after, write_sentences
 from training.__main__ import main
 from training.compare.comparison import Comparison
 from training.compare.report import to_markdown
+from training.compare.variants import ALL
 from training.fit.rows import LossAndAccuracy
 
 NAMES = {"report.md", "comparison.json", "curves.png", "gaps.png"}
 PNG = b"\x89PNG\r\n\x1a\n"
 SMALL = ("--seeds", "2", "--epochs", "2", "--threads", "1")
-NAMED = ("conv-four-heads", "conv-one-head", "conv-no-attention", "four-heads", "tf-idf")
 
 
 @pytest.fixture(scope="module")
 def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Some variants on rows of which one word decides the label."""
+    """All variants on rows of three classes, of which one word decides the label."""
     folder = tmp_path_factory.mktemp("compared")
-    rows = write_sentences(folder / "rows.tsv", rows=200)
-    options = ("--output", str(folder / "out"), "--variants", ",".join(NAMED))
-    assert main(["compare", str(rows), *options, *SMALL]) == 0
+    labels = ("negative", "neutral", "positive")
+    rows = write_sentences(folder / "rows.tsv", rows=120, labels=labels)
+    assert main(["compare", str(rows), "--output", str(folder / "out"), *SMALL]) == 0
     return folder / "out"
 
 
@@ -44,22 +43,21 @@ def test_the_report_is_whole(compared: Path, comparison: Comparison) -> None:
 
 
 def test_every_variant_ran_with_every_seed(comparison: Comparison) -> None:
-    assert [outcome.name for outcome in comparison.outcomes] == list(NAMED)
+    assert [outcome.name for outcome in comparison.outcomes] == list(ALL)
     for outcome in comparison.outcomes[:-1]:
         assert [run.seed for run in outcome.runs] == [0, 1]
         assert all([point.epoch for point in run.history] == [1, 2] for run in outcome.runs)
         assert outcome.runs[0].training != outcome.runs[1].training
-    assert (comparison.training_rows, comparison.validation_rows) == (160, 40)
+    assert (comparison.training_rows, comparison.validation_rows) == (96, 24)
     assert comparison.hold_out == "last"
-    course, one, none, *_ = comparison.outcomes
-    assert course.parameters == 318_569
-    assert one.parameters == 163_817
-    assert none.parameters == 112_133
+    course, _, one, none, *_ = comparison.outcomes
+    assert (course.parameters, one.parameters, none.parameters) == (*(324_971, 170_219, 118_535),)
     (first, _), (baseline,) = course.runs, comparison.outcomes[-1].runs
     last = first.history[-1]
     assert first.training == LossAndAccuracy(last.training_loss, last.training_accuracy)
     assert first.validation.accuracy == last.validation_accuracy
-    assert (baseline.training.accuracy, baseline.validation.accuracy) == (1.0, 1.0)
+    assert baseline.training.accuracy == 1.0
+    assert baseline.validation.accuracy > 0.6  # guessing is right for a third
     assert baseline.history == ()
 
 
@@ -131,18 +129,6 @@ def test_other_files_are_left_alone(tmp_path: Path, refusal: Refusal) -> None:
     told = refusal(["compare", "unread.tsv", "--output", str(notes.parent), "--overwrite"])
     assert "holds other files than a report: choose another --output" in told
     assert notes.read_text(encoding="utf-8") == "mine"
-
-
-def test_three_classes_are_compared(tmp_path: Path) -> None:
-    rows = write_sentences(
-        tmp_path / "rows.tsv", rows=120, labels=("negative", "neutral", "positive")
-    )
-
-    variants = ("--variants", "conv-four-heads-unmasked,one-head,embedding-alone,encoder,tf-idf")
-    assert main(["compare", str(rows), "--output", str(tmp_path / "out"), *SMALL, *variants]) == 0
-
-    comparison = json.loads((tmp_path / "out" / "comparison.json").read_text())
-    assert [outcome["name"] for outcome in comparison["outcomes"]] == variants[1].split(",")
 
 
 def test_a_signal_ends_it_without_a_report(

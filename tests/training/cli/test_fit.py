@@ -11,9 +11,15 @@ from safetensors.torch import load_file
 
 from model import load_predictor, open_checkpoint
 from tests.builders import tiny_checkpoint, tiny_config
-from tests.training.tiny_runs import Refusal, arguments, run, signal_after, write_sentences
+from tests.training.tiny_runs import (
+    Refusal,
+    arguments,
+    read_history,
+    run,
+    signal_after,
+    write_sentences,
+)
 from training.__main__ import main
-from training.measure.history import read_history
 
 CPU = torch.device("cpu")
 
@@ -53,7 +59,7 @@ def test_evaluate_gives_the_recorded_figures(
 
 def test_history_and_plot_are_there_and_the_state_is_gone(fitted: Path) -> None:
     run_dir = fitted / "out.run"
-    history = read_history(run_dir / "history.jsonl")
+    history = read_history(run_dir)
     assert [measurement.epoch for measurement in history] == [1, 2, 3]
     assert [measurement.step for measurement in history] == [14, 28, 42]
     assert history[-1].validation_loss < history[0].validation_loss
@@ -86,6 +92,8 @@ def test_a_signal_saves_the_state_and_says_how_to_go_on(
         "command with --resume to go on"
     )
     assert not (tmp_path / "out").exists()
+    # It grows with each epoch.
+    assert len(read_history(tmp_path / "out.run")) == 1
 
     assert main(arguments(tmp_path, "out", "--resume")) == 0
     assert capsys.readouterr().out.startswith("resuming after step 18\n")
@@ -99,8 +107,10 @@ def test_an_output_that_is_there_is_not_replaced_unasked(tmp_path: Path, refusal
         f"{folder} is there already: choose another --output, or --overwrite it"
     )
     assert weights(folder) == before
+    (tmp_path / "out.run" / ".state.old").mkdir(parents=True)
     assert main(arguments(tmp_path, "out", "--overwrite", "--epochs", "1")) == 0
     assert weights(folder) != before
+    assert not (tmp_path / "out.run" / ".state.old").exists()
 
 
 @pytest.mark.parametrize(

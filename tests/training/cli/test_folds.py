@@ -86,25 +86,18 @@ def write_part(path: Path, part: Dataset) -> str:
 
 def test_a_fold_is_measured_as_rows_that_fit_has_never_seen(whole: Path, tmp_path: Path) -> None:
     """The same figures as those of `fit` on files of these rows."""
-    rows = read_dataset([whole / "rows.tsv"])
-    for fold, (rest, inside) in zip(
-        record(whole, "out"), split_folds(rows, count=3, seed=0), strict=True
-    ):
-        training, validation = split_validation(rest, which="random", share=0.1, seed=0)
-        output = f"out-{fold['fold']}"
-        typed = command(tmp_path, output)
-        typed[1] = write_part(tmp_path / "training.tsv", training)
-        files = ["--validation", write_part(tmp_path / "validation.tsv", validation)]
-        files += ["--evaluate", write_part(tmp_path / "inside.tsv", inside)]
-        assert main([*typed, *files]) == 0
+    fold = record(whole, "out")[1]
+    rest, inside = split_folds(read_dataset([whole / "rows.tsv"]), count=3, seed=0)[1]
+    training, validation = split_validation(rest, which="random", share=0.1, seed=0)
+    typed = command(tmp_path, "out")
+    typed[1] = write_part(tmp_path / "training.tsv", training)
+    files = ["--validation", write_part(tmp_path / "validation.tsv", validation)]
+    files += ["--evaluate", write_part(tmp_path / "inside.tsv", inside)]
+    assert main([*typed, *files]) == 0
 
-        manifest = json.loads((tmp_path / output / "headlight.json").read_text())
-        _, measured = manifest["metrics"]
-        assert (measured["rows"], measured["accuracy"], measured["log_loss"]) == (
-            fold["rows"],
-            fold["accuracy"],
-            fold["log_loss"],
-        )
+    _, measured = json.loads((tmp_path / "out" / "headlight.json").read_text())["metrics"]
+    names = ("rows", "accuracy", "log_loss")
+    assert [measured[name] for name in names] == [fold[name] for name in names]
 
 
 def test_an_interrupted_run_goes_on_and_keeps_its_folds(
@@ -174,20 +167,12 @@ def test_other_rows_are_another_run(tmp_path: Path, whole: Path, refusal: Refusa
     ("options", "told"),
     [
         (("--folds", "1"), "--folds must be at least 2, got 1"),
-        (("--folds", "-3"), "--folds must be at least 2, got -3"),
-        (
-            ("--folds", "3", "--validation", "others.tsv"),
-            "--validation names the rows to validate by, and folds are made of the rows that are "
-            "there: leave it out, or leave out --folds",
-        ),
-        (
-            ("--folds", "3", "--extend", "2"),
-            "--extend continues one run: leave it out, or leave out --folds",
-        ),
+        (("--folds", "3", "--validation", "x.tsv"), "--validation names the rows to validate by,"),
+        (("--folds", "3", "--extend", "2"), "--extend continues one run: leave it out, or leave "),
     ],
 )
 def test_senseless_combinations_are_refused(
     tmp_path: Path, refusal: Refusal, options: tuple[str, ...], told: str
 ) -> None:
-    assert refusal(command(tmp_path, "out", *options)) == told
+    assert refusal(command(tmp_path, "out", *options)).startswith(told)
     assert not (tmp_path / "out.run").exists()

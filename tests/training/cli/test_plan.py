@@ -1,17 +1,17 @@
 """`headlight-train fit --plan`: several stages to one checkpoint."""
 
-import os
-import subprocess
-import sys
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from model import open_checkpoint
 from tests.training.tiny_plans import TinyPlan
-from tests.training.tiny_runs import ROOT, Refusal
+from tests.training.tiny_runs import Refusal
 from training.__main__ import main
+from training.fit.checkpointing import write_state
 from training.plan.data import read_plan_data
 from training.plan.plan import load_plan
 from training.plan.stages import average_weights
@@ -54,8 +54,7 @@ def test_a_damaged_stage_is_done_again_and_gives_the_same(
     *,
     is_note: bool,
 ) -> None:
-    run_dir = tmp_path / "run"
-    subprocess.run(["cp", "-r", made.with_name("out.run"), run_dir], check=True)
+    run_dir = shutil.copytree(made.with_name("out.run"), tmp_path / "run")
     path = run_dir / "2-sharp.safetensors"
     if is_note:
         path.with_suffix(".json").write_bytes(b"")
@@ -77,8 +76,7 @@ def test_the_teacher_is_asked_once_about_a_text(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    run_dir = tmp_path / "run"
-    subprocess.run(["cp", "-r", made.with_name("out.run"), run_dir], check=True)
+    run_dir = shutil.copytree(made.with_name("out.run"), tmp_path / "run")
     changed = tmp_path / "plan.toml"
     text = tiny.plan.read_text(encoding="utf-8")
     changed.write_text(text.replace("epochs = 2", "epochs = 1"), encoding="utf-8")
@@ -93,21 +91,29 @@ def test_the_teacher_is_asked_once_about_a_text(
 
 
 def test_a_killed_run_goes_on_and_ends_in_the_same_weights(
-    tiny: TinyPlan, made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tiny: TinyPlan,
+    made: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    command = [sys.executable, "-m", "training", *tiny.command(tmp_path / "out")]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    # Every step is a state, so that a kill in the middle of a stage has one to go on from.
-    words = [*command, "--save-every", "1"]
-    state = tmp_path / "out.run" / "1-broad-state" / "position.json"
-    with subprocess.Popen(
-        words, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    ) as process:
-        while process.poll() is None and not state.exists():
-            pass
-        process.kill()
+    class KilledError(Exception):
+        pass
 
-    assert main([*words[3:]]) == 0
+    def die(folder: Path, *content: Any) -> str | None:  # noqa: ANN401
+        unsaved = write_state(folder, *content)
+        if folder.name == "1-broad-state":
+            raise KilledError
+        return unsaved
+
+    # Every step is a state, so that a kill in the middle of a stage has one to go on from.
+    words = tiny.command(tmp_path / "out", "--save-every", "1")
+    with monkeypatch.context() as patch:
+        patch.setattr("training.fit.trainer.write_state", die)
+        with pytest.raises(KilledError):
+            main(words)
+
+    assert main(words) == 0
 
     assert "resuming 1-broad after step " in capsys.readouterr().out
     again, before = (
@@ -117,43 +123,48 @@ def test_a_killed_run_goes_on_and_ends_in_the_same_weights(
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("removed", "added", "message"),
     [
         (
-            lambda words: [*words, "--epochs", "1", "--labels", "a,b"],
+            "",
+            ["--epochs", "1", "--labels", "a,b"],
             "the plan decides what --labels and --epochs would: change it there",
         ),
+        ("", ["--run-dir", "out/run"], "which is written as a whole: choose a folder elsewhere"),
         (
-            lambda words: [*words, "--run-dir", f"{words[words.index('--output') + 1]}/run"],
-            "which is written as a whole: choose a folder elsewhere",
-        ),
-        (
-            lambda words: [*words, "--folds", "3"],
+            "",
+            ["--folds", "3"],
             "--plan trains one network for all of its sources: leave it out, or leave out --folds",
         ),
         (
-            lambda words: [*words, "--log-to", "mlflow"],
+            "",
+            ["--log-to", "mlflow"],
             "--log-to is for one run, and a --plan has several: leave it out",
         ),
-        (lambda words: [*words, "x.tsv"], "--plan names its files itself: leave out x.tsv"),
-        (lambda words: without(words, "--data"), "--plan needs --data too"),
-        (lambda words: without(words, "--teacher"), "--plan needs --teacher too"),
-        (lambda words: without(words, "--init-from"), "--plan needs --init-from too"),
-        (lambda words: without(words, "--plan"), "name at least one FILE to learn from"),
+        ("", ["x.tsv"], "--plan names its files itself: leave out x.tsv"),
+        ("--data", [], "--plan needs --data too"),
+        ("--teacher", [], "--plan needs --teacher too"),
+        ("--init-from", [], "--plan needs --init-from too"),
+        ("--plan", [], "name at least one FILE to learn from"),
     ],
 )
-def test_options_that_do_not_fit_are_told(
-    tiny: TinyPlan, tmp_path: Path, refusal: Refusal, change: object, message: str
+def test_options_that_do_not_fit_are_refused(
+    tiny: TinyPlan,
+    tmp_path: Path,
+    refusal: Refusal,
+    monkeypatch: pytest.MonkeyPatch,
+    removed: str,
+    added: list[str],
+    message: str,
 ) -> None:
-    assert callable(change)
+    monkeypatch.chdir(tmp_path)
+    words = tiny.command(Path("out"), *added)
+    if removed:
+        at = words.index(removed)
+        del words[at : at + 2]
 
-    assert message in refusal(change(tiny.command(tmp_path / "out")))
+    assert message in refusal(words)
     assert not (tmp_path / "out").exists()
-
-
-def without(words: list[str], option: str) -> list[str]:
-    place = words.index(option)
-    return words[:place] + words[place + 2 :]
 
 
 def test_other_pretrained_weights_are_refused(

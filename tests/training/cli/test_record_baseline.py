@@ -10,9 +10,10 @@ from model.checkpoint.baseline import count_baseline
 from tests.builders import tiny_checkpoint, tiny_config
 from tests.training.labelled_files import write_rows
 from tests.training.tiny_plans import TinyPlan
-from tests.training.tiny_runs import Refusal, write_preset, write_sentences
+from tests.training.tiny_runs import Refusal
 from training.__main__ import main
 from training.data.dataset import read_dataset
+from training.data.validation_split import split_validation
 from training.measure.inference import predict_probabilities
 from training.plan.data import read_plan_data
 from training.plan.plan import load_plan
@@ -120,14 +121,9 @@ def test_a_plan_of_other_classes_is_refused(
     )
 
 
-def test_fit_records_its_validation_rows(tmp_path: Path) -> None:
-    rows = write_sentences(tmp_path / "rows.tsv", rows=60)
-    validation = write_sentences(tmp_path / "validation.tsv", rows=30, seed=9)
-    output = tmp_path / "out"
-    preset = write_preset(tmp_path / "tiny.toml")
-    words = ["fit", rows, "--validation", validation, "--preset", preset, "--output", output]
+def test_fit_records_its_validation_rows(fitted: Path) -> None:
+    rows = read_dataset([fitted / "rows.tsv"])
+    _, validation = split_validation(rows, which="random", share=0.1, seed=0)
 
-    assert main([str(word) for word in [*words, "--epochs", 1, "--dtype", "float32"]]) == 0
-
-    texts = list(read_dataset([validation], labels=("negative", "positive")).texts)
-    assert recorded(output) == counted(output, texts, ["validation"])
+    output = fitted / "out"
+    assert recorded(output) == counted(output, list(validation.texts), ["validation"])

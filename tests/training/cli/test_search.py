@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import json
 import shlex
 import signal
 from math import prod
@@ -13,7 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.training.tiny_runs import Refusal, signal_after, write_preset, write_sentences
+from tests.training.tiny_runs import (
+    Refusal,
+    read_history,
+    read_lines,
+    signal_after,
+    write_preset,
+    write_sentences,
+)
 from training.__main__ import main
 from training.fit.recipe import load_recipe
 from training.search import (
@@ -50,9 +56,7 @@ def test_each_combination_comes_once(
 def test_the_seed_draws() -> None:
     tried = {"learning_rate": list(range(1, 40))}
 
-    drawn = [choose_values(tried, trials=3, seed=seed) for seed in range(4)]
-
-    assert len({tuple(values["learning_rate"] for values in each) for each in drawn}) == 4
+    assert choose_values(tried, trials=3, seed=0) != choose_values(tried, trials=3, seed=1)
 
 
 @pytest.mark.parametrize(
@@ -116,13 +120,11 @@ def command(folder: Path, output: str, *options: str) -> list[str]:
     ]
 
 
-VALUES = ("--learning-rate", "0.005,0.02", "--epochs", "1,2", "--seed", "3")
+VALUES = ("--learning-rate", "0.005,0.02", "--epochs", "1,2", "--trials", "3", "--seed", "3")
 
 
 def results(folder: Path, output: str) -> list[dict[str, Any]]:
-    lines = (folder / output / "search.jsonl").read_text().splitlines()
-    found: list[dict[str, Any]] = [json.loads(line) for line in lines]
-    return [{name: line[name] for name in line if name != "seconds"} for line in found]
+    return read_lines(folder / output / "search.jsonl")
 
 
 @pytest.fixture(scope="module")
@@ -135,19 +137,16 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_every_combination_is_tried_and_ranked(whole: Path) -> None:
+def test_every_trial_is_ranked(whole: Path) -> None:
     found = results(whole, "found")
-    assert [trial["values"] for trial in found] == [
-        {"epochs": epochs, "learning_rate": rate} for epochs in (1, 2) for rate in (0.005, 0.02)
-    ]
-    assert [trial["trial"] for trial in found] == [1, 2, 3, 4]
+    assert len({tuple(trial["values"].items()) for trial in found}) == 3
+    assert [trial["trial"] for trial in found] == [1, 2, 3]
     lines = (whole / "printed.txt").read_text(encoding="utf-8").splitlines()
     ranks = sorted(found, key=lambda trial: float(trial["loss"]))
     table = lines.index(
         next(line for line in lines if line.split()[:1] == ["trial"] and "seconds" in line)
     )
-    assert lines[table].split("  ")[0].strip() == "trial"
-    assert [int(line.split()[0]) for line in lines[table + 1 : table + 5]] == [
+    assert [int(line.split()[0]) for line in lines[table + 1 : table + 4]] == [
         trial["trial"] for trial in ranks
     ]
     best = ranks[0]
@@ -158,7 +157,7 @@ def test_every_combination_is_tried_and_ranked(whole: Path) -> None:
         f"{best['accuracy']:.2%}, macro F1 {best['macro_f1']:.4f}"
     ) in lines
     assert (
-        "warning: the best of 4 trials is chosen by the rows that measure it, so its figures are "
+        "warning: the best of 3 trials is chosen by the rows that measure it, so its figures are "
         "optimistic: measure it on rows that chose nothing, with --evaluate FILE"
     ) in lines
     assert sorted(path.name for path in (whole / "found").iterdir()) == [
@@ -167,42 +166,35 @@ def test_every_combination_is_tried_and_ranked(whole: Path) -> None:
     ]
 
 
-def test_the_command_for_the_best_trains_what_was_measured(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(command(tmp_path, "found", *VALUES, "--trials", "3", "--overwrite")) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[-2] == "To train it, type:"
-    program, *words = shlex.split(lines[-1])
+def test_the_command_for_the_best_trains_what_was_measured(whole: Path) -> None:
+    *_, head, line = (whole / "printed.txt").read_text(encoding="utf-8").splitlines()
+    assert head == "To train it, type:"
+    program, *words = shlex.split(line)
     assert program == "headlight-train"
-    found = results(tmp_path, "found")
-    assert len(found) == 3
-    best = min(found, key=lambda trial: float(trial["loss"]))
-    output = tmp_path / "found" / "best"
+    best = min(results(whole, "found"), key=lambda trial: float(trial["loss"]))
+    output = whole / "found" / "best"
     assert words == [
-        *("fit", str(tmp_path / "rows.tsv"), "--preset", str(tmp_path / "tiny.toml")),
+        *("fit", str(whole / "rows.tsv"), "--preset", str(whole / "tiny.toml")),
         *("--threads", "1", "--seed", "3"),
         *("--learning-rate", str(best["values"]["learning_rate"])),
         *("--epochs", str(best["values"]["epochs"]), "--output", str(output)),
     ]
 
-    assert main(words) == 0
+    moved = [*words[:-1], str(whole / "best")]
+    assert main(moved) == 0
 
-    history = (tmp_path / "found" / "best.run" / "history.jsonl").read_text().splitlines()
-    assert min(json.loads(line)["validation_loss"] for line in history) == best["loss"]
+    history = read_history(whole / "best.run")
+    assert min(measured.validation_loss for measured in history) == best["loss"]
 
 
-@pytest.mark.parametrize("options", [(), ("--folds", "2")])
-def test_an_interrupted_search_goes_on(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    options: tuple[str, ...],
+def test_an_interrupted_search_over_folds_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    typed = command(tmp_path, "found", "--learning-rate", "0.005,0.02", "--epochs", "1", *options)
-    assert main(command(tmp_path, "whole", *typed[typed.index("--learning-rate") :])) == 0
+    options = ("--learning-rate", "0.005,0.02", "--epochs", "1", "--folds", "2")
+    typed = command(tmp_path, "found", *options)
+    assert main(command(tmp_path, "whole", *options)) == 0
     capsys.readouterr()
-    # An epoch has 7 steps, or 4 in each of the two folds.
+    # An epoch has 4 steps in each of the two folds.
     with monkeypatch.context() as patched:
         signal_after(patched, 10, signal.SIGINT)
         assert main(typed) == 130
@@ -222,33 +214,24 @@ def test_an_interrupted_search_goes_on(
     assert found[:1] == first
     assert found == results(tmp_path, "whole")
 
-
-def test_folds_rank_by_their_mean(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    typed = ("--learning-rate", "0.005,0.02", "--epochs", "1")
-    assert main(command(tmp_path, "found", *typed, "--folds", "2")) == 0
-
-    trials = results(tmp_path, "found")
-    lines = capsys.readouterr().out.splitlines()
-    best = min(trials, key=lambda trial: float(trial["loss"]))
+    # The mean of the folds ranks, and its figures are those of `fit`.
+    best = min(found, key=lambda trial: float(trial["loss"]))
+    rate = best["values"]["learning_rate"]
     assert (
-        f"best: trial {best['trial']}, learning rate "
-        f"{best['values']['learning_rate']:g}: log-loss of the folds "
+        f"best: trial {best['trial']}, learning rate {rate:g}: log-loss of the folds "
         f"{best['loss']:.4f} ± {best['deviation']:.4f}, accuracy {best['accuracy']:.2%}, macro F1 "
         f"{best['macro_f1']:.4f}"
-    ) in lines
-    # The same figures as those of `fit`.
-    rate = str(best["values"]["learning_rate"])
-    options = ("--epochs", "1", "--learning-rate", rate, "--folds", "2")
-    fit = ["fit", *command(tmp_path, "out", *options)[1:]]
-    assert main(fit) == 0
+    ) in capsys.readouterr().out.splitlines()
+    fit = command(tmp_path, "out", *options[2:], "--learning-rate", str(rate))
+    assert main(["fit", *fit[1:]]) == 0
     assert f"2 folds: accuracy {best['accuracy']:.2%} ± " in capsys.readouterr().out
 
 
-def test_a_trial_that_diverges_is_the_last(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_trials_that_diverge(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], refusal: Refusal
 ) -> None:
-    typed = command(tmp_path, "found", "--learning-rate", "1e30,0.005", "--epochs", "1")
-    assert main(typed) == 0
+    options = ("--epochs", "1", "--overwrite")
+    assert main(command(tmp_path, "found", "--learning-rate", "1e30,0.005", *options)) == 0
 
     diverged, sound = results(tmp_path, "found")
     assert diverged["loss"] is None
@@ -257,48 +240,26 @@ def test_a_trial_that_diverges_is_the_last(
     assert "trial 1 of 2: learning rate 1e+30: the run diverged\n" in said
     assert "best: trial 2, " in said
 
-
-def test_if_all_diverge_that_is_an_error(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    typed = command(tmp_path, "found", "--learning-rate", "1e30,1e31", "--epochs", "1")
-
-    assert main(typed) == 1
-
-    assert capsys.readouterr().err.splitlines()[-1] == (
-        "headlight-train: every trial has diverged: try a lower --learning-rate"
+    assert refusal(command(tmp_path, "found", "--learning-rate", "1e30,1e31", *options)) == (
+        "every trial has diverged: try a lower --learning-rate"
     )
 
 
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (
-            ("--learning-rate", "0.01", "--epochs", "1"),
-            "there is only one combination of values: give an option several values, such as "
-            "--learning-rate 2e-5,5e-5, or use fit",
-        ),
-        (
-            ("--trials", "9"),
-            "--trials 9 is more than the 6 combinations of the values: leave it out to try all of "
-            "them, or give more values",
-        ),
+        (("--learning-rate", "0.01", "--epochs", "1"), "there is only one combination of values: "),
+        (("--trials", "9"), "--trials 9 is more than the 6 combinations of the values: "),
         (("--folds", "1"), "--folds must be at least 2, got 1"),
-        (
-            ("--dropout", "0.1,1.5"),
-            "preset {preset} with --learning-rate, --epochs, --dropout: --dropout: must be less "
-            "than 1 (got 1.5)",
-        ),
-        (("--resume",), "{output}: there is no search to resume; leave out --resume"),
+        (("--dropout", "0.1,1.5"), " --dropout: --dropout: must be less than 1 (got 1.5)"),
+        (("--resume",), "found: there is no search to resume; leave out --resume"),
     ],
 )
 def test_what_makes_no_sense_is_refused(
     tmp_path: Path, refusal: Refusal, options: tuple[str, ...], told: str
 ) -> None:
-    output = tmp_path / "found"
-    told = told.format(output=output, preset=tmp_path / "tiny.toml")
-    assert refusal(command(tmp_path, "found", *options)) == told
-    assert not output.exists()
+    assert told in refusal(command(tmp_path, "found", *options))
+    assert not (tmp_path / "found").exists()
 
 
 def test_another_folder_is_not_touched(tmp_path: Path, refusal: Refusal) -> None:

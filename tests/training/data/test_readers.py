@@ -3,6 +3,7 @@
 import csv
 import gzip
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -55,22 +56,16 @@ TSV_TEXTS = st.text(st.characters(exclude_characters="\t\n", exclude_categories=
 ANY_TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 
 
-@given(texts=st.lists(TSV_TEXTS, min_size=1))
-def test_any_text_survives_tsv(tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> None:
-    path = tmp_path_factory.mktemp("tsv") / "a.tsv"
-    write_rows(path, [(text, "x") for text in texts])
-
-    assert [row.text for row in read(path)] == texts
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for many files, each of which replaces the one before."""
+    return tmp_path_factory.mktemp("scratch")
 
 
-@given(
-    texts=st.lists(ANY_TEXTS, min_size=1), suffix=st.sampled_from([".csv", ".jsonl", ".parquet"])
-)
-def test_any_text_survives_the_other_formats(
-    tmp_path_factory: pytest.TempPathFactory, texts: list[str], suffix: str
-) -> None:
-    path = tmp_path_factory.mktemp("any") / f"a{suffix}"
-    write_rows(path, [(text, "x") for text in texts])
+@given(data=st.data(), suffix=st.sampled_from([".tsv", ".csv", ".jsonl", ".parquet"]))
+def test_any_text_survives(scratch: Path, data: st.DataObject, suffix: str) -> None:
+    texts = data.draw(st.lists(TSV_TEXTS if suffix == ".tsv" else ANY_TEXTS, min_size=1))
+    path = write_rows(scratch / f"a{suffix}", [(text, "x") for text in texts])
 
     assert [row.text for row in read(path)] == texts
 
@@ -184,40 +179,18 @@ def test_no_column_fits(tmp_path: Path, suffix: str) -> None:
 @pytest.mark.parametrize(
     ("header", "columns", "fault"),
     [
-        (
-            "text,review,label",
-            Columns(),
-            "2 columns named 'sentence' or 'text' or 'review' or 'content' among 'text', "
-            "'review', 'label': choose one with --text-column",
-        ),
-        (
-            "text,label",
-            Columns(label="Label"),
-            "no column named 'Label' among 'text', 'label': choose one with --label-column",
-        ),
-        (
-            "text,label,text",
-            Columns(text="text"),
-            "2 columns named 'text' among 'text', 'label', 'text': name each once",
-        ),
-        (
-            "text,label",
-            Columns(text="label"),
-            "text and label cannot both be the column 'label': choose two columns",
-        ),
-        (
-            f"{'no header ' * 10},1",
-            Columns(text="text"),
-            "no column named 'text' among 'no header no header no header no head...', '1': "
-            "choose one with --text-column",
-        ),
+        ("text,review,label", Columns(), "2 columns named 'sentence' or 'text' or 'review' or "),
+        ("text,label", Columns(label="Label"), "no column named 'Label' among 'text', 'label': "),
+        ("text,label,text", Columns(text="text"), "2 columns named 'text' among "),
+        ("text,label", Columns(text="label"), "text and label cannot both be the column 'label'"),
+        ("no header " * 10 + ",1", Columns(text="text"), "no header no head...', '1': choose one"),
     ],
 )
 def test_columns_that_cannot_be_told(
     tmp_path: Path, header: str, columns: Columns, fault: str
 ) -> None:
     path = write(tmp_path / "a.csv", f"{header}\n1,2,3\n")
-    with pytest.raises(DataError, match=exactly(f"{path}: {fault}")):
+    with pytest.raises(DataError, match=re.escape(fault)):
         read(path, columns)
 
 
@@ -262,37 +235,22 @@ def test_a_byte_that_is_not_utf_8(tmp_path: Path, suffix: str) -> None:
     assert error.value.row == 3
 
 
-@pytest.mark.parametrize("damage", ["cut short", "no gzip", "flipped"])
-def test_a_damaged_gzip_file(tmp_path: Path, damage: str) -> None:
-    path = write_rows(tmp_path / "a.tsv.gz", ROWS)
+@pytest.mark.parametrize("damage", ["cut short", "another format", "flipped"])
+@pytest.mark.parametrize(("suffix", "kind"), [(".tsv.gz", "gzip"), (".parquet", "Parquet")])
+def test_a_damaged_file(tmp_path: Path, suffix: str, kind: str, damage: str) -> None:
+    path = write_rows(tmp_path / f"a{suffix}", ROWS)
     sound = path.read_bytes()
     middle = len(sound) // 2
     path.write_bytes(
         {
             "cut short": sound[:-9],
-            "no gzip": gzip.decompress(sound),
-            "flipped": sound[:middle] + bytes([sound[middle] ^ 0xFF]) + sound[middle + 1 :],
+            "another format": json.dumps(ROWS).encode(),
+            "flipped": sound[:12] + bytes(middle) + sound[12 + middle :],
         }[damage]
     )
     with pytest.raises(DataError) as error:
         read(path)
-    assert str(error.value).startswith(f"{path}: is not a whole gzip file: ")
-
-
-@pytest.mark.parametrize("damage", ["cut short", "no parquet", "flipped"])
-def test_a_damaged_parquet_file(tmp_path: Path, damage: str) -> None:
-    path = write_rows(tmp_path / "a.parquet", ROWS)
-    sound = path.read_bytes()
-    path.write_bytes(
-        {
-            "cut short": sound[:-9],
-            "no parquet": json.dumps(ROWS).encode(),
-            "flipped": sound[:4] + bytes(len(sound) // 2) + sound[4 + len(sound) // 2 :],
-        }[damage]
-    )
-    with pytest.raises(DataError) as error:
-        read(path)
-    assert str(error.value).startswith(f"{path}: is not a whole Parquet file: ")
+    assert str(error.value).startswith(f"{path}: is not a whole {kind} file: ")
 
 
 def test_parquet_without_rows(tmp_path: Path) -> None:
@@ -317,22 +275,15 @@ def test_parquet_needs_pyarrow_and_says_so(tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(
-    ("content", "row", "fault"),
+    ("content", "fault"),
     [
-        ('text,label\none,0\n"two,1\nthree,0\n', 3, "unexpected end of data"),
-        ('text,label\n"one"more,0\n', 2, "',' expected after '\"'"),
+        ('text,label\none,0\n"two,1\nthree,0\n', "row 3: is not CSV (unexpected end of data): "),
+        ('text,label\n"one"more,0\n', "row 2: is not CSV (',' expected after '\"'): "),
     ],
 )
-def test_quotes_of_csv_that_do_not_close(
-    tmp_path: Path, content: str, row: int, fault: str
-) -> None:
-    path = write(tmp_path / "a.csv", content)
-    message = (
-        f"{path}: row {row}: is not CSV ({fault}): put a field that holds a comma, a quote or a "
-        'line break between quotes, and write a quote inside it twice ("")'
-    )
-    with pytest.raises(DataError, match=exactly(message)):
-        read(path)
+def test_quotes_of_csv_that_do_not_close(tmp_path: Path, content: str, fault: str) -> None:
+    with pytest.raises(DataError, match=re.escape(fault)):
+        read(write(tmp_path / "a.csv", content))
 
 
 def test_a_bare_file_is_read_line_by_line(tmp_path: Path) -> None:

@@ -65,6 +65,7 @@ def test_some_of_each_class_by_chance(tmp_path: Path) -> None:
 
     assert Counter(validation.label_ids) == {0: 10, 1: 2}
     assert rows_of(training) + rows_of(validation) == Counter(written)
+    assert validation != parts(path, hold_out="random", share=0.1, seed=1)[1]
     assert training.sources == validation.sources
 
 
@@ -85,13 +86,6 @@ def test_a_class_that_is_only_held_out_is_refused(tmp_path: Path) -> None:
         parts(path)
 
 
-def test_the_seed_decides_which_rows_are_held_out() -> None:
-    whole = labelled([(f"text {number}", number % 2) for number in range(100)])
-
-    assert split_stratified(whole, share=0.1, seed=1) == split_stratified(whole, share=0.1, seed=1)
-    assert split_stratified(whole, share=0.1, seed=1) != split_stratified(whole, share=0.1, seed=2)
-
-
 WORDS = st.sampled_from(["good", "Good!", "GOOD", "bad", "b a d", ":)", ":(", "é", "ok", "so so"])
 LABELLED = st.lists(st.tuples(WORDS, st.sampled_from([0, 1])), max_size=30)
 # Two texts that nothing else looks like, for each class, so that a split is always possible.
@@ -104,6 +98,7 @@ def test_no_text_is_on_both_sides(rows: list[tuple[str, int]], share: float, see
     whole = labelled(rows)
     training, held_out = split_stratified(whole, share=share, seed=seed)
 
+    assert (training, held_out) == split_stratified(whole, share=share, seed=seed)
     assert not {key(text) for text in training.texts} & {key(text) for text in held_out.texts}
     both = [*zip(training.texts, training.label_ids, strict=True)]
     both += zip(held_out.texts, held_out.label_ids, strict=True)
@@ -158,6 +153,8 @@ def test_every_row_is_in_one_fold_and_no_text_on_both_sides(
 
     folds = split_folds(whole, count=count, seed=seed)
 
+    assert folds == split_folds(whole, count=count, seed=seed)
+    assert folds != split_folds(whole, count=count, seed=seed + 1)
     assert len(folds) == count
     inside: Counter[tuple[str, int]] = Counter()
     for rest, fold in folds:
@@ -175,39 +172,18 @@ def test_classes_have_the_same_share_in_each_fold() -> None:
         assert Counter(rest.label_ids) == {0: 45, 1: 15}
 
 
-def test_the_seed_decides_the_folds() -> None:
-    whole = labelled([(f"text {number}", number % 2) for number in range(40)])
-
-    first, again, other = (split_folds(whole, count=3, seed=seed) for seed in (1, 1, 2))
-
-    assert first == again
-    assert first != other
-
-
 @pytest.mark.parametrize(
     ("rare", "count", "told"),
     [
-        (
-            1,
-            2,
-            "class b has 1 different text, too few for 2 folds: each needs one, and two beside "
-            "it to learn and to validate by; add rows",
-        ),
-        (
-            3,
-            2,
-            "class b has 3 different texts, too few for 2 folds: each needs one, and two beside "
-            "it to learn and to validate by; choose --folds 3, or add rows",
-        ),
+        (1, 2, r"rows.tsv: class b has 1 different text, too few for 2 folds: .*; add rows$"),
+        (3, 2, r"b has 3 different texts, too few for 2 folds: .*; choose --folds 3, or add rows$"),
     ],
 )
 def test_too_few_rows_for_folds_are_refused(rare: int, count: int, told: str) -> None:
     whole = labelled([(f"text {n}", 0) for n in range(9)] + [(f"rare {n}", 1) for n in range(rare)])
 
-    with pytest.raises(DataError) as refused:
+    with pytest.raises(DataError, match=told):
         split_folds(whole, count=count, seed=0)
-
-    assert str(refused.value) == f"{Path('rows.tsv')}: {told}"
 
 
 @pytest.mark.parametrize(("rare", "count"), [(4, 2), (3, 3)])

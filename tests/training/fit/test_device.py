@@ -15,10 +15,10 @@ from torch import Tensor, nn
 from tests.builders import tiny_network, tiny_tokenizer
 from tests.fake_device import DEVICE, FakeDevice
 from tests.training.tiny_plans import write_mpnet
+from tests.training.tiny_runs import build_trainer
 from training.device import Accelerator
 from training.fit.recipe import Recipe
 from training.fit.rows import EncodedRows, load_steps
-from training.fit.trainer import Trainer
 from training.plan.mpnet import load_mpnet
 
 PADDED = ["good film", "a bad, bad film", "good"]
@@ -74,16 +74,7 @@ def step(
     device.place(network)
     with device.on():
         accelerator = Accelerator(DEVICE, bfloat16)
-        trainer = Trainer(
-            network,
-            tokenizer,
-            RECIPE,
-            training=rows,
-            validation=rows,
-            accelerator=accelerator,
-            state_dir=None,
-            fingerprint={},
-        )
+        trainer = build_trainer(network, rows, RECIPE, accelerator=accelerator)
         (step,) = load_steps(rows, [[0, 1, 2]], pad_token_id=0, accelerator=accelerator)
         (batch,) = step.batches
         assert (batch.inputs.key_padding_mask is None) == (texts is EVEN)

@@ -52,16 +52,6 @@ def test_neighbours_are_dropped_independently() -> None:
         assert float(pairs) == pytest.approx(0.25, abs=0.003)
 
 
-def test_what_is_dropped_has_no_gradient() -> None:
-    states = torch.ones(1000, requires_grad=True)
-
-    dropped = drop(states, 0.5)
-    torch.autograd.backward(dropped.sum())
-
-    assert states.grad is not None
-    assert torch.equal(states.grad, dropped.detach())
-
-
 @pytest.mark.parametrize(("p", "value"), [(0.0, 1.0), (1.0, 0.0)])
 def test_nothing_and_everything_can_be_dropped(p: float, value: float) -> None:
     assert torch.equal(drop(torch.ones(100), p), torch.full((100,), value))

@@ -26,7 +26,7 @@ from tests.matching import exactly
 from tests.model.folders import edit
 from training.errors import RecipeError
 from training.fit.initial import InitialModel, init_from_pretrained, init_from_scratch
-from training.fit.recipe import NetworkSizes, Recipe
+from training.fit.recipe import NetworkSizes, Recipe, load_recipe
 
 SIZES = NetworkSizes(
     vocab_size=120,
@@ -125,6 +125,11 @@ def test_a_recipe_without_sizes_needs_a_folder() -> None:
     )
     with pytest.raises(RecipeError, match=exactly(message)):
         init_from_scratch(RECIPE, TEXTS, LABELS)
+
+
+def test_the_network_of_the_course_begins_with_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match="is trained from scratch: leave out --init-from, or "):
+        init_from_pretrained(load_recipe("course", {}), tmp_path, LABELS)
 
 
 def test_a_classifier_of_as_many_classes_is_taken_with_its_head(tmp_path: Path) -> None:

@@ -11,11 +11,10 @@ from model.network.batch import Batch
 from model.network.classifier import ClassifierOutput
 from model.network.encoder import EncoderClassifier
 from tests.builders import tiny_config, tiny_network, tiny_tokenizer
-from training.device import Accelerator
+from tests.training.tiny_runs import build_trainer
 from training.fit.kernels import attention_kernel
 from training.fit.recipe import Recipe
 from training.fit.rows import EncodedRows
-from training.fit.trainer import Trainer
 
 CPU = torch.device("cpu")
 FUSED = "ScaledDotProductFlashAttentionForCpuBackward0"
@@ -66,16 +65,6 @@ def test_a_step_of_the_loop_chooses_by_its_longest_text(words: int, is_fused: bo
             seen.append(gradient_functions(output.logits))
 
     network.register_forward_hook(look)
-    trainer = Trainer(
-        network,
-        tokenizer,
-        recipe,
-        training=known,
-        validation=known,
-        accelerator=Accelerator(CPU),
-        state_dir=None,
-        fingerprint={},
-    )
-    histories: list[object] = []
-    trainer.run(save_every=500, stop=lambda: None, record=histories.append)
+    trainer = build_trainer(network, known, recipe)
+    trainer.run(save_every=500, stop=lambda: None, record=lambda _: None)
     assert [FUSED in names for names in seen] == [is_fused]

@@ -23,16 +23,6 @@ def test_the_loss_of_a_sigmoid_unit_is_its_binary_cross_entropy() -> None:
     assert float(loss) == pytest.approx(expected)
 
 
-def test_smoothing_is_that_of_the_recipe() -> None:
-    logits = torch.tensor([[0.0, 2.0]])
-    recipe = load_recipe("course", {"label_smoothing": 0.2})
-
-    loss = batch_loss(logits, torch.tensor([1]), recipe)
-
-    right, wrong = math.log(1 + math.exp(-2)), math.log(1 + math.exp(2))
-    assert float(loss) == pytest.approx(0.9 * right + 0.1 * wrong)
-
-
 def test_the_penalty_is_of_the_squares_of_the_embedding() -> None:
     recipe = load_recipe("course", {})
     network = tiny_conv_network()

@@ -16,6 +16,7 @@ def test_the_rate_climbs_and_falls_in_lines() -> None:
 def test_a_warm_up_that_ends_between_two_steps() -> None:
     rates = [learning_rate(step, total_steps=10, warmup_share=0.25, peak=1.0) for step in range(5)]
     assert rates == pytest.approx([1 / 2.5, 2 / 2.5, 1.0, 7 / 7.5, 6 / 7.5])
+    assert learning_rate(3, total_steps=10, warmup_share=0.25, peak=1.0, falls=False) == 1.0
 
 
 def test_only_matrices_that_are_no_embeddings_decay() -> None:

@@ -1,7 +1,5 @@
 """Presets and what options make of them."""
 
-import tomllib
-from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -10,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.matching import exactly
 from training.errors import RecipeError
-from training.fit.recipe import ConvAttentionSizes, NetworkSizes, Recipe, load_recipe, presets
+from training.fit.recipe import ConvAttentionSizes, Recipe, load_recipe, presets
 
 NETWORK = """\
 [network]
@@ -28,22 +26,9 @@ def test_the_presets_that_come_with_the_project() -> None:
 
     assert set(presets()) - from_scratch == {"course", "finetune"}
     assert recipes["course"].conv_attention == ConvAttentionSizes()
+    assert recipes["course"].learning_rate == 1e-3
     assert "small" in from_scratch
     assert list(presets()) == sorted(presets())
-
-
-@pytest.mark.parametrize("name", presets())
-def test_every_field_of_a_preset_is_one_of_a_recipe(name: str) -> None:
-    text = (files("training") / "fit" / "presets" / f"{name}.toml").read_text(encoding="utf-8")
-    content = tomllib.loads(text)
-    recipe = load_recipe(name, {})
-
-    assert content.keys() <= Recipe.model_fields.keys()
-    assert content.get("network", {}).keys() <= NetworkSizes.model_fields.keys()
-    assert recipe.model_dump(include=set(content)) == {
-        **content,
-        **({"network": recipe.network.model_dump()} if recipe.network else {}),
-    }
 
 
 def test_all_faults_are_told(tmp_path: Path) -> None:
@@ -67,36 +52,23 @@ def test_all_faults_are_told(tmp_path: Path) -> None:
     ("line", "fault"),
     [
         ('epochs = "3"', "epochs: must be a whole number (got '3')"),
-        ("epochs = 2.0", "epochs: must be a whole number (got 2.0)"),
         ("epochs = true", "epochs: must be a whole number (got True)"),
         ("batch_size = 0", "batch_size: must be at least 1 (got 0)"),
         ("learning_rate = 0", "learning_rate: must be more than 0 (got 0)"),
         ("learning_rate = nan", "learning_rate: must be a finite number (got nan)"),
         ("weight_decay = -1", "weight_decay: must be at least 0 (got -1)"),
         ("warmup_share = 1.0", "warmup_share: must be less than 1 (got 1.0)"),
-        (
-            "max_grad_norm = -1",
-            "max_grad_norm: must be at least 0 (got -1)",
-        ),
+        ("max_grad_norm = -1", "max_grad_norm: must be at least 0 (got -1)"),
         ("label_smoothing = 1", "label_smoothing: must be less than 1 (got 1)"),
         ("attention_dropout = 1", "attention_dropout: must be less than 1 (got 1)"),
         ("token_dropout = 1", "token_dropout: must be less than 1 (got 1)"),
-        (
-            "undo_penn_share = 1.1",
-            "undo_penn_share: must be at most 1 (got 1.1)",
-        ),
+        ("undo_penn_share = 1.1", "undo_penn_share: must be at most 1 (got 1.1)"),
         ("average_decay = 1", "average_decay: must be less than 1 (got 1)"),
-        (
-            "validation_share = 0.6",
-            "validation_share: must be at most 0.5 (got 0.6)",
-        ),
+        ("validation_share = 0.6", "validation_share: must be at most 0.5 (got 0.6)"),
         ("patience = 0", "patience: must be at least 1 (got 0)"),
         ("seed = 4294967296", "seed: must be less than 4294967296 (got 4294967296)"),
         ("network = 3", "network: must be an object"),
-        (
-            "network.vocab_size = 99",
-            "network.vocab_size: must be at least 100 (got 99)",
-        ),
+        ("network.vocab_size = 99", "network.vocab_size: must be at least 100 (got 99)"),
         ("network.heads = 4", "network.heads: is not known: leave it out"),
         ("network.num_layers = 1", "network.hidden_size: is missing"),
     ],

@@ -12,6 +12,7 @@ from model.network.batch import Batch, collate
 from model.network.encoder import EncoderClassifier
 from model.tokenization.tokenizer import Tokenizer
 from tests.builders import tiny_config, tiny_network, tiny_tokenizer
+from tests.training.tiny_runs import build_trainer
 from training.device import Accelerator
 from training.errors import DivergedRunError, RecipeError, ResumeError
 from training.fit.objective import divergence
@@ -55,17 +56,12 @@ def make_trainer(
     **changes: object,
 ) -> Trainer:
     """A run over a dozen texts, which are also those that it is validated by."""
-    tokenizer = tiny_tokenizer()
-    known = known or rows(tokenizer)
-    return Trainer(
+    return build_trainer(
         network,
-        tokenizer,
+        known or rows(tiny_tokenizer()),
         Recipe.model_validate({**RECIPE, **changes}),
-        training=known,
-        validation=known,
         accelerator=Accelerator(CPU, bfloat16),
         state_dir=folder and folder / "state",
-        fingerprint={},
         measure_training=measure_training,
     )
 
@@ -91,19 +87,14 @@ def batches_seen(network: EncoderClassifier) -> list[tuple[bool, Batch]]:
     return seen
 
 
-def test_the_rate_of_a_step_is_that_of_the_schedule(tmp_path: Path) -> None:
-    history = run(make_trainer(tmp_path, still_network(), warmup_share=0.5))
+@pytest.mark.parametrize("schedule", ["linear", "constant"])
+def test_the_rate_of_a_step_is_that_of_the_schedule(tmp_path: Path, schedule: str) -> None:
+    history = run(make_trainer(tmp_path, still_network(), warmup_share=0.5, schedule=schedule))
 
+    falls = schedule == "linear"
     assert [measurement.learning_rate for measurement in history] == [
-        learning_rate(step, total_steps=9, warmup_share=0.5, peak=1e-2) for step in (2, 5, 8)
-    ]
-
-
-def test_a_constant_rate_stays(tmp_path: Path) -> None:
-    history = run(make_trainer(tmp_path, still_network(), warmup_share=0.5, schedule="constant"))
-
-    assert [measurement.learning_rate for measurement in history] == [
-        pytest.approx(rate) for rate in (1e-2 * 3 / 4.5, 1e-2, 1e-2)
+        learning_rate(step, total_steps=9, warmup_share=0.5, peak=1e-2, falls=falls)
+        for step in (2, 5, 8)
     ]
 
 

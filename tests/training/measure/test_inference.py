@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from model import Batch, ClassifierOutput, Encoding, Predictor, load_predictor, open_checkpoint
+from model import Batch, Predictor, load_predictor, open_checkpoint
 from tests.builders import tiny_network, tiny_tokenizer
 from training.measure.inference import predict_logits, predict_probabilities
 
@@ -17,10 +17,6 @@ CPU = torch.device("cpu")
 @pytest.fixture(scope="module")
 def predictor(checkpoint_folder: Path) -> Predictor:
     return load_predictor(open_checkpoint(checkpoint_folder), device=CPU, dtype=torch.float32)
-
-
-def encodings(lengths: list[int]) -> list[Encoding]:
-    return [Encoding(input_ids=[0] * length, truncated=False) for length in lengths]
 
 
 @pytest.mark.parametrize("max_batch_tokens", [1, 16, 4096])
@@ -68,16 +64,3 @@ def test_logits_are_those_of_each_text_alone(max_batch_tokens: int) -> None:
 
     assert logits.dtype == np.float32
     assert logits == pytest.approx(np.array(alone), abs=1e-5)
-
-
-def test_logits_are_computed_without_gradients() -> None:
-    seen = []
-
-    def network(batch: Batch, *, need_weights: bool = False) -> ClassifierOutput:
-        assert not need_weights
-        seen.append(torch.is_inference_mode_enabled())
-        return ClassifierOutput(torch.zeros(len(batch.input_ids), 2), ())
-
-    predict_logits(network, encodings([3, 4]), pad_token_id=0, device=CPU)
-
-    assert seen == [True]

@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from transformers import MPNetModel
 
 from model.errors import CheckpointError
 from model.network.batch import Batch
@@ -14,7 +15,7 @@ from tests.matching import exactly
 from tests.model.folders import edit
 from tests.training.tiny_plans import tiny_mpnet, write_mpnet
 from training.fit.optimizer import build_optimizer
-from training.plan.mpnet import load_mpnet
+from training.plan.mpnet import MPNetClassifier, load_mpnet
 
 
 @pytest.fixture(scope="module")
@@ -22,13 +23,20 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_mpnet(tmp_path_factory.mktemp("mpnet"))
 
 
-@given(
-    lengths=st.lists(st.integers(1, 12), min_size=1, max_size=4),
-    seed=st.integers(0, 1000),
-)
-def test_same_as_transformers(folder: Path, lengths: list[int], seed: int) -> None:
-    ours = load_mpnet(folder, num_labels=3, dropout=0.1, attention_dropout=0.0, seed=0).eval()
-    theirs = tiny_mpnet()
+@pytest.fixture(scope="module")
+def ours(folder: Path) -> MPNetClassifier:
+    return load_mpnet(folder, num_labels=3, dropout=0.1, attention_dropout=0.0, seed=0).eval()
+
+
+@pytest.fixture(scope="module")
+def theirs() -> MPNetModel:
+    return tiny_mpnet()
+
+
+@given(lengths=st.lists(st.integers(1, 12), min_size=1, max_size=4), seed=st.integers(0, 1000))
+def test_same_as_transformers(
+    ours: MPNetClassifier, theirs: MPNetModel, lengths: list[int], seed: int
+) -> None:
     generator = torch.Generator().manual_seed(seed)
     input_ids = torch.randint(2, len(VOCABULARY), (len(lengths), max(lengths)), generator=generator)
     padding = torch.arange(max(lengths)) >= torch.tensor(lengths).unsqueeze(1)
@@ -46,11 +54,9 @@ def test_same_as_transformers(folder: Path, lengths: list[int], seed: int) -> No
             torch.testing.assert_close(ours(Batch(input_ids, None)).logits, found)
 
 
-def test_weights_are_not_offered(folder: Path) -> None:
-    network = load_mpnet(folder, num_labels=2, dropout=0.0, attention_dropout=0.0, seed=0)
-
+def test_weights_are_not_offered(ours: MPNetClassifier) -> None:
     with pytest.raises(NotImplementedError, match="no attention weights"):
-        network(Batch(torch.tensor([[2, 3]]), None), need_weights=True)
+        ours(Batch(torch.tensor([[2, 3]]), None), need_weights=True)
 
 
 def test_another_network_is_refused(tmp_path: Path) -> None:
@@ -72,13 +78,11 @@ def test_missing_weights_are_named(tmp_path: Path) -> None:
         load_mpnet(other, num_labels=2, dropout=0.0, attention_dropout=0.0, seed=0)
 
 
-def test_its_layers_learn_at_their_own_rates_if_asked(folder: Path) -> None:
-    network = load_mpnet(folder, num_labels=2, dropout=0.0, attention_dropout=0.0, seed=0)
-
-    groups = build_optimizer(network, weight_decay=0.0, layer_decay=0.5).param_groups
+def test_its_layers_learn_at_their_own_rates_if_asked(ours: MPNetClassifier) -> None:
+    groups = build_optimizer(ours, weight_decay=0.0, layer_decay=0.5).param_groups
 
     scales = {id(weight): group["scale"] for group in groups for weight in group["params"]}
     layers = {"layer.0.": 0.25, "layer.1.": 0.5, "classifier.": 1.0}
-    for name, weight in network.named_parameters():
+    for name, weight in ours.named_parameters():
         (expected, *_) = [scale for part, scale in layers.items() if part in name] or [0.125]
         assert scales[id(weight)] == expected, name

@@ -1,5 +1,6 @@
 """Plans that are stopped, changed or cannot go on: what was done is kept, and the rest is told."""
 
+import shutil
 import signal
 from pathlib import Path
 
@@ -71,6 +72,7 @@ def test_a_stage_begins_anew_when_it_was_changed_in_the_middle(
 )
 def test_a_signal_while_something_is_written_ends_the_run_after_it(
     tiny: TinyPlan,
+    made: Path,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -78,6 +80,10 @@ def test_a_signal_while_something_is_written_ends_the_run_after_it(
     number: int,
     told: str,
 ) -> None:
+    shutil.copytree(made.with_name("out.run"), tmp_path / "out.run")
+    if "stage_runner" in place:
+        (tmp_path / "out.run" / "1-broad.json").unlink()
+
     def write(path: Path, content: object = None, **_: object) -> None:
         if isinstance(content, bytes):
             write_whole(path, content)
@@ -94,18 +100,17 @@ def test_a_signal_while_something_is_written_ends_the_run_after_it(
 
 
 def test_a_diverged_stage_leaves_nothing_to_go_on_with(
-    tiny: TinyPlan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tiny: TinyPlan, made: Path, tmp_path: Path, refusal: Refusal
 ) -> None:
+    run_dir = shutil.copytree(made.with_name("out.run"), tmp_path / "out.run")
+    for path in run_dir.glob("2-sharp*"):
+        path.unlink()
     stage = "max_length = 12\nepochs = 1\nbatch_size = 16\nlearning_rate = 2e-3"
     wild = stage.replace("2e-3", "1e30")
-    command = edited(tiny, tmp_path, stage, wild, "--save-every", "1")
+    told = refusal(edited(tiny, tmp_path, stage, wild, "--save-every", "1"))
 
-    assert main(command) == 1
-
-    assert "the run has diverged; start again with a learning rate below 1e+30" in (
-        capsys.readouterr().err
-    )
-    names = {path.name for path in (tmp_path / "out.run").iterdir()}
+    assert "the run has diverged; start again with a learning rate below 1e+30" in told
+    names = {path.name for path in run_dir.iterdir()}
     assert "1-broad.safetensors" in names
     assert "2-sharp.safetensors" not in names
     assert not [name for name in names if name.endswith("-state")]
@@ -175,14 +180,12 @@ def test_what_cannot_work_is_told_before_any_work(
     assert not (tmp_path / "out.run").exists()
 
 
-def test_a_stage_without_rows_is_told(
-    tiny: TinyPlan, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_stage_without_rows_is_refused(
+    tiny: TinyPlan, made: Path, tmp_path: Path, refusal: Refusal
 ) -> None:
-    command = edited(
-        tiny, tmp_path, "[stages.rows.passes]\nshort = 2.0", "[stages.rows.passes]\nshort = 0.001"
+    shutil.copytree(made.with_name("out.run"), tmp_path / "out.run")
+    passes = "[stages.rows.passes]\nshort = "
+
+    assert refusal(edited(tiny, tmp_path, f"{passes}2.0", f"{passes}0.001")) == (
+        "stage sharp: there are no rows: raise passes, sentences, rules or groups"
     )
-
-    assert main(command) == 1
-
-    told = "stage sharp: there are no rows: raise passes, sentences, rules or groups"
-    assert told in capsys.readouterr().err

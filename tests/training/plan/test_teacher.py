@@ -44,12 +44,3 @@ def test_texts_are_not_written(path: Path) -> None:
     TeacherLabels(path, "one").add(TEXTS, VALUES)
 
     assert b"good" not in path.read_bytes()
-
-
-def test_nothing_need_be_kept() -> None:
-    labels = TeacherLabels(None, "one")
-    labels.add(TEXTS, VALUES)
-
-    np.testing.assert_array_equal(labels.of(TEXTS), VALUES)
-    with pytest.raises(KeyError):
-        labels.of(["other"])

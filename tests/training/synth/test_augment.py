@@ -2,6 +2,8 @@
 
 import random
 import re
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -78,8 +80,6 @@ def test_no_word_is_lost(text: str) -> None:
 def test_a_share_of_those_in_the_style_is_changed_and_always_the_same() -> None:
     texts = [f"do n't {number}" for number in range(200)] + ["fine , really"] * 10
     changed = detokenize_share(texts, share=0.5, seed=1)
-    assert changed == detokenize_share(texts, share=0.5, seed=1)
-    assert changed != detokenize_share(texts, share=0.5, seed=2)
     assert 70 < sum(text.startswith("don't") for text in changed) < 130
     assert changed[200:] == ("fine , really",) * 10
 
@@ -139,8 +139,6 @@ def test_a_share_is_perturbed() -> None:
 
     changed = perturb_share(texts, share=0.3, seed=0)
 
-    assert changed == perturb_share(texts, share=0.3, seed=0)
-    assert changed != perturb_share(texts, share=0.3, seed=1)
     assert perturb_share(texts, share=0.0, seed=0) == tuple(texts)
     assert 200 < sum(old != new for old, new in zip(texts, changed, strict=True)) < 340
 
@@ -180,14 +178,27 @@ def test_names_are_swapped_alike(seed: int) -> None:
     assert found[3] in PLACES
 
 
-def test_every_text_is_disturbed_by_the_seed_alone() -> None:
+def test_every_text_is_perturbed() -> None:
     texts = TEXTS * 20
 
     perturbed = perturb_all(texts, seed=3)
 
-    assert perturbed == perturb_all(texts, seed=3)
-    assert perturbed != perturb_all(texts, seed=4)
     assert sum(one != other for one, other in zip(perturbed, texts, strict=True)) > 40
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        partial(detokenize_share, share=0.5),
+        partial(perturb_share, share=0.3),
+        perturb_all,
+        partial(fill_masked_names, share=0.5),
+    ],
+)
+def test_only_the_seed_decides(change: Callable[..., tuple[str, ...]]) -> None:
+    texts = ["I do n't like [NAME] , really"] * 100
+
+    assert change(texts, seed=1) == change(texts, seed=1) != change(texts, seed=2)
 
 
 @given(st.text(), st.integers(0, 2**32))
@@ -203,8 +214,6 @@ def test_each_mask_becomes_a_name_and_the_rest_stays() -> None:
     first, second = filled[0].removesuffix(" won!").split(" and ")
     assert {first, second} <= set(GIVEN_NAMES)
     assert filled[1:] == ("Nobody won.", "[RELIGION] is old.")
-    assert filled == fill_masked_names(texts, share=1.0, seed=0)
-    assert filled != fill_masked_names(texts, share=1.0, seed=1)
 
 
 def test_a_share_is_filled() -> None:

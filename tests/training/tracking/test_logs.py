@@ -11,10 +11,8 @@ from training.tracking.logs import Target, parse_target
 @pytest.mark.parametrize(
     ("text", "target"),
     [
-        ("tensorboard", Target("tensorboard", "")),
         ("tensorboard:runs/mine", Target("tensorboard", "runs/mine")),
         ("mlflow", Target("mlflow", "")),
-        ("mlflow:http://127.0.0.1:5000", Target("mlflow", "http://127.0.0.1:5000")),
         ("mlflow:sqlite:///mlflow.db", Target("mlflow", "sqlite:///mlflow.db")),
     ],
 )

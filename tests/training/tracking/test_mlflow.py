@@ -8,7 +8,7 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
-from tests.training.tiny_runs import arguments, signal_after
+from tests.training.tiny_runs import arguments, read_lines, signal_after
 from training.__main__ import main
 
 
@@ -19,15 +19,16 @@ def uri(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(autouse=True)
-def no_experiment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("MLFLOW_EXPERIMENT_NAME", raising=False)
+def experiment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "rates")
 
 
-def runs(uri: str, experiment: str = "headlight") -> list[Run]:
+def only_run(uri: str) -> Run:
     client = MlflowClient(tracking_uri=uri)
-    found = client.get_experiment_by_name(experiment)
+    found = client.get_experiment_by_name("rates")
     assert found is not None
-    return list(client.search_runs([found.experiment_id]))
+    (run,) = client.search_runs([found.experiment_id], "attributes.run_name = 'out'")
+    return run
 
 
 def series(uri: str, run: Run, key: str) -> list[tuple[int, float]]:
@@ -35,64 +36,33 @@ def series(uri: str, run: Run, key: str) -> list[tuple[int, float]]:
     return sorted((metric.step, metric.value) for metric in history)
 
 
-def test_every_number_of_a_run_is_there(tmp_path: Path, uri: str) -> None:
-    typed = arguments(tmp_path, "first", "--log-to", f"mlflow:{uri}")
-    assert main([*typed, "--learning-rate", "0.004"]) == 0
+def test_every_number_of_a_run_that_goes_on_is_there_once(
+    tmp_path: Path, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed = arguments(tmp_path, "out", "--log-to", f"mlflow:{uri}", "--learning-rate", "0.004")
+    with monkeypatch.context() as patched:
+        signal_after(patched, 18, signal.SIGINT)
+        assert main(typed) == 130
+    interrupted = only_run(uri)
+    assert (interrupted.info.run_name, interrupted.info.status) == ("out", "KILLED")
 
-    (run,) = [run for run in runs(uri) if run.info.run_name == "first"]
-    assert run.info.status == "FINISHED"
-    lines = (tmp_path / "first.run" / "history.jsonl").read_text().splitlines()
-    epochs = [json.loads(line) for line in lines]
+    assert main([*typed, "--resume"]) == 0
+
+    run = only_run(uri)
+    assert (run.info.run_id, run.info.status) == (interrupted.info.run_id, "FINISHED")
+    epochs = read_lines(tmp_path / "out.run" / "history.jsonl")
     for name in ("training_loss", "training_accuracy", "validation_loss", "validation_accuracy"):
         expected = [(line["step"], line[name]) for line in epochs]
         assert series(uri, run, f"epoch/{name}") == expected
     last = epochs[-1]["step"]
     assert [step for step, _ in series(uri, run, "step/training_loss")] == list(range(last))
-    record = json.loads((tmp_path / "first" / "headlight.json").read_text())
+    record = json.loads((tmp_path / "out" / "headlight.json").read_text())
     (validation,) = record["metrics"]
     for name in ("accuracy", "log_loss", "ece"):
         assert series(uri, run, f"final/validation/{name}") == [(last, validation[name])]
     assert run.data.params["learning_rate"] == "0.004"
     assert run.data.params["network.hidden_size"] == "16"
     assert int(run.data.params["training_rows"]) + int(run.data.params["validation_rows"]) == 240
-
-
-def test_a_resumed_run_is_the_same_run(
-    tmp_path: Path, uri: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    typed = arguments(tmp_path, "again", "--log-to", f"mlflow:{uri}")
-    with monkeypatch.context() as patched:
-        signal_after(patched, 18, signal.SIGINT)
-        assert main(typed) == 130
-    (run,) = [run for run in runs(uri) if run.info.run_name == "again"]
-    assert run.info.status == "KILLED"
-
-    assert main([*typed, "--resume"]) == 0
-
-    (resumed,) = [run for run in runs(uri) if run.info.run_name == "again"]
-    assert (resumed.info.run_id, resumed.info.status) == (run.info.run_id, "FINISHED")
-    lines = (tmp_path / "again.run" / "history.jsonl").read_text().splitlines()
-    steps = [json.loads(line)["step"] for line in lines]
-    assert [step for step, _ in series(uri, resumed, "epoch/validation_loss")] == steps
-    losses = [step for step, _ in series(uri, resumed, "step/training_loss")]
-    assert losses == list(range(steps[-1]))
-
-
-def test_trials_of_a_search_are_runs_in_the_experiment_that_is_asked_for(
-    tmp_path: Path, uri: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "rates")
-    fit = arguments(tmp_path, "found", "--log-to", f"mlflow:{uri}")
-    values = ["--learning-rate", "0.005,0.02", "--epochs", "1"]
-    assert main(["search", *fit[1:], *values]) == 0
-
-    lines = (tmp_path / "found" / "search.jsonl").read_text().splitlines()
-    found = {run.info.run_name: run for run in runs(uri, "rates")}
-    assert set(found) == {"found/trial-1", "found/trial-2"}
-    for trial in map(json.loads, lines):
-        run = found[f"found/trial-{trial['trial']}"]
-        assert run.data.params["learning_rate"] == str(trial["values"]["learning_rate"])
-        assert run.data.metrics["final/validation/accuracy"] == trial["accuracy"]
 
 
 def test_a_server_that_is_not_there_is_told(
@@ -118,7 +88,7 @@ def test_a_server_that_is_lost_does_not_end_the_run(
 
     monkeypatch.setattr(MlflowClient, "log_batch", lost)
 
-    assert main(arguments(tmp_path, "lost", "--log-to", f"mlflow:{uri}")) == 0
+    assert main(arguments(tmp_path, "lost", "--log-to", f"mlflow:{uri}", "--epochs", "1")) == 0
 
     assert (
         capsys.readouterr().out.count(

@@ -9,7 +9,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.hparams import api_pb2, metadata
 
-from tests.training.tiny_runs import Refusal, arguments, signal_after
+from tests.training.tiny_runs import Refusal, arguments, read_lines, signal_after
 from training.__main__ import main
 
 EPOCH = (
@@ -32,18 +32,13 @@ def series(found: EventAccumulator, tag: str) -> list[tuple[int, float]]:
     return [(event.step, event.value) for event in found.Scalars(tag)]
 
 
-def history(run_dir: Path) -> list[dict[str, float]]:
-    lines = (run_dir / "history.jsonl").read_text().splitlines()
-    return [json.loads(line) for line in lines]
-
-
 def command(folder: Path, *options: str) -> list[str]:
     return arguments(folder, "out", "--log-to", f"tensorboard:{folder / 'runs'}", *options)
 
 
 def test_every_number_of_a_run_is_there(fitted: Path) -> None:
     found = read(fitted / "runs" / "out")
-    epochs = history(fitted / "out.run")
+    epochs = read_lines(fitted / "out.run" / "history.jsonl")
     for name in EPOCH:
         steps, values = zip(*series(found, f"epoch/{name}"), strict=True)
         assert list(steps) == [line["step"] for line in epochs]

@@ -41,7 +41,6 @@ def read_invocations(body: object) -> Texts:
 
 
 def checked(schema: type[BaseModel], body: object) -> Any:  # noqa: ANN401
-    """A body as a route gets it."""
     return validate(schema, body, source="body", context=LIMITS)
 
 
