@@ -44,8 +44,8 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 # Values of `Sec-Fetch-Site` (W3C Fetch Metadata) of a page that is not the service's own.
 _ELSEWHERE = frozenset({"cross-site", "same-site"})
-# A larger body is parsed off the event loop: the largest takes half a second.
-_INLINE_BYTES = 65_536
+# A larger body or query is parsed off the event loop; one of this size takes up to a millisecond.
+_INLINE_BYTES = 16_384
 _ANY_FORM: tuple[list[str], ...] = ([], ["*/*"])
 
 
@@ -104,7 +104,7 @@ class RequestContext:
     async def parse(
         self, content: bytes, parse: Callable[[], Checked], *, costly: bool = False
     ) -> Checked:
-        """Parses a body, on a thread if it is large or `costly`."""
+        """Parses a body or a query, on a thread if it is large or `costly`."""
         if len(content) <= _INLINE_BYTES and not costly:
             return parse()
         return await self.state.preparer.call(self.client.client, parse)
@@ -246,7 +246,8 @@ def from_query(schema: type[Schema]) -> Reader[Schema]:
     """Makes a reader of queries; it raises as `read_query`."""
 
     async def read(context: RequestContext) -> Schema:
-        return read_query(context.scope["query_string"], schema, context.state.limits)
+        query: bytes = context.scope["query_string"]
+        return await context.parse(query, lambda: read_query(query, schema, context.state.limits))
 
     return read
 

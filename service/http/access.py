@@ -21,6 +21,7 @@ _PORT = re.compile(r":[0-9]*$")
 _FORWARDED = b"x-forwarded-for"
 # No connection has it, so it marks an address that a proxy forwarded.
 _NO_PORT = 0
+_LONGEST_FORWARDED = 4096
 # What a `*` in the name of a host stands for.
 _SUBDOMAIN = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*")
 
@@ -150,6 +151,8 @@ class TrustedProxies:
         forwarded = b",".join(value for name, value in headers if name == _FORWARDED).decode(
             "latin-1"
         )
+        # The last ones count; thousands would keep the event loop for long.
+        forwarded = forwarded[-_LONGEST_FORWARDED:]
         host, _ = self._trusted.get_trusted_client_address(forwarded)
         try:
             return str(ipaddress.ip_address(host)), _NO_PORT

@@ -4,6 +4,9 @@ from collections.abc import Sequence
 
 from service.errors import NotAcceptableError
 
+# A browser sends some 100 characters. To read 100,000 would keep the event loop for long.
+_LONGEST = 4096
+
 
 def negotiate(accept: Sequence[str], offered: Sequence[str]) -> str:
     """Returns the offered media type with the highest quality; the first of equals.
@@ -13,8 +16,13 @@ def negotiate(accept: Sequence[str], offered: Sequence[str]) -> str:
         offered: media types, the preferred one first, at least one.
 
     Raises:
-        NotAcceptableError: none has a quality above 0.
+        NotAcceptableError: none has a quality above 0, or the headers are too long.
     """
+    length = sum(map(len, accept))
+    if length > _LONGEST:
+        raise NotAcceptableError(
+            f"Accept has {length} characters; the limit is {_LONGEST}: name {offered[0]} only."
+        )
     ranges = [_parse(part) for value in accept for part in value.split(",") if part.strip()]
     if not ranges:
         return offered[0]
