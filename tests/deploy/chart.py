@@ -22,6 +22,8 @@ EVERY = pytest.mark.parametrize(
 )
 RELEASE = "headlight"
 NAMESPACE = "demo"
+# Without an image nothing is rendered.
+_IMAGE = ("--set-json", 'image.repository="registry.internal/headlight"')
 Manifest = dict[str, Any]
 
 
@@ -49,7 +51,8 @@ def run_helm(*arguments: str, folder: Path | None = None) -> subprocess.Complete
 @cache
 def render(*options: str) -> list[Manifest]:
     """The manifests for options of `helm template`; nobody changes them."""
-    completed = run_helm("template", RELEASE, str(CHART), "--namespace", NAMESPACE, *options)
+    command = ("template", RELEASE, str(CHART), "--namespace", NAMESPACE, *_IMAGE, *options)
+    completed = run_helm(*command)
     assert completed.returncode == 0, completed.stderr
     return [document for document in yaml.safe_load_all(completed.stdout) if document]
 
@@ -57,7 +60,7 @@ def render(*options: str) -> list[Manifest]:
 def refusal(*values: str) -> str:
     """What helm says to wrong values, each as `--set-json` takes it."""
     options = [part for value in values for part in ("--set-json", value)]
-    completed = run_helm("template", RELEASE, str(CHART), *options)
+    completed = run_helm("template", RELEASE, str(CHART), *_IMAGE, *options)
     assert completed.returncode == 1, completed.stdout
     return completed.stderr
 

@@ -13,7 +13,8 @@ DEPLOY = Path(__file__).parents[2] / "deploy"
 RULES = DEPLOY / "prometheus"
 BOARD = DEPLOY / "grafana" / "dashboards" / "headlight.json"
 # What Grafana puts in place of the board's variables when all is chosen.
-VARIABLES = {"$__rate_interval": "40s", "$job": ".*", "$instance": ".*", "$route": ".+"}
+CHOSEN = {"$job": ".*", "$namespace": ".*", "$service": ".*", "$instance": ".*", "$route": ".+"}
+VARIABLES = {"$__rate_interval": "40s", **CHOSEN}
 
 
 @cache

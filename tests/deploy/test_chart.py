@@ -22,7 +22,7 @@ pytestmark = chart.needs_helm
 VALUES: Manifest = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
 SCHEMA: Manifest = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
 # Kinds whose schema is not that of Kubernetes itself.
-CUSTOM = {"ScaledObject", "ServiceMonitor", "HTTPRoute"}
+CUSTOM = {"ScaledObject", "ServiceMonitor", "PrometheusRule", "HTTPRoute"}
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,8 @@ pytestmark = chart.needs_helm
 
 @settings(max_examples=4)
 @given(
-    drain=st.one_of(st.none(), st.integers(0, 90), st.floats(0, 90).map(lambda x: round(x, 2))),
-    timeout=st.one_of(st.none(), st.integers(1, 90)),
+    drain=st.one_of(st.none(), st.integers(0, 9000), st.floats(0, 90).map(lambda x: round(x, 2))),
+    timeout=st.one_of(st.none(), st.integers(1, 9000)),
     stop=st.integers(0, 60),
 )
 def test_a_pod_is_never_killed_while_it_answers(
@@ -53,6 +53,32 @@ def test_a_pod_is_never_killed_while_it_answers(
     ) in message
 
 
+@pytest.mark.parametrize("image", ["", "registry.example.com/headlight"])
+def test_a_placeholder_is_not_installed(image: str) -> None:
+    assert (
+        f'image.repository is "{image}", which is no image: build that of the service, push it to '
+        "your registry and name it, such as --set image.repository=registry.internal/headlight"
+    ) in refusal(f'image.repository="{image}"')
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("settings.REQUEST_TIMEOUT=1000000", 1_000_010),
+        ('settings.REQUEST_TIMEOUT="1000000"', 1_000_010),
+        ("settings.DRAIN_SECONDS=1e30", 10**30),
+        ("lifecycle.preStopSeconds=86381", 86_401),
+    ],
+)
+def test_times_that_no_pod_waits_for_are_refused(value: str, seconds: float) -> None:
+    assert (
+        "lifecycle.preStopSeconds, settings.DRAIN_SECONDS and settings.REQUEST_TIMEOUT are "
+        f"{float(seconds):.0f} seconds together, must be at most 86400, a day"
+    ) in refusal(value)
+    last = rendered("lifecycle.preStopSeconds=86380")
+    assert pod(last)["terminationGracePeriodSeconds"] == 86_410
+
+
 @pytest.mark.parametrize(
     ("value", "message"),
     [
@@ -62,6 +88,7 @@ def test_a_pod_is_never_killed_while_it_answers(
             "settings.MAX_SENTENCES: Must be greater than or equal to 1",
         ),
         ('settings.MAX_CONNECTIONS="many"', "settings.MAX_CONNECTIONS: Does not match pattern"),
+        ('prometheusRule.runbookUrl="wiki"', "prometheusRule.runbookUrl: Does not match pattern"),
         ('gpu.enabled="yes"', "gpu.enabled: Invalid type. Expected: boolean, given: string"),
         ("resources.limits.cpu=null", "resources.limits.cpu is missing"),
         (
@@ -115,6 +142,10 @@ def test_a_wrong_value_is_refused_by_its_name(value: str, message: str) -> None:
         (
             ("settings.METRICS=false", "serviceMonitor.enabled=true"),
             "settings.METRICS is off: serviceMonitor.enabled",
+        ),
+        (
+            ('settings.METRICS="off"', "prometheusRule.enabled=true"),
+            "prometheusRule.enabled and",
         ),
         (
             ('settings.METRICS="off"', 'autoscaling.kind="keda"'),

@@ -37,7 +37,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in filter(None, listed.split("\0")):
         if not name.startswith(_LEFT_OUT) and (ROOT / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, folder / name)
+            shutil.copy(ROOT / name, folder / name, follow_symlinks=False)
     git(folder, "init", "--quiet")
     git(folder, "add", "--all")
     git(folder, "commit", "--quiet", "--message", "All of it")
@@ -81,6 +81,7 @@ def test_the_same_commit_gives_the_same_files(repository: Path, tmp_path: Path) 
         assert {member.mtime for member in archive.getmembers()} == {1767323045}
     with tarfile.open(dist / f"headlight-{VERSION}.tgz") as chart:
         assert "headlight/Chart.yaml" in chart.getnames()  # helm finds it under this name only
+        assert chart.getmember("headlight/files/alerts.yml").isfile()  # not the link of the clone
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,11 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- define "headlight.longestEnd" -}}
 {{- $drain := include "headlight.seconds" (list . "DRAIN_SECONDS" 5) | float64 -}}
 {{- $timeout := include "headlight.seconds" (list . "REQUEST_TIMEOUT" 10) | float64 -}}
-{{- addf .Values.lifecycle.preStopSeconds $drain $timeout | ceil -}}
+{{- $longest := addf .Values.lifecycle.preStopSeconds $drain $timeout | ceil -}}
+{{- if gt $longest 86400.0 -}}
+{{- fail (printf "lifecycle.preStopSeconds, settings.DRAIN_SECONDS and settings.REQUEST_TIMEOUT are %.0f seconds together, must be at most 86400, a day: a pod may take that long to end; lower one of them" $longest) -}}
+{{- end -}}
+{{- int $longest -}}
 {{- end -}}
 
 {{- define "headlight.grace" -}}
@@ -138,14 +142,18 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 
 {{- define "headlight.behavior" -}}
 scaleUp:
-  stabilizationWindowSeconds: {{ .Values.autoscaling.scaleUpWindowSeconds }}
+  stabilizationWindowSeconds: {{ int .Values.autoscaling.scaleUpWindowSeconds }}
 scaleDown:
-  stabilizationWindowSeconds: {{ .Values.autoscaling.scaleDownWindowSeconds }}
+  stabilizationWindowSeconds: {{ int .Values.autoscaling.scaleDownWindowSeconds }}
 {{- end -}}
 
 {{/* What must be right before anything is rendered. */}}
 {{- define "headlight.check" -}}
 {{- $_ := include "headlight.lanes" . -}}
+{{- $image := .Values.image.repository -}}
+{{- if or (not $image) (hasPrefix "registry.example.com/" $image) -}}
+{{- fail (printf "image.repository is %q, which is no image: build that of the service, push it to your registry and name it, such as --set image.repository=registry.internal/headlight" $image) -}}
+{{- end -}}
 {{- $source := .Values.checkpoint.source -}}
 {{- if and (eq $source "volume") (not .Values.checkpoint.volume) -}}
 {{- fail "checkpoint.volume is empty: with checkpoint.source \"volume\" it must say which volume, such as {persistentVolumeClaim: {claimName: models}}" -}}
@@ -184,9 +192,9 @@ scaleDown:
 {{- fail "podDisruptionBudget needs exactly one of minAvailable and maxUnavailable: set the other to null" -}}
 {{- end -}}
 {{- $metrics := dig "METRICS" "open" .Values.settings | include "headlight.setting" -}}
-{{- if or .Values.serviceMonitor.enabled (eq $scaling.kind "keda") -}}
+{{- if or .Values.serviceMonitor.enabled .Values.prometheusRule.enabled (eq $scaling.kind "keda") -}}
 {{- if eq $metrics "off" -}}
-{{- fail "settings.METRICS is off: serviceMonitor.enabled and autoscaling.kind \"keda\" need it" -}}
+{{- fail "settings.METRICS is off: serviceMonitor.enabled, prometheusRule.enabled and autoscaling.kind \"keda\" need it" -}}
 {{- end -}}
 {{- end -}}
 {{- if and .Values.serviceMonitor.enabled (eq $metrics "key") (not .Values.serviceMonitor.keySecret) -}}
