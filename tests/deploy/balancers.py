@@ -96,7 +96,10 @@ _KINDS = {
     "envoy": _Kind(
         ("envoy.yaml",),
         _envoy,
-        lambda file: ["-c", str(file), "--log-level", "error", "--disable-hot-restart"],
+        lambda file: [
+            *("-c", str(file), "--log-level", "error", "--disable-hot-restart"),
+            *("--file-flush-interval-msec", "100"),
+        ],
     ),
     "traefik": _Kind(
         ("traefik/traefik.yaml", "traefik/routes.yaml"),

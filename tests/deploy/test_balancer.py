@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -85,6 +86,7 @@ class Front:
     name: str
     url: str
     replicas: list[Replica]
+    log: Path
 
     def reaches_both(self) -> bool:
         try:
@@ -103,7 +105,7 @@ def started(
     ports = [replica.server_port for replica in replicas]
     folder = tmp_path_factory.mktemp(request.param)
     with balancers.balancer(request.param, ports, folder) as balancer:
-        yield Front(balancer.name, f"http://127.0.0.1:{balancer.port}", replicas)
+        yield Front(balancer.name, f"http://127.0.0.1:{balancer.port}", replicas, balancer.log)
     for replica in replicas:
         replica.end()
 
@@ -212,6 +214,8 @@ def test_a_replica_that_is_gone_loses_none_even_then(client: httpx.Client, front
     assert answer.headers["content-type"].startswith("application/problem+json")
     assert answer.headers["retry-after"] == "1"
     assert answer.json()["type"] == "/problems/not-ready"
+    if front.name in {"haproxy", "nginx"}:  # name their own errors too
+        assert answer.headers["x-request-id"] in front.log.read_text(encoding="utf-8")
 
 
 def test_envoy_draws_until_it_finds_the_other() -> None:

@@ -119,12 +119,18 @@ def test_comes_through_whole(
     assert answer.content == direct.content
 
 
-def test_logs_no_text(client: httpx.Client, balancer: Balancer) -> None:
-    assert client.get("/attention", params={"sentence": KNOWN}).status_code == 200
+def test_logs_ids_and_no_text(client: httpx.Client, balancer: Balancer) -> None:
+    odd = {"X-Request-ID": f'a {KNOWN} "film"'}
+    assert client.get("/attention", params={"sentence": KNOWN}, headers=odd).status_code == 200
     assert client.get(f"/{KNOWN}").status_code == 404
     assert client.post("/predict", json={"sentences": [KNOWN]}).status_code == 200
-    lines = balancer.log.read_text(encoding="utf-8")
-    assert KNOWN not in lines.lower()
+    given = {"X-Request-ID": f"id-{'0' * 125}"}
+    ids = [client.get("/model", headers=each).headers["x-request-id"] for each in ({}, given)]
+    assert ids[1] == given["X-Request-ID"]
+    if balancer.name != "caddy":  # has no log of requests
+        for each in ids:
+            wait_until(lambda each=each: f'"{each}"' in balancer.log.read_text("utf-8"))  # type: ignore[misc]
+    assert KNOWN not in balancer.log.read_text(encoding="utf-8").lower()
 
 
 def passes_on(front: Balancer, replicas: Replicas, number: int, request_id: str) -> bool:

@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from tests.deploy import balancers
+from tests.deploy.test_balancer import Replica
 from tests.documentation.markdown import ROOT, blocks
 from tests.end_to_end.servers import local_service, wait_until
 
@@ -33,6 +34,7 @@ class Balancer:
 
     port: int
     certificate: Path
+    log: Path
 
     def context(self) -> ssl.SSLContext:
         """Trusts this certificate and no other."""
@@ -66,7 +68,7 @@ def balancer(
         local_service(checkpoint_folder, folder) as replica,
         balancers.balancer("haproxy-tls", [replica.port], folder) as front,
     ):
-        balancer = Balancer(front.tls_port, folder / "certs" / "certificate.pem")
+        balancer = Balancer(front.tls_port, folder / "certs" / "certificate.pem", front.log)
         wait_until(balancer.answers)
         yield balancer
 
@@ -104,14 +106,29 @@ def test_old_versions_of_tls_are_refused(balancer: Balancer) -> None:
     assert caught.value.reason == "TLSV1_ALERT_PROTOCOL_VERSION"
 
 
-def test_the_same_paths_are_logged_on_both_ports() -> None:
-    """What is not on the list may hold text of users."""
-    known = [
-        re.findall(r"set-var\(txn\.\w+\) .*", (DEPLOY / name).read_text(encoding="utf-8"))
-        for name in ("haproxy.cfg", "haproxy-tls.cfg")
-    ]
-    assert known[0] == known[1]
-    assert len(known[0]) == 2
+def test_the_log_has_id_method_and_path_here_too(balancer: Balancer) -> None:
+    with balancer.client() as client:
+        assert client.get("/model", headers={"X-Request-ID": "mine-1"}).status_code == 200
+        assert client.get("/quokka", headers={"X-Request-ID": "mine-2"}).status_code == 404
+    known = '"request_id":"mine-1","method":"GET","path":"/model","status":200'
+    unknown = '"request_id":"mine-2","method":"GET","path":"-","status":404'
+    wait_until(lambda: known in balancer.log.read_text(encoding="utf-8"))
+    wait_until(lambda: unknown in balancer.log.read_text(encoding="utf-8"))
+
+
+def test_replicas_learn_the_address_of_a_client_here_too(
+    balancer: Balancer, tmp_path: Path
+) -> None:
+    """They trust the balancer, so what a client claims must not come through."""
+    shutil.copytree(balancer.certificate.parent, tmp_path / "certs")
+    replica = Replica()
+    with balancers.balancer("haproxy-tls", [replica.server_port], tmp_path) as front:
+        own = Balancer(front.tls_port, balancer.certificate, front.log)
+        wait_until(own.answers)
+        with own.client() as client:
+            client.post("/predict", json={}, headers={"X-Forwarded-For": "192.0.2.1"})
+    replica.end()
+    assert replica.forwarded == ["127.0.0.1"]
 
 
 def test_the_compose_file_of_the_guide_gives_haproxy_both_files() -> None:
