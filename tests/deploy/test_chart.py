@@ -126,6 +126,26 @@ def test_it_agrees_with_the_plain_manifests(default: list[Manifest]) -> None:
     assert policies[0]["egress"] == policies[1]["egress"] == []
 
 
+@pytest.mark.parametrize("kind", ["none", "hpa", "keda"])
+def test_a_large_number_stays_whole(kind: str, tmp_path: Path) -> None:
+    """Of a file of values, numbers come as floats, and 2e+06 is none for Kubernetes."""
+    number = 2_000_000
+    values = {
+        **dict.fromkeys(("replicas", "revisionHistoryLimit", "minReadySeconds"), number),
+        "autoscaling": {
+            "kind": kind,
+            "minReplicas": number,
+            "maxReplicas": number,
+            "keda": {"pollingInterval": number},
+        },
+        "podDisruptionBudget": {"maxUnavailable": number},
+        "podSecurityContext": {"runAsUser": number},
+    }
+    file = tmp_path / "values.json"
+    file.write_text(json.dumps(values), encoding="utf-8")
+    assert "e+" not in json.dumps(chart.render("--values", str(file)))
+
+
 def test_the_service_takes_the_settings_that_it_renders() -> None:
     manifests = rendered(
         'settings={"METRICS":false,"MAX_BODY_BYTES":4000000,"MAX_BATCH_TOKENS":"auto",'

@@ -84,18 +84,20 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{/* A setting in seconds, of the list (root, name, the service's default). */}}
 {{- define "headlight.seconds" -}}
 {{- $given := get (index . 0).Values.settings (index . 1) -}}
-{{- if or (kindIs "invalid" $given) (eq (toString $given) "") -}}{{ index . 2 }}{{- else -}}{{ $given }}{{- end -}}
+{{- if or (kindIs "invalid" $given) (eq (toString $given) "") -}}
+{{- index . 2 -}}
+{{- else if gt (float64 $given) 86400.0 -}}
+{{- fail (printf "settings.%s is %v seconds, must be at most 86400, a day" (index . 1) $given) -}}
+{{- else -}}
+{{- $given -}}
+{{- end -}}
 {{- end -}}
 
 {{/* Seconds from SIGTERM, or from the start of preStop, until the last answer can be due. */}}
 {{- define "headlight.longestEnd" -}}
 {{- $drain := include "headlight.seconds" (list . "DRAIN_SECONDS" 5) | float64 -}}
 {{- $timeout := include "headlight.seconds" (list . "REQUEST_TIMEOUT" 10) | float64 -}}
-{{- $longest := addf .Values.lifecycle.preStopSeconds $drain $timeout | ceil -}}
-{{- if gt $longest 86400.0 -}}
-{{- fail (printf "lifecycle.preStopSeconds, settings.DRAIN_SECONDS and settings.REQUEST_TIMEOUT are %.0f seconds together, must be at most 86400, a day: a pod may take that long to end; lower one of them" $longest) -}}
-{{- end -}}
-{{- int $longest -}}
+{{- addf .Values.lifecycle.preStopSeconds $drain $timeout | ceil | int -}}
 {{- end -}}
 
 {{- define "headlight.grace" -}}
@@ -142,9 +144,9 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 
 {{- define "headlight.behavior" -}}
 scaleUp:
-  stabilizationWindowSeconds: {{ int .Values.autoscaling.scaleUpWindowSeconds }}
+  stabilizationWindowSeconds: {{ .Values.autoscaling.scaleUpWindowSeconds }}
 scaleDown:
-  stabilizationWindowSeconds: {{ int .Values.autoscaling.scaleDownWindowSeconds }}
+  stabilizationWindowSeconds: {{ .Values.autoscaling.scaleDownWindowSeconds }}
 {{- end -}}
 
 {{/* What must be right before anything is rendered. */}}
@@ -196,6 +198,9 @@ scaleDown:
 {{- if eq $metrics "off" -}}
 {{- fail "settings.METRICS is off: serviceMonitor.enabled, prometheusRule.enabled and autoscaling.kind \"keda\" need it" -}}
 {{- end -}}
+{{- end -}}
+{{- if and .Values.serviceMonitor.enabled .Values.settings.ALLOWED_HOSTS -}}
+{{- fail "settings.ALLOWED_HOSTS is set, but Prometheus asks each replica by its address and would get 421: leave it out and let the ingress or gateway check names, or serviceMonitor.enabled" -}}
 {{- end -}}
 {{- if and .Values.serviceMonitor.enabled (eq $metrics "key") (not .Values.serviceMonitor.keySecret) -}}
 {{- fail "settings.METRICS is key: serviceMonitor.keySecret must name the secret that holds a key, such as {name: scraping, key: key}" -}}
