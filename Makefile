@@ -64,7 +64,7 @@ check: $(VENV)/installed-dev $(VENV)/installed-containers $(JAVASCRIPT)/installe
 	$(BIN)/hadolint Dockerfile
 	$(BIN)/docker-compose --profile monitoring config --quiet
 	$(BIN)/kubernetes-validate --strict --quiet deploy/kubernetes.yaml
-	set -e; for values in deploy/helm/headlight/ci/*.yaml; do $(BIN)/helm lint --strict --quiet deploy/helm/headlight --values $$values; done
+	set -e; for values in deploy/helm/headlight/ci/*.yaml; do $(BIN)/helm lint --strict --quiet deploy/helm/headlight --set image.repository=registry.internal/headlight --values $$values; done
 
 benchmark: $(VENV)/installed-benchmark $(VENV)/kernels $(PEERS) ## measure the speed beside other servers of the same checkpoint (ARGS=lengths: by length and number type)
 	@$(BIN)/python -m benchmarks $(ARGS)
