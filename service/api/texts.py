@@ -34,8 +34,8 @@ Loc = tuple[str | int, ...]
 Result = TypeVar("Result")
 logger = logging.getLogger("headlight.texts")
 
-# A longer text takes more than a millisecond, so it leaves the event loop. With its tokens, it takes
-# twice as long.
+# A longer text takes more than a millisecond, so it leaves the event loop. With its tokens, a text
+# takes twice as long.
 _INLINE_CHARACTERS = 2_000
 # A text that is refused costs its client about so many characters for a token.
 _CHARACTERS_A_TOKEN = 4
