@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from unittest import mock
 
-from service.http import gate
+from model.backends import threads
 from tests.end_to_end.conftest import Start
 from tests.end_to_end.problems import assert_problem
 from tests.end_to_end.servers import RunningService, service, wait_until
@@ -89,7 +89,7 @@ def test_a_full_memory_refuses_the_large_first_and_never_health(
     group.mkdir()
     (group / "memory.max").write_text("1000000", "ascii")
     (group / "memory.stat").write_text("inactive_file 100000", "ascii")
-    changes = mock.patch.multiple(gate, _ROOT=tmp_path, _OWN=tmp_path / "own")
+    changes = mock.patch.multiple(threads, _ROOT=tmp_path, _OWN=tmp_path / "own")
     large_body = json.dumps(SMALL).ljust(70_000)
     headers = {"content-type": "application/json"}
 
