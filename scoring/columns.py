@@ -1,5 +1,6 @@
 """Chooses the column of texts and the columns that the output keeps."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from model.tokenization.tokenizer import TEXT_COLUMNS
@@ -11,7 +12,7 @@ _SHOWN = 20
 #: kinds of JSON values, and the column type of a column that has only these
 _TYPES: tuple[tuple[frozenset[str], ColumnType], ...] = (
     (frozenset({"str"}), "string"),
-    (frozenset({"int"}), "integer"),
+    (frozenset({"int", "long"}), "integer"),
     (frozenset({"int", "float"}), "number"),
     (frozenset({"bool"}), "boolean"),
 )
@@ -49,12 +50,13 @@ def choose_columns(
     """
     names = [name for name, _ in available]
     kept = names if wanted is None else list(wanted)
+    counts = Counter(names)
     for name in kept:
-        if name not in names:
+        if name not in counts:
             raise InputFileError(
                 path, f"no column is named {name!r} among {show(names)}: change --columns"
             )
-        if names.count(name) > 1:
+        if counts[name] > 1:
             raise InputFileError(path, f"two columns are named {name!r}: name each once")
     types = dict(available)
     columns = tuple(
@@ -65,9 +67,8 @@ def choose_columns(
         )
         for name in kept
     )
-    outputs = [column.output_name for column in columns]
-    for name in outputs:
-        if outputs.count(name) > 1:
+    for name, count in Counter(column.output_name for column in columns).items():
+        if count > 1:
             raise OptionError(
                 f"two columns of the output would be named {name!r}: choose others with --columns"
             )

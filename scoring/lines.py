@@ -15,6 +15,7 @@ from scoring.stores import Store, reason
 
 #: the longest row; a row that is longer is most likely a quote that is never closed
 MOST_ROW_BYTES = 16 * 1024 * 1024
+NOT_UTF8 = "is not UTF-8: convert the file to UTF-8"
 _BLOCK_BYTES = 1024 * 1024
 _BOM = b"\xef\xbb\xbf"
 csv.field_size_limit(MOST_ROW_BYTES)
@@ -58,10 +59,13 @@ class LineReader:
         self._compression = compression
         self._buffer = b""
         self._at = 0
+        self._end = b""
 
     def skip_to(self, position: int, line: int) -> None:
         """Goes to a position where a row begins; a compressed file is read up to it."""
         if self._compression is None:
+            if not self._end:
+                self._fill()  # the beginning says how lines end
             self._stream.seek(position)
             self._buffer, self._at = b"", 0
         else:
@@ -86,7 +90,7 @@ class LineReader:
         pieces = []
         length = 0
         while True:
-            end = self._buffer.find(b"\n", self._at)
+            end = self._buffer.find(self._end or b"\n", self._at)
             piece = self._buffer[self._at : end + 1 if end >= 0 else len(self._buffer)]
             self._at += len(piece)
             pieces.append(piece)
@@ -109,6 +113,9 @@ class LineReader:
             raise InputFileError(
                 self._path, f"is not a whole {self._compression} file: {reason(error)}"
             ) from error
+        if not self._end:
+            is_old = b"\n" not in self._buffer and b"\r" in self._buffer[:-1]
+            self._end = b"\r" if is_old else b"\n"
         self.digest.update(self._buffer)
         return bool(self._buffer)
 

@@ -1,10 +1,12 @@
 """Reads Parquet files by ranges of rows."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import accumulate
 from typing import Any, BinaryIO, Self
 
+import numpy as np
 import pyarrow
 from pyarrow import parquet
 
@@ -43,9 +45,12 @@ class ParquetInput:
         self._stream.close()
 
     @property
-    def types(self) -> dict[str, str]:
-        """The type of each column, by its name."""
-        return {field.name: str(field.type) for field in self._file.schema_arrow}
+    def types(self) -> list[tuple[str, str]]:
+        """The name and the type of each column; two may have one name."""
+        try:
+            return [(field.name, str(field.type)) for field in self._file.schema_arrow]
+        except UnicodeDecodeError as error:
+            raise InputFileError(self._path, "the name of a column is not UTF-8") from error
 
     @property
     def group_rows(self) -> list[int]:
@@ -67,20 +72,19 @@ class ParquetInput:
                 at += batch.num_rows
                 if at >= end:
                     break
-            table = pyarrow.Table.from_batches(batches, self._schema(columns))
-            table.validate(full=True)  # text that is not UTF-8 is found here
+            return pyarrow.Table.from_batches(batches, self._schema(columns))
         except (pyarrow.ArrowException, OSError, ValueError) as error:
-            raise _damaged(self._path, error) from error
-        return table
+            raise _damaged(self._path, error, f"row group {row_group + 1}: ") from error
 
     def digest(self, columns: Sequence[str], *, row_group: int) -> str:
         """Digests the stored bytes of columns; most files hold no checksums of their own."""
         digest = hashlib.sha256()
+        names = set(columns)
         group = self._file.metadata.row_group(row_group)
         try:
             for chunk in map(group.column, range(group.num_columns)):
-                path = chunk.path_in_schema
-                if any(path == name or path.startswith(f"{name}.") for name in columns):
+                steps = chunk.path_in_schema.split(".")
+                if not names.isdisjoint(accumulate(steps, "{}.{}".format)):
                     self._stream.seek(chunk.dictionary_page_offset or chunk.data_page_offset)
                     left = chunk.total_compressed_size
                     while left and (block := self._stream.read(min(left, _BUFFER_BYTES))):
@@ -95,6 +99,57 @@ class ParquetInput:
         return pyarrow.schema([schema.field(name) for name in columns])
 
 
+def bad_values(table: Any) -> dict[int, str]:  # noqa: ANN401
+    """Returns why rows of a pyarrow.Table cannot be written, by their indices."""
+    found: dict[int, str] = {}
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        try:
+            column.validate(full=True)
+        except pyarrow.ArrowInvalid:
+            plain = _plain(column)
+            for row in _invalid(plain, range(len(plain))):
+                found.setdefault(row, f"the column {name!r} holds a value that is not UTF-8")
+    return found
+
+
+def texts_of(column: Any) -> list[object]:  # noqa: ANN401
+    """Returns the values of a column of texts as bytes; those of other types as their type."""
+    try:
+        return column.cast(pyarrow.large_binary()).to_pylist()  # type: ignore[no-any-return]
+    except pyarrow.ArrowNotImplementedError:
+        return [None if null else column.type for null in column.is_null().to_pylist()]
+
+
+def keep_rows(table: Any, rows: Sequence[int]) -> Any:  # noqa: ANN401
+    """Returns some rows of a pyarrow.Table, in order; `rows` may be empty."""
+    mask = np.zeros(table.num_rows, np.bool_)
+    mask[list(rows)] = True
+    try:
+        return table.filter(pyarrow.array(mask))
+    except pyarrow.ArrowNotImplementedError:  # of some types only slices can be taken
+        return pyarrow.concat_tables([table.slice(0, 0), *(table.slice(row, 1) for row in rows)])
+
+
+def _plain(column: Any) -> Any:  # noqa: ANN401
+    """Returns the values of a dictionary column one by one."""
+    kind = column.type
+    return column.cast(kind.value_type) if pyarrow.types.is_dictionary(kind) else column
+
+
+def _invalid(column: Any, rows: range) -> Iterator[int]:  # noqa: ANN401
+    """Finds the rows with invalid values by halves: most rows are good."""
+    try:
+        # A slice of lists would be validated with the values of all other lists.
+        column.take(pyarrow.array(rows, pyarrow.int64())).validate(full=True)
+    except pyarrow.ArrowInvalid:
+        half = len(rows) // 2
+        if not half:
+            yield from rows
+            return
+        yield from _invalid(column, rows[:half])
+        yield from _invalid(column, rows[half:])
+
+
 def _footer(stream: BinaryIO) -> bytes:
     """Returns the footer of a Parquet file, which says where everything else is."""
     size = stream.seek(0, 2)
@@ -107,7 +162,7 @@ def _footer(stream: BinaryIO) -> bytes:
     return stream.read(length + 8)
 
 
-def _damaged(path: str, error: Exception) -> InputFileError:
+def _damaged(path: str, error: Exception, place: str = "") -> InputFileError:
     if isinstance(error, OSError) and error.errno:
         return InputFileError(path, f"cannot be read: {reason(error)}")
-    return InputFileError(path, f"is not a whole Parquet file: {reason(error)}")
+    return InputFileError(path, f"is not a whole Parquet file: {place}{reason(error)}")

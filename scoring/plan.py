@@ -1,6 +1,7 @@
 """Divides input files into units of work; the same files give the same units."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -9,7 +10,7 @@ import orjson
 from scoring.columns import choose_columns, choose_text_column, column_type, show
 from scoring.errors import InputFileError
 from scoring.inputs import InputFile
-from scoring.lines import LineReader, RawRow, open_unpacked, read_raw, split_tsv
+from scoring.lines import NOT_UTF8, LineReader, RawRow, open_unpacked, read_raw, split_tsv
 from scoring.output.manifest import (
     Column,
     ColumnType,
@@ -129,6 +130,7 @@ def _check_columns(
 ) -> None:
     """Rejects a file whose columns differ from those of the first one."""
     kinds = {file.format, first[0].format}
+    counts = Counter(scanned.header)
     if len(kinds) > 1 and kinds != {"csv", "tsv"}:
         raise InputFileError(
             file.path, f"is {file.format}, {first[0].path} is {first[0].format}: score them apart"
@@ -136,10 +138,10 @@ def _check_columns(
     if file.format == "jsonl":
         return  # a row without a key is judged by itself
     for name in (text, *(column.name for column in kept)):
-        if scanned.header.count(name) != 1:
+        if counts[name] != 1:
             raise InputFileError(
                 file.path,
-                f"{'two columns are' if name in scanned.header else 'no column is'} named {name!r} "
+                f"{'two columns are' if counts[name] else 'no column is'} named {name!r} "
                 f"among {show(scanned.header)}, unlike in {first[0].path}: score them apart, or "
                 "choose with --columns what both have",
             )
@@ -188,6 +190,10 @@ class _TextScan:
             raise InputFileError(self._file.path, "is empty: it must begin with a header")
         if row.error is not None:
             raise InputFileError(self._file.path, f"the header {row.error}")
+        try:
+            row.content.decode()
+        except UnicodeDecodeError as error:
+            raise InputFileError(self._file.path, f"the header {NOT_UTF8}") from error
         names = row.cells or split_tsv(row.content)
         return tuple(name.strip() for name in names)
 
@@ -235,9 +241,11 @@ class _TextScan:
 
 
 def _kind(value: object) -> str:
-    kind = type(value).__name__
-    # Parquet's integers have 64 bits with a sign.
-    return "big" if kind == "int" and not -(2**63) <= value < 2**63 else kind  # type: ignore[operator]
+    if type(value) is not int:
+        return type(value).__name__
+    if -(2**53) <= value <= 2**53:
+        return "int"  # also a float64
+    return "long" if -(2**63) <= value < 2**63 else "big"
 
 
 def _scan_parquet(file: InputFile) -> _Scanned:
@@ -261,7 +269,8 @@ def _scan_parquet(file: InputFile) -> _Scanned:
                 )
             before += rows
         types = parquet.types
-        return _Scanned(parquet.footer_sha256, tuple(types), before, units, schema=types)
+        names = tuple(name for name, _ in types)
+        return _Scanned(parquet.footer_sha256, names, before, units, schema=dict(types))
 
 
 def _with_digests(file: InputFile, units: Sequence[Unit], used: Sequence[str]) -> Sequence[Unit]:

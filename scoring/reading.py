@@ -7,16 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
+import pyarrow
 
 from model.errors import InputError
 from model.tokenization.tokenizer import check_text
 from scoring.errors import InputFileError, ScoringError
-from scoring.lines import LineReader, RawRow, open_unpacked, read_raw, split_tsv
+from scoring.lines import NOT_UTF8, LineReader, RawRow, open_unpacked, read_raw, split_tsv
 from scoring.output.manifest import BadRow, Manifest, Source, Unit
-from scoring.parquet import ParquetInput
+from scoring.parquet import ParquetInput, bad_values, keep_rows, texts_of
 from scoring.stores import store_of
-
-_NOT_UTF8 = "is not UTF-8: convert the file to UTF-8"
 
 
 @dataclass(slots=True)
@@ -113,17 +112,19 @@ class UnitReader:
             raise _changed(source)
         rows = UnitRows()
         good = []
-        for index, value in enumerate(table[text].to_pylist()):
+        kept = table.select(self._wanted)
+        faults = bad_values(kept)
+        for index, value in enumerate(texts_of(table[text])):
             number = unit.first_row + index
-            error = _text_error(value)
+            content = _decoded(value)
+            error = _text_error(content) or faults.get(index)
             if error is None:
                 good.append(index)
                 rows.numbers.append(number)
-                rows.texts.append(value)
+                rows.texts.append(str(content))
             else:
                 rows.bad.append(BadRow(file=source.path, row=number, reason=error))
-        kept = table.select(self._wanted)
-        rows.values = kept if len(good) == table.num_rows else kept.take(good)
+        rows.values = kept if len(good) == table.num_rows else keep_rows(kept, good)
         return rows
 
 
@@ -135,8 +136,9 @@ class _Parser:
         self._text = text_column
         self._wanted = wanted
         if source.format != "jsonl":
-            self._text_index = source.header.index(text_column)
-            self._indices = [source.header.index(name) for name in wanted]
+            indices = {name: index for index, name in enumerate(source.header)}
+            self._text_index = indices[text_column]
+            self._indices = [indices[name] for name in wanted]
 
     def add(self, raw: RawRow, rows: UnitRows) -> None:
         """Adds a row to the good or the bad ones."""
@@ -163,7 +165,7 @@ class _Parser:
             try:
                 raw.content.decode()
             except UnicodeDecodeError:
-                return None, [], _NOT_UTF8
+                return None, [], NOT_UTF8
         return cells[self._text_index], values, None
 
     def _json(self, raw: RawRow) -> tuple[object, list[object], str | None]:
@@ -173,7 +175,7 @@ class _Parser:
             with suppress(UnicodeDecodeError):
                 raw.content.decode()
                 return None, [], f"is not JSON: {_reason(error)}"
-            return None, [], _NOT_UTF8
+            return None, [], NOT_UTF8
         if not isinstance(record, dict):
             return None, [], f"must be a JSON object, is {type(record).__name__}"
         if self._text not in record:
@@ -181,11 +183,21 @@ class _Parser:
         return record[self._text], [record.get(name, MISSING) for name in self._wanted], None
 
 
+def _decoded(value: object) -> object:
+    """Decodes bytes; those that are not UTF-8 stay bytes."""
+    with suppress(UnicodeDecodeError):
+        return value.decode() if isinstance(value, bytes) else value
+    return value
+
+
 def _text_error(text: object) -> str | None:
     if text is None:
         return "the text is null"
+    if isinstance(text, bytes):
+        return NOT_UTF8
     if not isinstance(text, str):
-        return f"the text must be a string, is {type(text).__name__}"
+        kind = text if isinstance(text, pyarrow.DataType) else type(text).__name__
+        return f"the text must be a string, is {kind}"
     try:
         check_text(text)
     except InputError as error:

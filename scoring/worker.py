@@ -5,20 +5,23 @@ The next unit is read and encoded, and the last one is written, while one is com
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow
 
 from model.allocator import share_one_heap
 from model.reading import EncodedText
+from scoring.answers import Answers
 from scoring.engines.base import Job, Result, UnitFailure
 from scoring.errors import EngineError, OutputError, ScoringError
 from scoring.output.folder import Output
 from scoring.output.manifest import BadRow, Manifest, UnitRecord
-from scoring.output.writing import part_bytes, part_name
+from scoring.output.writing import UNWRITABLE, part_bytes, part_name, unwritable
+from scoring.parquet import keep_rows
 from scoring.reading import UnitReader, UnitRows
 from scoring.scorer import Scorer
 
@@ -110,7 +113,7 @@ class Worker:
             rows = self._reader.read(self._manifest.units[number])
             return Prepared(number, rows, *self._scorer.encode(rows.texts))
         except Exception as error:
-            return failure_of(number, error)
+            return self._failure(number, error)
 
     def compute(self, prepared: Prepared | UnitFailure) -> Computed | UnitFailure:
         """Scores the rows of a unit; one call at a time."""
@@ -119,36 +122,36 @@ class Worker:
         try:
             return self._score(prepared)
         except Exception as error:
-            return failure_of(prepared.number, error)
+            return self._failure(prepared.number, error)
 
     def _score(self, prepared: Prepared) -> Computed:
         number, rows = prepared.number, prepared.rows
         source = self._manifest.sources[self._manifest.units[number].source]
         answers = self._scorer.answer(prepared.encodings, prepared.reasons)
-        values = rows.values
-        bad = list(rows.bad)
-        if answers.refused:
-            good = [index for index in range(len(rows.texts)) if index not in answers.refused]
-            bad += [
+        refused = dict(answers.refused)
+        kept, good = _without(refused, rows.values, answers)
+        try:
+            content = part_bytes(self._manifest, source, kept, good)
+        except UNWRITABLE:
+            refused |= unwritable(self._manifest, rows.values)
+            kept, good = _without(refused, rows.values, answers)
+            content = part_bytes(self._manifest, source, kept, good)
+        bad = [
+            *rows.bad,
+            *(
                 BadRow(file=source.path, row=rows.numbers[index], reason=reason)
-                for index, reason in answers.refused.items()
-            ]
-            bad.sort(key=lambda row: row.row)
-            values = (
-                values.take(good)
-                if isinstance(values, pyarrow.Table)
-                else [values[index] for index in good]
-            )
-            answers = answers.select(np.array(good, np.intp))
-        content = part_bytes(self._manifest, source, values, answers)
-        labels = Counter(answers.label_ids.tolist())
+                for index, reason in refused.items()
+            ),
+        ]
+        bad.sort(key=lambda row: row.row)
+        labels = Counter(good.label_ids.tolist())
         record = UnitRecord(
             number=number,
             rows_in=len(rows.texts) + len(rows.bad),
-            rows_out=len(answers.label_ids),
+            rows_out=len(good.label_ids),
             bad=tuple(bad),
-            truncated=int(answers.truncated.sum()),
-            tokens=answers.tokens,
+            truncated=int(good.truncated.sum()),
+            tokens=good.tokens,
             labels={name: labels[index] for index, name in enumerate(self._manifest.model.labels)},
             part=part_name(self._manifest, number),
             size=len(content),
@@ -163,7 +166,7 @@ class Worker:
         try:
             self._output.write(computed.record, computed.part)
         except Exception as error:
-            return failure_of(computed.record.number, error)
+            return self._failure(computed.record.number, error)
         return computed.record
 
     def _write_and_report(
@@ -171,9 +174,25 @@ class Worker:
     ) -> None:
         report(self.write(computed))
 
+    def _failure(self, number: int, error: Exception) -> UnitFailure:
+        """Describes an error of a unit; foreign messages may hold the text of a user."""
+        if isinstance(error, ScoringError):
+            return UnitFailure(number, str(error), stops=isinstance(error, OutputError))
+        unit = self._manifest.units[number]
+        return UnitFailure(
+            number,
+            f"{self._manifest.sources[unit.source].path}: part {number}, {unit.rows:,} rows from "
+            f"{unit.first_row:,}: the worker failed with {type(error).__name__}",
+        )
 
-def failure_of(number: int, error: Exception) -> UnitFailure:
-    """Describes an error of a unit; foreign messages may hold the text of a user."""
-    if isinstance(error, ScoringError):
-        return UnitFailure(number, str(error), stops=isinstance(error, OutputError))
-    return UnitFailure(number, f"part {number}: the worker failed with {type(error).__name__}")
+
+def _without(refused: Collection[int], values: Any, answers: Answers) -> tuple[Any, Answers]:  # noqa: ANN401
+    """Leaves out refused rows of kept values and of answers."""
+    if not refused:
+        return values, answers
+    good = [index for index in range(len(answers.label_ids)) if index not in refused]
+    if isinstance(values, pyarrow.Table):
+        values = keep_rows(values, good)
+    else:
+        values = [values[index] for index in good]
+    return values, answers.select(np.array(good, np.intp))

@@ -23,6 +23,8 @@ _TYPES = {
     "boolean": pyarrow.bool_(),
     "json": pyarrow.string(),
 }
+#: errors of values that a part cannot hold
+UNWRITABLE = (TypeError, ValueError, OverflowError, pyarrow.ArrowException)
 
 
 def part_name(manifest: Manifest, number: int) -> str:
@@ -52,6 +54,22 @@ def part_bytes(manifest: Manifest, source: Source, values: Any, answers: Answers
         packed: bytes = pyarrow.Codec("zstd").compress(content, asbytes=True)
         return packed
     return content
+
+
+def unwritable(manifest: Manifest, values: Any) -> dict[int, str]:  # noqa: ANN401
+    """Returns why the values of rows cannot be written, by their indices."""
+    found: dict[int, str] = {}
+    for index, row in enumerate([] if isinstance(values, pyarrow.Table) else values):
+        for column, value in zip(manifest.columns, row, strict=True):
+            try:
+                orjson.dumps([_cell(value, column), None if value is MISSING else value])
+                pyarrow.array([_cell(value, column)], _TYPES[column.type or ""])
+            except UNWRITABLE:
+                found[index] = (
+                    f"the column {column.name!r} holds a value that cannot be written, such as "
+                    "one of more than 250 levels"
+                )
+    return found
 
 
 def _added(manifest: Manifest, answers: Answers) -> Any:  # noqa: ANN401

@@ -1,5 +1,6 @@
 """Runs jobs in this process or as the command, with the smallest real model."""
 
+import json
 import os
 import subprocess
 import sys
@@ -8,11 +9,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
 from moto.server import ThreadedMotoServer
-from pyarrow import fs
+from pyarrow import fs, parquet
 
 import scoring.__main__ as command
 from scoring.engines.base import Job, UnitFailure
@@ -99,6 +101,22 @@ def wait_for_parts(output: Path, count: int, process: subprocess.Popen[str]) -> 
         assert process.poll() is None, process.stderr and process.stderr.read()
         assert time.monotonic() < until
         time.sleep(0.005)
+
+
+def refusal(capsys: pytest.CaptureFixture[str]) -> str:
+    """The last line that the command wrote, without its name."""
+    return capsys.readouterr().err.splitlines()[-1].removeprefix("headlight-score: ")
+
+
+def rows_of(output: Path) -> list[dict[str, Any]]:
+    """The rows of all parts in their order."""
+    rows: list[dict[str, Any]] = []
+    for part in sorted(output.glob("part-*")):
+        if part.suffix == ".parquet":
+            rows += parquet.read_table(part).to_pylist()
+        else:
+            rows += map(json.loads, part.read_text(encoding="utf-8").splitlines())
+    return rows
 
 
 def told_of(said: str) -> Sequence[str]:

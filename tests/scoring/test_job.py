@@ -17,7 +17,7 @@ from model import load_predictor, open_checkpoint
 from scoring.errors import OutputError
 from scoring.output.folder import Output
 from tests.builders import tiny_checkpoint
-from tests.scoring.conftest import Run, files_of
+from tests.scoring.conftest import Run, files_of, refusal
 
 TEXTS = ["a good film", "the plot is dull", "superb", "not bad", "a long, cold movie", "weak cast"]
 
@@ -195,10 +195,6 @@ def test_shards_share_a_folder_and_the_last_one_adds_up(
     assert run(*arguments, "--output", output, "--shard", "2/3") == 0
 
     assert files_of(output) == files_of(tmp_path / "whole")
-
-
-def refusal(capsys: pytest.CaptureFixture[str]) -> str:
-    return capsys.readouterr().err.splitlines()[-1].removeprefix("headlight-score: ")
 
 
 def test_other_inputs_options_and_models_are_refused(

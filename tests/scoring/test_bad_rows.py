@@ -1,0 +1,152 @@
+"""Whatever a row holds, it is at most a bad row: its part is written and the job ends."""
+
+import json
+from pathlib import Path
+
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from tests.scoring.conftest import Run, refusal, rows_of
+
+BLANK = "the text is blank: send at least one character that is not white space, a control or a "
+NOT_UTF8 = "is not UTF-8: convert the file to UTF-8"
+BROKEN = pyarrow.array([b"good", b"\xff", b"bad"]).cast(pyarrow.string(), safe=False)
+KEPT = "the column 'kept' holds a value that is not UTF-8"
+LISTS = pyarrow.ListArray.from_arrays(pyarrow.array([0, 1, 2, 3], pyarrow.int32()), BROKEN)
+CODES = pyarrow.array([0, 1, 2], pyarrow.int32())
+# Of lists of these pyarrow can only take slices.
+UUIDS = pyarrow.ListArray.from_arrays(
+    pyarrow.array([0, 1, 2, 3], pyarrow.int32()), pyarrow.array([b"0" * 16] * 3, pyarrow.uuid())
+)
+
+
+def reasons(output: Path) -> list[tuple[int, str]]:
+    lines = (output / "bad-rows.jsonl").read_text(encoding="utf-8").splitlines()
+    return [(row["row"], row["reason"]) for row in map(json.loads, lines)]
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        (pyarrow.array([None, None], pyarrow.string()), "the text is null"),
+        (pyarrow.nulls(2), "the text is null"),
+        (pyarrow.array([" ", "\u200b"]), f"{BLANK}format character"),
+        (pyarrow.array(["good " * 50] * 2), "the text has 52 tokens and the model reads"),
+        (pyarrow.array([1, 2]), "the text must be a string, is int64"),
+        (
+            pyarrow.array([1 << 62] * 2, pyarrow.timestamp("ns")),
+            "the text must be a string, is time",
+        ),
+        (pyarrow.array([["good"]] * 2), "the text must be a string, is list<"),
+        (pyarrow.array([b"\xff", b"\xc3"]), NOT_UTF8),
+    ],
+    ids=["null", "nulls", "blank", "long", "int", "time", "list", "bytes"],
+)
+def test_a_row_group_without_a_good_row_is_a_part_without_rows(
+    run: Run, tmp_path: Path, values: object, reason: str
+) -> None:
+    path, output = tmp_path / "rows.parquet", tmp_path / "out"
+    parquet.write_table(pyarrow.table({"text": values, "kept": UUIDS[:2]}), path)
+
+    assert run(path, "--output", output, "--truncation", "error") == 0
+
+    assert rows_of(output) == []
+    found = reasons(output)
+    assert [row for row, _ in found] == [1, 2]
+    assert all(each.startswith(reason) for _, each in found), found
+
+
+@pytest.mark.parametrize(
+    ("text", "kept", "reason"),
+    [
+        (BROKEN, CODES, NOT_UTF8),
+        (BROKEN.cast(pyarrow.binary()), CODES, NOT_UTF8),
+        (BROKEN, UUIDS, NOT_UTF8),
+        (pyarrow.DictionaryArray.from_arrays(CODES, BROKEN), CODES, NOT_UTF8),
+        (pyarrow.array(["good", "fair", "bad"]), BROKEN, KEPT),
+        (pyarrow.array(["good", "fair", "bad"]), LISTS, KEPT),
+        (
+            pyarrow.array(["good", "fair", "bad"]),
+            pyarrow.DictionaryArray.from_arrays(CODES, BROKEN),
+            KEPT,
+        ),
+    ],
+    ids=["text", "binary", "beside-uuids", "dictionary", "kept", "kept-lists", "kept-dictionary"],
+)
+def test_one_value_that_is_not_utf8_is_one_bad_row(
+    run: Run, tmp_path: Path, text: object, kept: object, reason: str
+) -> None:
+    path, output = tmp_path / "rows.parquet", tmp_path / "out"
+    parquet.write_table(pyarrow.table({"text": text, "kept": kept}), path)
+
+    assert run(path, "--output", output) == 0
+
+    assert reasons(output) == [(2, reason)]
+    texts = [row["text"] for row in rows_of(output)]
+    assert [each.decode() if isinstance(each, bytes) else each for each in texts] == ["good", "bad"]
+
+
+@pytest.mark.parametrize("form", ["parquet", "input"])
+def test_json_that_is_too_deep_to_write_is_a_bad_row(run: Run, tmp_path: Path, form: str) -> None:
+    path, output = tmp_path / "rows.jsonl", tmp_path / "out"
+    deep = [
+        '{"text": "good", "tree": ' + "[" * depth + "]" * depth + "}" for depth in range(1, 400)
+    ]
+    path.write_text("\n".join(deep), encoding="utf-8")
+
+    assert run(path, "--output", output, "--format", form) == 0
+
+    found = reasons(output)
+    assert [row for row, _ in found] == list(range(400 - len(found), 400))
+    assert 250 < 400 - len(found) < 256
+    assert {reason for _, reason in found} == {
+        "the column 'tree' holds a value that cannot be written, such as one of more than 250 "
+        "levels"
+    }
+
+
+def test_integers_that_no_float_holds_stay_exact_beside_floats(run: Run, tmp_path: Path) -> None:
+    path, output = tmp_path / "rows.jsonl", tmp_path / "out"
+    path.write_text('{"text": "good", "n": 9007199254740993}\n{"text": "bad", "n": 0.5}\n')
+
+    assert run(path, "--output", output) == 0
+
+    assert [row["n"] for row in rows_of(output)] == ["9007199254740993", "0.5"]
+
+
+def test_two_columns_of_one_name_are_refused_at_the_plan_unless_unused(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "rows.parquet"
+    columns = [pyarrow.array(["good"]), pyarrow.array([1]), pyarrow.array([2])]
+    parquet.write_table(pyarrow.table(columns, ["text", "n", "n"]), path)
+
+    assert run(path, "--output", tmp_path / "all") == 1
+    assert refusal(capsys) == f"{path}: two columns are named 'n': name each once"
+    assert run(path, "--output", tmp_path / "text", "--columns", "text") == 0
+
+
+@pytest.mark.parametrize("form", ["csv", "tsv", "jsonl"])
+def test_lines_may_end_with_a_carriage_return_only(run: Run, tmp_path: Path, form: str) -> None:
+    path, output = tmp_path / f"rows.{form}", tmp_path / "out"
+    lines = ["id,text", "1,good", '2,"a\rb"'] if form == "csv" else ["id\ttext", "1\tgood", "2\tab"]
+    if form == "jsonl":
+        lines = ['{"text": "good"}', '{"text": "ab"}']
+    path.write_bytes("\r".join([*lines, ""]).encode())
+
+    assert run(path, "--output", output, "--part-bytes", "1") == 0
+
+    assert [row["text"] for row in rows_of(output)] == ["good", "a\rb" if form == "csv" else "ab"]
+
+
+@pytest.mark.parametrize("form", ["csv", "tsv"])
+def test_a_header_that_is_not_utf8_is_one_line(
+    run: Run, tmp_path: Path, form: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, mark = tmp_path / f"rows.{form}", "," if form == "csv" else "\t"
+    path.write_bytes(f"größe{mark}text\n1{mark}good\n".encode("cp1252"))
+
+    assert run(path, "--output", tmp_path / "out") == 1
+
+    assert refusal(capsys) == f"{path}: the header {NOT_UTF8}"
