@@ -61,14 +61,12 @@ def _run(parsed: argparse.Namespace) -> int:
 
     options = _options(parsed)
     progress = _Progress()
-    with _interruptible(progress.interrupted):
-        started = start(options, say=_say)
+    with _interruptible(progress.interrupted), start(options, say=_say) as started:
         if started.success is not None:
             _say(f"{options.output} is finished already: {_counts(started.success)}")
             started.output.finish(started.manifest)
             return 0
-        with started.output.locked(options.shard):
-            return _score(parsed, started, progress)
+        return _score(parsed, started, progress)
 
 
 def _score(parsed: argparse.Namespace, started: "Started", progress: "_Progress") -> int:
@@ -115,7 +113,7 @@ def _tidied(started: "Started") -> Iterator[None]:
 
 
 def _report(parsed: argparse.Namespace, started: "Started", rows: int, seconds: float) -> None:
-    success = started.output.finish(started.manifest)
+    success = started.output.finish(started.manifest, started.left)
     rate = f"{rows:,} rows in {seconds:.0f} s, {rows / max(seconds, 1e-9):,.0f}/s"
     if success is None:
         _say(f"{rate}; other shards are not finished")

@@ -10,7 +10,7 @@ from typing import get_args
 
 from scoring.errors import InputFileError, OptionError
 from scoring.output.manifest import Compression, Format
-from scoring.stores import FileStatus, Store, is_url, store_of
+from scoring.stores import FileStatus, Store, is_url, relative, store_of
 
 FORMATS = ".csv, .tsv, .jsonl, .ndjson (each also with .gz or .zst) and .parquet"
 _SUFFIXES: dict[str, Format] = {
@@ -108,7 +108,7 @@ def _expand_url(url: str, store: Store, output: str) -> Iterator[tuple[FileStatu
 
 
 def _is_left_out(path: str, folder: str, output: str) -> bool:
-    parts = PurePosixPath(path[len(folder) :]).parts
+    parts = relative(path, folder).split("/")
     return any(part.startswith((".", "_")) for part in parts) or _is_inside(path, output)
 
 
@@ -145,6 +145,8 @@ def suffix_of(file_format: Format, compression: Compression | None) -> str:
 
 
 def check_output(output: str) -> None:
-    """Raises OptionError if the output is a file."""
+    """Raises OptionError if the output is a file or empty."""
+    if not output:
+        raise OptionError("--output is empty: give the path of a folder")
     if not is_url(output) and Path(output).exists() and not Path(output).is_dir():
         raise OptionError(f"--output {output}: is a file: give the path of a folder")

@@ -1,6 +1,7 @@
 """Runs a job from its options to its totals: plans or goes on, gives out units, adds up."""
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,8 +60,9 @@ class Started:
     success: Success | None
 
 
-def start(options: Options, *, say: Callable[[str], None]) -> Started:
-    """Plans a job, or finds what is left of one.
+@contextmanager
+def start(options: Options, *, say: Callable[[str], None]) -> Iterator[Started]:
+    """Plans a job, or finds what is left of one; keeps its shard from other jobs meanwhile.
 
     Raises:
         ScoringError: an input, the output or an option cannot be used, or differs from those that
@@ -81,12 +83,45 @@ def start(options: Options, *, say: Callable[[str], None]) -> Started:
         say(f"skipped {len(inputs.skipped):,} files that have another suffix: {shown}")
     check_output(options.output)
     output = Output(options.output)
-    output.prepare(overwrite=options.overwrite)
+    output.prepare()
+    with ExitStack() as held:
+        if options.overwrite or output.success() is None:
+            with output.starting():
+                held.enter_context(output.locked(options.shard))
+                if options.overwrite:
+                    _clear(options, output, inputs.files, model)
+        yield _plan(options, output, inputs.files, checkpoint, model, say)
+
+
+def _clear(options: Options, output: Output, files: Sequence[InputFile], model: Model) -> None:
+    """Removes what an earlier job has written, but nothing that other shards of this job have."""
+    earlier = None
+    with suppress(OutputError):
+        earlier = output.manifest()
+    number, count = options.shard
+    if count > 1 and earlier and not _differences(options, earlier, files, model):
+        own = [unit.number for unit in earlier.units if unit.number % count == number - 1]
+        output.clear_parts(earlier, own)
+    elif not output.is_shared(options.shard):
+        output.clear()
+    elif earlier:
+        raise output.busy()
+    # Otherwise another shard has just cleared it, and plans.
+
+
+def _plan(
+    options: Options,
+    output: Output,
+    files: Sequence[InputFile],
+    checkpoint: Path,
+    model: Model,
+    say: Callable[[str], None],
+) -> Started:
     manifest = output.manifest()
     if manifest is None:
-        say(f"planning {len(inputs.files):,} files")
+        say(f"planning {len(files):,} files")
         manifest = make_manifest(
-            inputs.files,
+            files,
             text_column=options.text_column,
             columns=options.columns,
             output_format=options.output_format,
@@ -95,7 +130,8 @@ def start(options: Options, *, say: Callable[[str], None]) -> Started:
         )
         _say_renamed(manifest, say)
         manifest = output.begin(manifest)
-    _check_same(options, manifest, inputs.files, model)
+    _check_same(options, manifest, files, model)
+    output.follow(manifest)
     success = output.success()
     number, count = options.shard
     own = [unit for unit in manifest.units if unit.number % count == number - 1]
@@ -134,11 +170,7 @@ def _check_same(
     options: Options, manifest: Manifest, files: Sequence[InputFile], model: Model
 ) -> None:
     """Rejects other inputs, another model and other options."""
-    differences = [
-        *_model_differences(manifest.model, model),
-        *_option_differences(options, manifest),
-        *_input_differences(manifest.sources, files),
-    ]
+    differences = _differences(options, manifest, files, model)
     if differences:
         more = len(differences) - _SHOWN
         shown = "; ".join(differences[:_SHOWN]) + (f"; and {more} more" if more > 0 else "")
@@ -147,6 +179,16 @@ def _check_same(
             f"holds a job that began otherwise: {shown}: choose another --output, or start again "
             "with --overwrite",
         )
+
+
+def _differences(
+    options: Options, manifest: Manifest, files: Sequence[InputFile], model: Model
+) -> list[str]:
+    return [
+        *_model_differences(manifest.model, model),
+        *_option_differences(options, manifest),
+        *_input_differences(manifest.sources, files),
+    ]
 
 
 def _model_differences(before: Model, now: Model) -> Iterator[str]:

@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, cast
 
 from scoring.errors import InputFileError, OptionError, OutputError
@@ -38,6 +38,13 @@ def is_url(path: str) -> bool:
 def join(folder: str, *names: str) -> str:
     """Joins names to a path or URL."""
     return posixpath.join(folder, *names)
+
+
+def relative(path: str, folder: str) -> str:
+    """Returns the path or URL of a file from a folder above it, however both are spelled."""
+    if is_url(path):
+        path, folder = path.partition("://")[2], folder.partition("://")[2]
+    return str(PurePosixPath(path).relative_to(PurePosixPath(folder)))
 
 
 def store_of(path: str) -> "Store":

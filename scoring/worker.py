@@ -60,6 +60,7 @@ class Worker:
         pyarrow.set_cpu_count(1)
         self._manifest = Manifest.model_validate_json(job.manifest)
         self._output = Output(job.output)
+        self._output.follow(self._manifest)
         self._reader = UnitReader(self._manifest)
         wanted = self._manifest.model
         self._scorer = Scorer(
@@ -156,6 +157,7 @@ class Worker:
             part=part_name(self._manifest, number),
             size=len(content),
             sha256=hashlib.sha256(content).hexdigest(),
+            job=self._manifest.job,
         )
         return Computed(record, content)
 

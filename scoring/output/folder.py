@@ -1,16 +1,19 @@
 """Keeps the folder of the output: manifest, records, parts, bad rows and totals.
 
 A unit is done once its part is there, and its record was written before. So an interrupted job goes
-on with the units that have no part, and several jobs may share a folder.
+on with the units that have no part, and several shards may share a folder. Records carry the job's
+id and their part's digest, so what another job wrote is never taken for this job's.
 """
 
 import fcntl
+import hashlib
 import os
+import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import BinaryIO, TypeVar
 
 import orjson
 from pydantic import BaseModel, ValidationError
@@ -18,19 +21,27 @@ from pydantic import BaseModel, ValidationError
 from scoring.errors import OutputError
 from scoring.output.manifest import BadRow, Manifest, Success, UnitRecord
 from scoring.output.writing import part_name
-from scoring.stores import LocalStore, Store, join, store_of
+from scoring.stores import FileStatus, LocalStore, Store, join, relative, store_of
 
 MANIFEST = "manifest.json"
 SUCCESS = "SUCCESS.json"
 BAD_ROWS = "bad-rows.jsonl"
 #: folder of the records and locks, removed at the end
 RECORDS = ".records"
-_OWN = (MANIFEST, SUCCESS, BAD_ROWS)
+_LOCK = f"{RECORDS}/lock-"
+_START = f"{RECORDS}/start"
+_LOCKS = (_LOCK, _START)
+_OWN = re.compile(
+    r"\.records/.*|manifest\.json|SUCCESS\.json|bad-rows\.jsonl|part-\d{5,}\.[a-z.]+"
+    r"|\.(manifest|SUCCESS|bad-rows|part-\d{5,})\..*\.tmp"
+)
+_HALF_WRITTEN = re.compile(r"(?:\.records/\.|\.part-)(\d{5,})\..*")
+_BLOCK_BYTES = 1024 * 1024
 _Content = TypeVar("_Content", bound=BaseModel)
 
 
 class _GoneError(Exception):
-    """Another job has finished meanwhile, and removed the records."""
+    """Another shard has finished meanwhile, and removed the records."""
 
 
 class Output:
@@ -39,14 +50,15 @@ class Output:
     def __init__(self, path: str) -> None:
         self.path = path.rstrip("/") or "/"
         self._store: Store = store_of(path)
+        self._followed: FileStatus | None = None
 
     def manifest(self) -> Manifest | None:
         """Reads the manifest; None if no job has started. Raises OutputError if it is damaged."""
         content = self._store.read(self._path(MANIFEST))
         return None if content is None else self._parse(Manifest, content, MANIFEST)
 
-    def prepare(self, *, overwrite: bool) -> None:
-        """Makes the folder; with `overwrite` also removes what a job has written there.
+    def prepare(self) -> None:
+        """Makes the folder.
 
         Raises:
             OutputError: something else is there, or the folder cannot be made.
@@ -56,17 +68,37 @@ class Output:
                 Path(self.path).mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise OutputError(self.path, f"cannot be made: {error.strerror}") from error
-        names = [self._name(file.path) for file in self._store.files(self.path)]
-        foreign = [name for name in names if not _is_own(name)]
+        foreign = [name for name in self._names() if not _OWN.fullmatch(name)]
         if foreign:
             raise OutputError(
                 self.path,
                 f"holds {foreign[0]}, which no job writes: choose an empty or a new folder",
             )
-        if overwrite:
-            # The totals first and the manifest last: until then the folder is a job's.
-            for name in sorted(names, key=lambda name: (name != SUCCESS, name == MANIFEST)):
-                self._store.remove(self._path(name))
+
+    def clear(self) -> None:
+        """Removes what a job has written; no job may be at work on it."""
+        # The totals first and the manifest last: until then the folder is a job's.
+        for name in sorted(self._names(), key=lambda name: (name != SUCCESS, name == MANIFEST)):
+            if not name.startswith(_LOCKS):
+                self._remove(name)
+
+    def clear_parts(self, manifest: Manifest, numbers: Sequence[int]) -> None:
+        """Removes the totals, and the parts of some units."""
+        units = [name for at in numbers for name in (part_name(manifest, at), _record_name(at))]
+        there = set(self._names())
+        for name in filter(there.__contains__, (SUCCESS, BAD_ROWS, *units)):
+            self._remove(name)
+
+    def follow(self, manifest: Manifest) -> None:
+        """Lets parts and totals be written only while the manifest there is this one.
+
+        Raises:
+            OutputError: it is another one.
+        """
+        self._followed = self._store.status(self._path(MANIFEST))
+        there = self.manifest()
+        if there is None or there.job != manifest.job:
+            raise self._taken()
 
     def begin(self, manifest: Manifest) -> Manifest:
         """Writes the manifest unless another job just did so; returns the one that is there."""
@@ -79,18 +111,24 @@ class Output:
         return None if content is None else self._parse(Success, content, SUCCESS)
 
     def done(self, manifest: Manifest) -> set[int]:
-        """Returns the numbers of the units that have a part of the recorded size."""
-        sizes = {self._name(file.path): file.size for file in self._store.files(self.path)}
+        """Returns the numbers of the units with a record of this job and a part of its size."""
+        files = self._store.files(self.path)
+        sizes = {relative(file.path, self.path): file.size for file in files}
         done = set()
         for unit in manifest.units:
             if part_name(manifest, unit.number) in sizes and _record_name(unit.number) in sizes:
                 record = self._record(unit.number)
-                if record is not None and sizes[record.part] == record.size:
+                if (
+                    record is not None
+                    and record.job == manifest.job
+                    and sizes.get(record.part) == record.size
+                ):
                     done.add(unit.number)
         return done
 
     def write(self, record: UnitRecord, part: bytes) -> None:
         """Writes the record of a unit, then its part, or raises OutputError."""
+        self._check_followed()
         if isinstance(self._store, LocalStore):
             Path(self._path(RECORDS)).mkdir(exist_ok=True)
         self._store.write(self._path(_record_name(record.number)), [to_json(record)])
@@ -99,61 +137,138 @@ class Output:
     def tidy(self, numbers: Sequence[int]) -> None:
         """Removes half-written files of killed workers; no worker may run these units now."""
         if isinstance(self._store, LocalStore):
-            parts = tuple(f".part-{number:05d}." for number in numbers)
-            records = tuple(f"{RECORDS}/.{number:05d}." for number in numbers)
-            for file in list(self._store.files(self.path)):
-                if self._name(file.path).startswith((*parts, *records)):
-                    self._store.remove(file.path)
+            ended = set(numbers)
+            for name in self._names():
+                half = _HALF_WRITTEN.fullmatch(name)
+                if half is not None and int(half[1]) in ended:
+                    self._remove(name)
 
-    def finish(self, manifest: Manifest) -> Success | None:
+    def finish(self, manifest: Manifest, own: Collection[int] = ()) -> Success | None:
         """Checks and adds up all units, writes bad rows and totals, and returns the totals.
 
-        Several jobs may do so at once: they write the same. Returns None if a unit is not done.
+        Several shards may do so at once: they write the same. Returns None if a unit of another
+        shard is not done.
 
         Raises:
-            OutputError: rows are lost, or a file cannot be written.
+            OutputError: a unit of `own`, or one of its rows, is lost, another job has begun there,
+                or a file cannot be written.
         """
+        self._check_followed()
         ready = self.success()
         if ready is None:
-            if len(self.done(manifest)) < len(manifest.units):
-                # Another job may have finished meanwhile, and removed the records.
-                return self.success()
+            done = self.done(manifest)
+            if len(done) < len(manifest.units):
+                # Another shard may have finished meanwhile, and removed the records.
+                ready = self.success()
+                if ready is None and not done.issuperset(own):
+                    raise OutputError(
+                        self.path,
+                        f"lacks {len(set(own) - done):,} parts that this job should have written: "
+                        "run the same command to go on",
+                    )
+                return ready
             try:
                 ready = self._totals(manifest)
                 self._store.write(self._path(BAD_ROWS), self._bad_lines(manifest))
             except _GoneError:
                 return self.success()
+            self._check_followed()
             self._store.write(self._path(SUCCESS), [to_json(ready)])
         self._remove_records()
         return ready
 
     @contextmanager
+    def starting(self) -> Iterator[None]:
+        """Waits until no other shard on this machine starts; object stores have no locks."""
+        with self._lock(_START, wait=True):
+            yield
+
+    @contextmanager
     def locked(self, shard: tuple[int, int]) -> Iterator[None]:
-        """Rejects a second job of the same shard on this machine; object stores have no locks.
+        """Rejects a job while another one on this machine may do the same units.
 
         Raises:
-            OutputError: another job is at work on it.
+            OutputError: another job of this shard, or of another shard count, is at work on it.
         """
+        if any(not name.endswith(f"-of-{shard[1]}") for name in self._held(shard)):
+            raise self.busy()
+        with self._lock(f"{_LOCK}{shard[0]}-of-{shard[1]}"):
+            yield
+
+    def is_shared(self, shard: tuple[int, int]) -> bool:
+        """Returns whether another shard is at work on it."""
+        return bool(self._held(shard))
+
+    def _held(self, shard: tuple[int, int]) -> list[str]:
+        """Returns the locks of other shards that are at work."""
+        held = []
+        if isinstance(self._store, LocalStore):
+            for name in self._names():
+                if name.startswith(_LOCK) and name != f"{_LOCK}{shard[0]}-of-{shard[1]}":
+                    try:
+                        with self._lock(name):
+                            pass
+                    except OutputError:
+                        held.append(name)
+        return held
+
+    @contextmanager
+    def _lock(self, name: str, *, wait: bool = False) -> Iterator[None]:
+        """Holds a file that one process at a time can hold; it is gone afterwards."""
         if not isinstance(self._store, LocalStore):
             yield
             return
-        folder = Path(self._path(RECORDS))
-        folder.mkdir(exist_ok=True)
-        path = folder / f"lock-{shard[0]}-of-{shard[1]}"
-        with path.open("wb") as lock:
+        path = Path(self._path(name))
+        with self._open_locked(path, wait=wait):
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                yield
+            finally:
+                path.unlink(missing_ok=True)
+                with suppress(OSError):  # it holds the files of others
+                    path.parent.rmdir()
+
+    def _open_locked(self, path: Path, *, wait: bool) -> BinaryIO:
+        while True:
+            try:
+                path.parent.mkdir(exist_ok=True)
+                file = os.open(path, os.O_CREAT | os.O_RDWR, 0o666)
             except OSError as error:
-                raise OutputError(
-                    self.path, "another job is at work on it: wait for it, or end it"
-                ) from error
-            yield
+                if isinstance(error, FileNotFoundError) and Path(self.path).is_dir():
+                    continue  # another job has just removed the folder of the locks
+                raise OutputError(str(path), f"cannot be written: {error.strerror}") from error
+            lock = os.fdopen(file, "r+b")
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+                if path.exists() and path.stat().st_ino == os.fstat(file).st_ino:
+                    return lock
+                lock.close()  # its holder has just removed it
+            except BlockingIOError as error:
+                lock.close()
+                raise self.busy() from error
+
+    def busy(self) -> OutputError:
+        """Returns the refusal of a job while another one is at work."""
+        return OutputError(self.path, "another job is at work on it: wait for it, or end it")
+
+    def _check_followed(self) -> None:
+        if self._store.status(self._path(MANIFEST)) != self._followed:
+            raise self._taken()
+
+    def _taken(self) -> OutputError:
+        return OutputError(
+            self.path, "another job has begun there with --overwrite: choose another --output"
+        )
 
     def _totals(self, manifest: Manifest) -> Success:
         labels: Counter[str] = Counter(dict.fromkeys(manifest.model.labels, 0))
         reasons: Counter[str] = Counter()
         sums: Counter[str] = Counter()
         for unit, record in zip(manifest.units, self._records(manifest), strict=True):
+            if self._digest(record.part) != record.sha256:
+                raise OutputError(
+                    self._path(record.part),
+                    "is not what this job has written: remove it, and run the same command again",
+                )
             if not record.rows_in == unit.rows == record.rows_out + len(record.bad):
                 raise OutputError(
                     self._path(record.part),
@@ -177,6 +292,13 @@ class Output:
             model_version=manifest.model.version,
         )
 
+    def _digest(self, name: str) -> str:
+        digest = hashlib.sha256()
+        with self._store.open(self._path(name)) as file:
+            while block := file.read(_BLOCK_BYTES):
+                digest.update(block)
+        return digest.hexdigest()
+
     def _bad_lines(self, manifest: Manifest) -> Iterator[bytes]:
         for record in self._records(manifest):
             yield b"".join(map(_bad_line, record.bad))
@@ -185,7 +307,7 @@ class Output:
         """Reads one record at a time: those of a large job may have millions of bad rows."""
         for unit in manifest.units:
             record = self._record(unit.number)
-            if record is None:
+            if record is None or record.job != manifest.job:
                 raise _GoneError
             yield record
 
@@ -197,15 +319,12 @@ class Output:
 
     def _remove_records(self) -> None:
         """Removes the records, and what killed workers have left of parts."""
-        for file in list(self._store.files(self.path)):
-            name = self._name(file.path)
-            if name.startswith((f"{RECORDS}/", ".part-")):
-                self._store.remove(file.path)
+        for name in self._names():
+            if name.startswith((f"{RECORDS}/", ".part-")) and not name.startswith(_LOCKS):
+                self._remove(name)
         if isinstance(self._store, LocalStore):
-            try:
-                os.rmdir(self._path(RECORDS))  # noqa: PTH106 - the path may be gone already
-            except OSError:
-                return  # another job finishes at the same time
+            with suppress(OSError):  # it holds the locks of others
+                Path(self._path(RECORDS)).rmdir()
 
     def _parse(self, kind: type[_Content], content: bytes, name: str) -> _Content:
         try:
@@ -218,8 +337,12 @@ class Output:
     def _path(self, name: str) -> str:
         return join(self.path, name)
 
-    def _name(self, path: str) -> str:
-        return path[len(self.path) :].lstrip("/")
+    def _names(self) -> list[str]:
+        """Returns the paths of all files, from the folder."""
+        return [relative(file.path, self.path) for file in self._store.files(self.path)]
+
+    def _remove(self, name: str) -> None:
+        self._store.remove(self._path(name))
 
 
 def to_json(content: BaseModel) -> bytes:
@@ -235,12 +358,3 @@ def _record_name(number: int) -> str:
 
 def _bad_line(row: BadRow) -> bytes:
     return orjson.dumps(row.model_dump(), option=orjson.OPT_APPEND_NEWLINE)
-
-
-def _is_own(name: str) -> bool:
-    file = name.rpartition("/")[2]
-    return (
-        name in _OWN
-        or name.startswith((f"{RECORDS}/", "part-"))
-        or (file.startswith(".") and file.endswith(".tmp"))
-    )

@@ -5,6 +5,8 @@ inputs, options and model, whatever the engine and the number of workers. A work
 manifest, the number of a unit and the checkpoint, nothing else.
 """
 
+from functools import cached_property
+from hashlib import sha256
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -114,6 +116,12 @@ class Manifest(_Part):
     part_bytes: int
     model: Model
 
+    @cached_property
+    def job(self) -> str:
+        """The job's id: 16 hex digits, the same for the same inputs, options and model."""
+        sources = {"sources": {"__all__": {"modified"}}}
+        return sha256(self.model_dump_json(exclude=sources).encode()).hexdigest()[:16]
+
     @property
     def added_columns(self) -> tuple[str, ...]:
         """Names of the columns that the answers add, in their order."""
@@ -132,6 +140,7 @@ class UnitRecord(_Part):
     """The result of a unit; written before its part.
 
     Args:
+        job: id of the job that wrote the part; empty in records of earlier versions.
         bad: rows that have no answer, in order; `rows_in == rows_out + len(bad)`.
         truncated: how many texts were cut off.
         labels: how many rows have each label.
@@ -150,6 +159,7 @@ class UnitRecord(_Part):
     part: str
     size: int
     sha256: str
+    job: str = ""
 
 
 class Success(_Part):

@@ -23,6 +23,8 @@ _TYPES = {
     "boolean": pyarrow.bool_(),
     "json": pyarrow.string(),
 }
+#: key of a Parquet part's metadata that holds the job's id
+JOB = "headlight_job"
 #: errors of values that a part cannot hold
 UNWRITABLE = (TypeError, ValueError, OverflowError, pyarrow.ArrowException)
 
@@ -97,7 +99,7 @@ def _parquet(manifest: Manifest, values: Any, added: Any) -> bytes:  # noqa: ANN
             for index, column in enumerate(manifest.columns)
         ]
     sink = pyarrow.BufferOutputStream()
-    table = pyarrow.table([*kept, *added.columns], _names(manifest))
+    table = pyarrow.table([*kept, *added.columns], _names(manifest), metadata={JOB: manifest.job})
     parquet.write_table(table, sink, compression="zstd")
     content: bytes = sink.getvalue().to_pybytes()
     return content

@@ -1,0 +1,172 @@
+"""Several jobs and one folder: whose parts are there, and how the folder is spelled."""
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from pyarrow import parquet
+
+from scoring.engines.base import Job, UnitFailure
+from scoring.output.folder import Output
+from scoring.output.manifest import Manifest
+from scoring.output.writing import JOB
+from scoring.worker import Worker
+from tests.builders import tiny_checkpoint
+from tests.scoring.conftest import Run, files_of, refusal, rows_of
+
+BUSY = "another job is at work on it: wait for it, or end it"
+OTHER = "another job has begun there with --overwrite: choose another --output"
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "rows.tsv"
+    path.write_text("text\n" + "good\nbad\nfilm\n" * 2, encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Another model."""
+    return tiny_checkpoint(tmp_path_factory.mktemp("other"), seed=1)
+
+
+def manifest_of(output: Path) -> Manifest:
+    manifest = Output(str(output)).manifest()
+    assert manifest is not None
+    return manifest
+
+
+@pytest.mark.parametrize("alive", [(1, 1), (2, 3)])
+@pytest.mark.parametrize("shard", ["1/1", "1/3", "1/4"])
+def test_overwrite_leaves_a_job_at_work_alone(
+    run: Run,
+    table: Path,
+    tmp_path: Path,
+    other: Path,
+    alive: tuple[int, int],
+    shard: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    output = tmp_path / "out"
+    assert run(table, "--output", output, "--part-bytes", "1", most=2) == 1
+    with Output(str(output)).locked(alive):
+        before = files_of(output)
+        arguments = ("--overwrite", "--shard", shard, "--checkpoint", other)
+        assert run(table, "--output", output, *arguments) == 1
+        assert files_of(output) == before
+    assert refusal(capsys) == f"{output}: {BUSY}"
+    assert run(table, "--output", output, *arguments) == 0
+
+
+def test_a_shard_that_overwrites_keeps_the_parts_of_the_others(
+    run: Run, table: Path, tmp_path: Path, other: Path
+) -> None:
+    output = tmp_path / "out"
+    arguments = (table, "--part-bytes", "1", "--output")
+    assert run(*arguments, tmp_path / "whole") == 0
+    assert run(*arguments, output, "--checkpoint", other) == 0
+    with Output(str(output)).locked((2, 3)):  # it plans as well
+        for name in ("SUCCESS.json", "manifest.json"):
+            (output / name).unlink()
+        assert run(*arguments, output, "--overwrite", "--shard", "1/3") == 0
+    assert run(*arguments, output, "--overwrite", "--shard", "2/3") == 0
+    before = {path: path.stat().st_mtime_ns for path in output.glob("part-*")}
+    assert run(*arguments, output, "--overwrite", "--shard", "3/3") == 0
+
+    assert files_of(output) == files_of(tmp_path / "whole")
+    own = [path for path in before if path.stat().st_mtime_ns != before[path]]
+    assert [path.name for path in sorted(own)] == ["part-00002.parquet", "part-00005.parquet"]
+
+
+def test_a_worker_of_an_earlier_job_writes_nothing_more(
+    run: Run, table: Path, tmp_path: Path, other: Path, checkpoint_folder: Path
+) -> None:
+    output = tmp_path / "out"
+    arguments = (table, "--output", output, "--part-bytes", "1", "--dtype", "float32")
+    assert run(*arguments, most=1) == 1
+    early = manifest_of(output)
+    job = Job(early.model_dump_json(), str(output), str(checkpoint_folder), "cpu", "float32", 1)
+    with closing(Worker(job)) as worker:
+        record = (output / ".records" / "00000.json").read_bytes()
+        assert run(*arguments, "--overwrite", "--checkpoint", other, most=1) == 1
+        before = files_of(output)
+
+        assert worker.do(1) == UnitFailure(1, f"{output}: {OTHER}", stops=True)
+        assert files_of(output) == before
+    # A record that it wrote a moment before is not taken for one of the new job.
+    (output / ".records" / "00000.json").write_bytes(record)
+    assert Output(str(output)).done(manifest_of(output)) == set()
+    assert run(*arguments, "--checkpoint", other) == 0
+    metadata = [parquet.read_schema(path).metadata[JOB.encode()] for path in output.glob("part-*")]
+    assert set(metadata) == {manifest_of(output).job.encode()}
+    assert early.job != manifest_of(output).job
+
+
+def test_a_part_of_another_job_is_found_at_the_end(
+    run: Run, table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "out"
+    assert run(table, "--output", output, "--part-bytes", "1", most=2) == 1
+    part = output / "part-00001.parquet"
+    part.write_bytes(part.read_bytes()[::-1])
+
+    assert run(table, "--output", output, "--part-bytes", "1") == 1
+
+    assert refusal(capsys) == (
+        f"{part}: is not what this job has written: remove it, and run the same command again"
+    )
+    part.unlink()
+    assert run(table, "--output", output, "--part-bytes", "1") == 0
+
+
+@pytest.mark.parametrize("name", ["notes/.draft.tmp", ".draft.tmp", "part-of-a-book.txt"])
+def test_files_that_only_look_like_parts_are_left_alone(
+    run: Run, table: Path, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "out" / name
+    path.parent.mkdir(parents=True)
+    path.write_text("dear", encoding="utf-8")
+
+    assert run(table, "--output", tmp_path / "out", "--overwrite") == 1
+
+    assert f"holds {name}, which no job writes" in refusal(capsys)
+    assert path.exists()
+
+
+@pytest.mark.parametrize("output", ["./out", "out/", ".//out//", "in/../out", "../{here}/out", "."])
+def test_an_output_may_be_spelled_in_any_way(
+    run: Run, table: Path, tmp_path: Path, output: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "work" / "in").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "work")
+    spelled = output.format(here="work")
+    (tmp_path / "work" / "in").rmdir() if output == "." else None
+    for _ in range(2):
+        assert run(table, "--output", spelled, "--part-bytes", "1", most=2) == 1
+    assert run(table, "--output", spelled, "--part-bytes", "1") == 0
+
+    assert (Path(spelled) / "SUCCESS.json").exists()
+    assert len(rows_of(Path(spelled))) == 6
+
+
+@pytest.mark.parametrize("name", ["data", "./data", "data/", ".//data//", "../.work/data"])
+def test_a_folder_may_be_spelled_in_any_way(
+    run: Run, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / ".work" / "data"
+    for file in ("a.csv", "b/c.csv", ".c.csv", "_b.csv", "_d/e.csv", "b/.f/g.csv"):
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
+        (folder / file).write_text(f"text\n{file}\n", encoding="utf-8")
+    monkeypatch.chdir(folder.parent)
+
+    assert run(name, "--output", tmp_path / "out") == 0
+
+    assert [row["text"] for row in rows_of(tmp_path / "out")] == ["a.csv", "b/c.csv"]
+
+
+def test_an_empty_output_is_refused(
+    run: Run, table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(table, "--output", "") == 1
+    assert refusal(capsys) == "--output is empty: give the path of a folder"
