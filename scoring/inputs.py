@@ -1,6 +1,7 @@
 """Finds the input files that names stand for: files, folders, globs and URLs."""
 
 import glob
+import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -23,11 +24,12 @@ _GLOB = re.compile(r"[*?\[]")
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """A file to score."""
+    """A file to score; `real` is its path without links."""
 
     status: FileStatus
     format: Format
     compression: Compression | None
+    real: str
 
     @property
     def path(self) -> str:
@@ -37,10 +39,14 @@ class InputFile:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """The input files in their order, and the skipped files of folders, with another suffix."""
+    """The input files in their order, and what was skipped.
+
+    `skipped` are files of folders with another suffix; `links` lead to files that are read anyway.
+    """
 
     files: tuple[InputFile, ...]
     skipped: tuple[str, ...]
+    links: tuple[str, ...]
 
 
 def find_inputs(names: Sequence[str], *, output: str) -> Inputs:
@@ -49,73 +55,89 @@ def find_inputs(names: Sequence[str], *, output: str) -> Inputs:
     Hidden files, names that begin with an underscore, and the output are left out of folders.
 
     Raises:
-        InputFileError: a name matches no file, a file is named twice, or its suffix is unknown.
+        InputFileError: a name matches no file or is not UTF-8, a file is named twice, or its suffix
+            is unknown.
         OptionError: the scheme of a URL is unknown.
     """
     files: list[InputFile] = []
     skipped: list[str] = []
+    links: list[str] = []
+    inside_output = _real(output).rstrip("/") + "/"
     for name in names:
-        store = store_of(name)
-        statuses = list(_expand(name, store, output))
-        for status, is_chosen in statuses:
+        found: dict[str, InputFile] = {}
+        for status, is_chosen in _expand(name, store_of(name)):
+            real = _real(status.path)
+            if status.path != name and real.startswith(inside_output):
+                continue
             kind = _kind(status.path)
             if kind is not None:
-                files.append(InputFile(status, *kind))
+                _check_utf8(status.path)
+                file = InputFile(status, *kind, real)
+                other = found.setdefault(real, file)
+                if other is not file:  # one of them is a link to the other, or both are
+                    found[real] = other if Path(file.path).is_symlink() else file
+                    links.append((file if found[real] is other else other).path)
             elif is_chosen:
                 raise InputFileError(
                     status.path, f"has no suffix that is read: use {FORMATS}, or rename it"
                 )
             else:
                 skipped.append(status.path)
-        if not any(_kind(status.path) for status, _ in statuses):
+        if not found:
             raise InputFileError(name, f"holds no file that is read: use {FORMATS}")
+        files += sorted(found.values(), key=lambda file: file.path)
     _check_unique(files)
-    return Inputs(tuple(files), tuple(skipped))
+    return Inputs(tuple(files), tuple(skipped), tuple(links))
 
 
-def _expand(name: str, store: Store, output: str) -> Iterator[tuple[FileStatus, bool]]:
+def _expand(name: str, store: Store) -> Iterator[tuple[FileStatus, bool]]:
     """Yields the files of a name, and whether each was named itself."""
     status = store.status(name)
     if is_url(name):
-        yield from [(status, True)] if status is not None else _expand_url(name, store, output)
+        yield from [(status, True)] if status is not None else _expand_url(name, store)
     elif Path(name).is_dir():
         for file in store.files(name):
-            if not _is_left_out(file.path, name, output):
+            if not _is_hidden(file.path, name):
                 yield file, False
     elif status is not None:
         yield status, True
     elif _GLOB.search(name):
         for match in sorted(glob.glob(name, recursive=True)):  # noqa: PTH207 - also absolute ones
             matched = store.status(match) if Path(match).is_file() else None
-            if matched is not None and not _is_inside(match, output):
+            if matched is not None:
                 yield matched, True
     else:
         raise InputFileError(name, "does not exist: give files, folders, globs or URLs")
 
 
-def _expand_url(url: str, store: Store, output: str) -> Iterator[tuple[FileStatus, bool]]:
+def _expand_url(url: str, store: Store) -> Iterator[tuple[FileStatus, bool]]:
     """Yields the files below a URL, or those that its wildcards fit."""
     wildcard = _GLOB.search(url)
     if wildcard is None:
         for file in store.files(url):
-            if not _is_left_out(file.path, url, output):
+            if not _is_hidden(file.path, url):
                 yield file, False
         return
     folder = url[: url.rindex("/", 0, wildcard.start())]
     for file in store.files(folder):
-        if fnmatchcase(file.path, url) and not _is_inside(file.path, output):
+        if fnmatchcase(file.path, url):
             yield file, True
 
 
-def _is_left_out(path: str, folder: str, output: str) -> bool:
-    parts = relative(path, folder).split("/")
-    return any(part.startswith((".", "_")) for part in parts) or _is_inside(path, output)
+def _is_hidden(path: str, folder: str) -> bool:
+    return any(part.startswith((".", "_")) for part in relative(path, folder).split("/"))
 
 
-def _is_inside(path: str, folder: str) -> bool:
-    if is_url(path) or is_url(folder):
-        return path.startswith(folder.rstrip("/") + "/")
-    return Path(folder).resolve() in Path(path).resolve().parents
+def _real(path: str) -> str:
+    """Returns a path without links; a URL stays, since stores have none."""
+    return path if is_url(path) else os.path.realpath(path)
+
+
+def _check_utf8(path: str) -> None:
+    try:
+        path.encode()
+    except UnicodeEncodeError as error:
+        raise InputFileError(path, "the name is not UTF-8: rename the file") from error
 
 
 def _kind(path: str) -> tuple[Format, Compression | None] | None:
@@ -132,10 +154,11 @@ def _kind(path: str) -> tuple[Format, Compression | None] | None:
 def _check_unique(files: Sequence[InputFile]) -> None:
     seen: dict[str, str] = {}
     for file in files:
-        path = file.path if is_url(file.path) else str(Path(file.path).resolve())
-        if path in seen:
-            raise InputFileError(file.path, f"is named twice, also as {seen[path]}: name it once")
-        seen[path] = file.path
+        if file.real in seen:
+            raise InputFileError(
+                file.path, f"is named twice, also as {seen[file.real]}: name it once"
+            )
+        seen[file.real] = file.path
 
 
 def suffix_of(file_format: Format, compression: Compression | None) -> str:

@@ -81,6 +81,9 @@ def start(options: Options, *, say: Callable[[str], None]) -> Iterator[Started]:
     if inputs.skipped:
         shown = ", ".join(inputs.skipped[:_SHOWN])
         say(f"skipped {len(inputs.skipped):,} files that have another suffix: {shown}")
+    if inputs.links:
+        shown = ", ".join(inputs.links[:_SHOWN])
+        say(f"skipped {len(inputs.links):,} links to files that are read anyway: {shown}")
     check_output(options.output)
     output = Output(options.output)
     output.prepare()

@@ -79,9 +79,14 @@ class LocalStore:
     def files(self, folder: str) -> Iterator[FileStatus]:
         """Lists all files below a folder, in the order of their paths."""
         with _reading(folder):
-            paths = sorted(str(file) for file in Path(folder).rglob("*") if file.is_file())
+            paths = [
+                Path(place, name)
+                for place, _, names in os.walk(folder, onerror=_raise)
+                for name in names
+            ]
+            paths = sorted(filter(Path.is_file, paths), key=str)
         for path in paths:
-            status = self.status(path)
+            status = self.status(str(path))
             if status is not None:
                 yield status
 
@@ -209,6 +214,11 @@ def _file_system(url: str, scheme: str) -> Any:  # noqa: ANN401
             f"{url}: pyarrow does not know {scheme}: install fsspec and the package that knows it"
         ) from error
     return fs.PyFileSystem(fs.FSSpecHandler(system))
+
+
+def _raise(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):  # removed meanwhile
+        raise error
 
 
 @contextmanager

@@ -1,5 +1,7 @@
 """Several jobs and one folder: whose parts are there, and how the folder is spelled."""
 
+import errno
+import os
 from contextlib import closing
 from pathlib import Path
 
@@ -170,3 +172,52 @@ def test_an_empty_output_is_refused(
 ) -> None:
     assert run(table, "--output", "") == 1
     assert refusal(capsys) == "--output is empty: give the path of a folder"
+
+
+def test_a_link_to_a_file_of_the_input_is_read_once(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for place, name in ((folder, "b.csv"), (tmp_path, "elsewhere.csv")):
+        (place / name).write_text(f"text\n{name}\n", encoding="utf-8")
+    (folder / "latest.csv").symlink_to("b.csv")
+    (folder / "a.csv").symlink_to("b.csv")
+    (folder / "c.csv").symlink_to(tmp_path / "elsewhere.csv")
+
+    for name in (folder, folder / "*.csv"):
+        assert run(name, "--output", tmp_path / "out", "--overwrite") == 0
+        links = f"{folder / 'a.csv'}, {folder / 'latest.csv'}"
+        said = capsys.readouterr().err
+        assert f"skipped 2 links to files that are read anyway: {links}\n" in said
+        assert [row["text"] for row in rows_of(tmp_path / "out")] == ["b.csv", "elsewhere.csv"]
+
+
+def test_the_name_of_a_file_must_be_utf8(
+    run: Run, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = Path(os.fsdecode(bytes(tmp_path) + b"/gr\xf6\xdfe.csv"))
+    path.write_text("text\ngood\n", encoding="utf-8")
+
+    assert run(path, "--output", tmp_path / "out") == 1
+
+    assert refusal(capfd).endswith("e.csv: the name is not UTF-8: rename the file")
+
+
+def test_a_folder_that_cannot_be_read_is_told(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "in" / "closed").mkdir(parents=True)
+    (tmp_path / "in" / "a.csv").write_text("text\ngood\n", encoding="utf-8")
+    scan = os.scandir
+
+    def refuse(path: str) -> object:
+        if path.endswith("closed"):  # also for root, who may read everything
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+
+    assert run(tmp_path / "in", "--output", tmp_path / "out") == 1
+
+    assert refusal(capsys) == f"{tmp_path / 'in'}: cannot be read: Permission denied"
