@@ -2,6 +2,7 @@
 
 import glob
 import os
+import posixpath
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -62,11 +63,12 @@ def find_inputs(names: Sequence[str], *, output: str) -> Inputs:
     files: list[InputFile] = []
     skipped: list[str] = []
     links: list[str] = []
-    inside_output = _real(output).rstrip("/") + "/"
+    folders: dict[str, str] = {}
+    inside_output = (output if is_url(output) else os.path.realpath(output)).rstrip("/") + "/"
     for name in names:
         found: dict[str, InputFile] = {}
         for status, is_chosen in _expand(name, store_of(name)):
-            real = _real(status.path)
+            real = _real(status.path, folders)
             if status.path != name and real.startswith(inside_output):
                 continue
             kind = _kind(status.path)
@@ -128,9 +130,17 @@ def _is_hidden(path: str, folder: str) -> bool:
     return any(part.startswith((".", "_")) for part in relative(path, folder).split("/"))
 
 
-def _real(path: str) -> str:
-    """Returns a path without links; a URL stays, since stores have none."""
-    return path if is_url(path) else os.path.realpath(path)
+def _real(path: str, folders: dict[str, str]) -> str:
+    """Returns a path without links; a URL stays, since stores have none.
+
+    `folders` keeps those of folders: with thousands of files this is most of the time.
+    """
+    if is_url(path) or Path(path).is_symlink():
+        return path if is_url(path) else os.path.realpath(path)
+    folder, name = os.path.split(path)
+    if folder not in folders:
+        folders[folder] = os.path.realpath(folder)
+    return posixpath.join(folders[folder], name)
 
 
 def _check_utf8(path: str) -> None:

@@ -9,6 +9,7 @@ import os
 import posixpath
 import re
 import secrets
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -80,15 +81,15 @@ class LocalStore:
         """Lists all files below a folder, in the order of their paths."""
         with _reading(folder):
             paths = [
-                Path(place, name)
+                str(Path(place, name))
                 for place, _, names in os.walk(folder, onerror=_raise)
                 for name in names
             ]
-            paths = sorted(filter(Path.is_file, paths), key=str)
-        for path in paths:
-            status = self.status(str(path))
-            if status is not None:
-                yield status
+        for path in sorted(paths):
+            with _reading(path), suppress(FileNotFoundError):  # removed meanwhile
+                status = Path(path).stat()
+                if stat.S_ISREG(status.st_mode):
+                    yield FileStatus(path, status.st_size, status.st_mtime_ns)
 
     def open(self, path: str) -> BinaryIO:
         """Opens a file for reading."""

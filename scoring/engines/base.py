@@ -8,7 +8,9 @@ from typing import Any, Protocol
 from scoring.errors import EngineError
 from scoring.output.manifest import UnitRecord
 
-MOST_ENDS = 3  # of workers, by one unit
+MOST_ENDS = 3  # of workers, by one unit, or for each worker while models load
+#: the first message of a local worker, once it has loaded the model
+READY = ("ready", None)
 UNITS_AHEAD = 2  # one is computed, the next one is read
 
 
@@ -62,9 +64,11 @@ class Backlog:
     unit ends workers.
     """
 
-    def __init__(self, numbers: Sequence[int]) -> None:
+    def __init__(self, numbers: Sequence[int], workers: int) -> None:
         self._left = deque(numbers)
         self._ends: Counter[int] = Counter()
+        self._most_unloaded = MOST_ENDS * workers
+        self._unloaded = 0  # workers in a row
 
     def __len__(self) -> int:
         return len(self._left)
@@ -75,8 +79,27 @@ class Backlog:
             return None
         return self._left.popleft()
 
-    def put_back(self, numbers: Sequence[int], workers: str, why: str) -> UnitFailure | None:
-        """Takes back units of an ended worker; returns the failure of one that ended too many."""
+    def note_progress(self) -> None:
+        """Notes that a worker has loaded the model or sent a result."""
+        self._unloaded = 0
+
+    def put_back(
+        self, numbers: Sequence[int], workers: str, why: str, *, loaded: bool
+    ) -> UnitFailure | None:
+        """Takes back units of an ended worker; returns the failure of one that ended too many.
+
+        Raises:
+            EngineError: workers end again and again before they have loaded the model.
+        """
+        if not loaded:
+            self._left.extendleft(reversed(numbers))
+            self._unloaded += 1
+            if self._unloaded >= self._most_unloaded:
+                raise EngineError(
+                    f"{self._unloaded} {workers} in a row ended before they had loaded the model, "
+                    f"the last {why}: free some memory, or try fewer --workers"
+                )
+            return None
         self._ends.update(numbers)
         if len(numbers) == 1 and self._ends[numbers[0]] >= MOST_ENDS:
             message = f"part {numbers[0]}: {MOST_ENDS} {workers} were ended by it, the last {why}"

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import IO
 
-from scoring.engines.base import UNITS_AHEAD, Backlog, Job, Result, UnitFailure, from_message
+from scoring.engines.base import READY, UNITS_AHEAD, Backlog, Job, Result, UnitFailure, from_message
 from scoring.errors import EngineError
 
 
@@ -29,7 +29,7 @@ class LocalEngine:
 
     def run(self, job: Job, numbers: Sequence[int]) -> Iterator[Result]:
         """Runs units; see `Engine`."""
-        work = _Work(numbers)
+        work = _Work(numbers, self._workers)
         threads: list[tuple[threading.Thread, _Supervisor]] = []
         try:  # a signal may come from here on
             for index in range(min(self._workers, len(numbers))):
@@ -56,9 +56,9 @@ class LocalEngine:
 class _Work:
     """The backlog and the results, shared by the threads."""
 
-    def __init__(self, numbers: Sequence[int]) -> None:
+    def __init__(self, numbers: Sequence[int], workers: int) -> None:
         self.results: queue.SimpleQueue[Result | EngineError] = queue.SimpleQueue()
-        self._backlog = Backlog(numbers)
+        self._backlog = Backlog(numbers, workers)
         self._open = len(numbers)
         self._is_closed = False
         self._changed = threading.Condition()
@@ -77,11 +77,22 @@ class _Work:
             self._changed.notify_all()
         self.results.put(result)
 
-    def put_back(self, numbers: Sequence[int], why: str) -> None:
+    def note_progress(self) -> None:
+        """Notes that a worker has loaded the model or sent a result."""
+        with self._changed:
+            self._backlog.note_progress()
+
+    def put_back(self, numbers: Sequence[int], why: str, *, loaded: bool) -> None:
         """Takes back the units of a worker that has ended."""
         with self._changed:
-            failure = self._backlog.put_back(numbers, "workers", why)
-            self._changed.notify_all()
+            try:
+                failure = self._backlog.put_back(numbers, "workers", why, loaded=loaded)
+            except EngineError as error:
+                self._is_closed = True
+                self.results.put(error)
+                return
+            finally:
+                self._changed.notify_all()
         if failure is not None:
             self.settle(failure)
 
@@ -101,6 +112,7 @@ class _Supervisor:
         self._work = work
         self._process: subprocess.Popen[str] | None = None
         self._is_over = False
+        self._is_loaded = False
 
     def run(self) -> None:
         while not self._is_over:
@@ -118,6 +130,7 @@ class _Supervisor:
     def _serve(self, number: int) -> None:
         """Runs a worker until it ends, or until there are no more units."""
         held = deque([number])
+        self._is_loaded = False
         with self._start() as process:
             self._process = process
             if self._is_over:
@@ -132,7 +145,7 @@ class _Supervisor:
         if held and not self._is_over:
             status = process.returncode
             why = f"by signal {-status}" if status < 0 else f"with status {status}"
-            self._work.put_back(list(held), why)
+            self._work.put_back(list(held), why, loaded=self._is_loaded)
 
     def _talk(self, process: subprocess.Popen[str], held: deque[int]) -> None:
         if process.stdin is None or process.stdout is None:
@@ -145,8 +158,13 @@ class _Supervisor:
             line = process.stdout.readline()
             if not line:
                 return
+            message = json.loads(line)
+            self._work.note_progress()
+            if tuple(message) == READY:
+                self._is_loaded = True
+                continue
             try:
-                result = from_message(json.loads(line))
+                result = from_message(message)
             except EngineError as error:
                 held.clear()
                 self._work.results.put(error)

@@ -12,7 +12,7 @@ import sys
 import threading
 
 from model.errors import ModelError
-from scoring.engines.base import Job, Message, Result, to_message
+from scoring.engines.base import READY, Job, Message, Result, to_message
 from scoring.errors import ScoringError
 from scoring.worker import Worker
 
@@ -72,6 +72,7 @@ def main() -> None:
     except (ScoringError, ModelError) as error:
         channel.write(("error", str(error)))
         return
+    channel.write(READY)
     worker.run(channel.following, channel.report)
 
 

@@ -175,10 +175,10 @@ class _Pool:
         self._job = asdict(replace(job, output=output))
         self._class = ray.remote(max_restarts=0, max_concurrency=UNITS_AHEAD, **needs)(UnitActor)
         self._actors = [self._start() for _ in range(count)]
-        self._backlog = Backlog(())
+        self._backlog = Backlog((), count)
 
     def run(self, numbers: Sequence[int]) -> Iterator[Result]:
-        self._backlog = Backlog(numbers)
+        self._backlog = Backlog(numbers, len(self._actors))
         open_units = len(numbers)
         while open_units:
             for state in self._actors:
@@ -218,15 +218,19 @@ class _Pool:
             return
         if ready == state.started and message is None:
             state.started = None
+            self._backlog.note_progress()
             return
         result = from_message(message)
+        self._backlog.note_progress()
         del state.units[ready]
         yield result
 
     def _replace(self, state: _ActorState, why: str) -> Iterator[UnitFailure]:
         self._ray.kill(state.actor)
+        failure = self._backlog.put_back(
+            list(state.units.values()), "actors", f"by {why}", loaded=state.started is None
+        )
         self._actors[self._actors.index(state)] = self._start()
-        failure = self._backlog.put_back(list(state.units.values()), "actors", f"by {why}")
         if failure is not None:
             yield failure
 

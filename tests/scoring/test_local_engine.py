@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 from pyarrow import csv, parquet
 
-from scoring.engines.base import Job, UnitFailure
+from scoring.engines.base import Backlog, Job, UnitFailure
 from scoring.engines.local import LocalEngine, _Supervisor, _Work
+from scoring.errors import EngineError
 from tests.scoring.conftest import (
     PARTS,
     PATIENCE,
@@ -250,7 +251,7 @@ def test_a_worker_that_cannot_load_the_model_is_one_message(
 
 def test_work_that_is_closed_lets_nobody_wait() -> None:
     """Also if the last unit is noted as settled after the driver has left."""
-    work = _Work([0])
+    work = _Work([0], 1)
     assert work.take(wait=True) == 0
     work.close()
     work.settle(UnitFailure(0, "late"))
@@ -262,8 +263,9 @@ def test_work_that_is_closed_lets_nobody_wait() -> None:
     assert found == [None]
 
 
-def test_a_worker_that_has_ended_before_it_is_told_anything_loses_no_unit(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("workers", [1, 2])
+def test_workers_that_end_before_they_have_loaded_the_model_end_the_job(
+    workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def start_and_wait(_: object) -> subprocess.Popen[str]:
         process = subprocess.Popen(
@@ -278,9 +280,31 @@ def test_a_worker_that_has_ended_before_it_is_told_anything_loses_no_unit(
     monkeypatch.setattr(_Supervisor, "_start", start_and_wait)
     job = Job(manifest="", output="", checkpoint="", device="cpu", dtype="float32", threads=1)
     found: list[object] = []
-    engine = LocalEngine(workers=1)
-    thread = threading.Thread(target=lambda: found.extend(engine.run(job, [7])), daemon=True)
+
+    def run() -> None:
+        try:
+            found.extend(LocalEngine(workers=workers).run(job, [7, 8]))
+        except EngineError as error:
+            found.append(str(error))
+
+    thread = threading.Thread(target=run, daemon=True)
     thread.start()
     thread.join(PATIENCE)
 
-    assert found == [UnitFailure(7, "part 7: 3 workers were ended by it, the last with status 0")]
+    assert found == [
+        f"{3 * workers} workers in a row ended before they had loaded the model, the last with "
+        "status 0: free some memory, or try fewer --workers"
+    ]
+
+
+def test_ends_while_models_load_are_counted_in_a_row() -> None:
+    backlog = Backlog([1, 2], 1)
+    for _ in range(2):
+        for _ in range(2):
+            assert backlog.put_back([], "actors", "by ActorDiedError", loaded=False) is None
+        backlog.note_progress()
+    assert backlog.put_back([3], "actors", "", loaded=False) is None
+    assert backlog.take() == 3
+    assert backlog.put_back([3], "actors", "", loaded=False) is None
+    with pytest.raises(EngineError, match="3 actors in a row ended before they had loaded the mod"):
+        backlog.put_back([], "actors", "by ActorDiedError", loaded=False)
