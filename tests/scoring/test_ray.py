@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 
 import scoring.__main__ as command
+from scoring.engines.base import Job
+from scoring.engines.ray import RayEngine
+from scoring.errors import EngineError
 from tests.scoring.conftest import (
     PARTS,
     Run,
@@ -84,6 +87,28 @@ def test_an_interruption_and_lost_actors_and_nodes_change_nothing(
     assert (code, told_of(said)) == (0, [])
     assert files_of(output) == whole
     assert "good" not in said
+
+
+def test_actors_that_end_while_they_load_the_model_end_the_job(
+    cluster: Any,  # noqa: ANN401
+    checkpoint_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Deadly:
+        def __init__(self, *_: object) -> None:
+            os._exit(1)
+
+        def ready(self) -> None:
+            """Is never called."""
+
+    node = cluster.add_node(num_cpus=1)
+    monkeypatch.setattr("scoring.engines.ray.UnitActor", Deadly)
+    job = Job("", "", str(checkpoint_folder), device="cpu", dtype="float32", threads=1)
+    try:
+        with pytest.raises(EngineError, match="3 actors in a row ended before they had loaded"):
+            list(RayEngine(address=cluster.address, workers=1).run(job, [0, 1]))
+    finally:
+        cluster.remove_node(node)
 
 
 def test_an_address_at_which_nothing_answers_is_told(
