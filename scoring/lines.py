@@ -160,7 +160,7 @@ def _csv_row(first: bytes, number: int, lines: Iterator[bytes], path: str) -> Ra
     try:
         cells = next(csv.reader(feed(), strict=True))
     except csv.Error as error:
-        return RawRow(b"".join(taken), number, error=f"is not CSV: {str(error).partition(' - ')[0]}")
+        return RawRow(b"".join(taken), number, error=f"is not CSV: {error}")
     return RawRow(b"".join(taken) if len(taken) > 1 else first, number, cells=cells)
 
 

@@ -239,12 +239,16 @@ class Output:
             lock = os.fdopen(file, "r+b")
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-                if path.exists() and path.stat().st_ino == os.fstat(file).st_ino:
+                if path.stat().st_ino == os.fstat(file).st_ino:
                     return lock
-                lock.close()  # its holder has just removed it
-            except BlockingIOError as error:
                 lock.close()
-                raise self.busy() from error
+            except FileNotFoundError:
+                lock.close()  # its holder has just removed it
+            except OSError as error:
+                lock.close()
+                if isinstance(error, BlockingIOError):
+                    raise self.busy() from error
+                raise OutputError(str(path), f"cannot be locked: {error.strerror}") from error
 
     def busy(self) -> OutputError:
         """Returns the refusal of a job while another one is at work."""

@@ -185,8 +185,8 @@ def test_a_link_to_a_file_of_the_input_is_read_once(
     (folder / "a.csv").symlink_to("b.csv")
     (folder / "c.csv").symlink_to(tmp_path / "elsewhere.csv")
 
-    for name in (folder, folder / "*.csv"):
-        assert run(name, "--output", tmp_path / "out", "--overwrite") == 0
+    for inputs in (folder, folder / "*.csv"):
+        assert run(inputs, "--output", tmp_path / "out", "--overwrite") == 0
         links = f"{folder / 'a.csv'}, {folder / 'latest.csv'}"
         said = capsys.readouterr().err
         assert f"skipped 2 links to files that are read anyway: {links}\n" in said
