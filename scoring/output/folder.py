@@ -190,21 +190,21 @@ class Output:
         Raises:
             OutputError: another job of this shard, or of another shard count, is at work on it.
         """
-        if any(not name.endswith(f"-of-{shard[1]}") for name in self._held(shard)):
+        if any(not name.endswith(f"-of-{shard[1]}") for name in self._held(_lock_name(shard))):
             raise self.busy()
-        with self._lock(f"{_LOCK}{shard[0]}-of-{shard[1]}"):
+        with self._lock(_lock_name(shard)):
             yield
 
     def is_shared(self, shard: tuple[int, int]) -> bool:
         """Returns whether another shard is at work on it."""
-        return bool(self._held(shard))
+        return bool(self._held(_lock_name(shard)))
 
-    def _held(self, shard: tuple[int, int]) -> list[str]:
-        """Returns the locks of other shards that are at work."""
+    def _held(self, own: str = "") -> list[str]:
+        """Returns the locks of other jobs at work, and removes those of killed ones."""
         held = []
         if isinstance(self._store, LocalStore):
             for name in self._names():
-                if name.startswith(_LOCK) and name != f"{_LOCK}{shard[0]}-of-{shard[1]}":
+                if name.startswith(_LOCK) and name != own:
                     try:
                         with self._lock(name):
                             pass
@@ -326,6 +326,7 @@ class Output:
         for name in self._names():
             if name.startswith((f"{RECORDS}/", ".part-")) and not name.startswith(_LOCKS):
                 self._remove(name)
+        self._held()
         if isinstance(self._store, LocalStore):
             with suppress(OSError):  # it holds the locks of others
                 Path(self._path(RECORDS)).rmdir()
@@ -354,6 +355,10 @@ def to_json(content: BaseModel) -> bytes:
     return orjson.dumps(
         content.model_dump(mode="json"), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
     )
+
+
+def _lock_name(shard: tuple[int, int]) -> str:
+    return f"{_LOCK}{shard[0]}-of-{shard[1]}"
 
 
 def _record_name(number: int) -> str:

@@ -25,7 +25,7 @@ _PART_BYTES = 20_000
 # A command that takes longer hangs.
 _PATIENCE = 900
 _LASTING = {"file damaged", "read error"}
-_KINDS = [*sorted(_LASTING), "driver killed", "driver interrupted", "worker killed"]
+_KINDS = [*sorted(_LASTING), "driver killed", "driver interrupted", "worker killed", "second job"]
 
 
 class ScoringRound:
@@ -67,11 +67,11 @@ class ScoringRound:
         if files_of(self._output) != files_of(self._whole):
             self.faults.append(f"{self._output.name} differs from an undisturbed run")
 
-    def _start(self, output: Path) -> Process:
+    def _start(self, output: Path, *options: str) -> Process:
         program = [sys.executable, "-m", "scoring", str(self._inputs), "--output", str(output)]
         fixed = ["--part-bytes", str(_PART_BYTES), "--dtype", "float32", "--workers", "2"]
         return subprocess.Popen(
-            [*program, "--checkpoint", str(self._checkpoint), *fixed],
+            [*program, "--checkpoint", str(self._checkpoint), *fixed, *options],
             cwd=ROOT,
             env={**os.environ, "OMP_NUM_THREADS": "1", **self._variables},
             stderr=subprocess.PIPE,
@@ -124,6 +124,12 @@ class ScoringRound:
             process.kill()
         elif kind == "driver interrupted":
             process.send_signal(self._chance.choice((signal.SIGINT, signal.SIGTERM)))
+        elif kind == "second job":  # it must find the first one at work
+            process.send_signal(signal.SIGSTOP)
+            code, log = _end(self._start(self._output, "--overwrite"))
+            process.send_signal(signal.SIGCONT)
+            if code != 1 or "is at work on it" not in log:
+                self.faults.append(f"a second job beside the first ended with {code}: {log}")
         elif kind == "worker killed":
             if workers := workers_of(process.pid):
                 with suppress(ProcessLookupError):

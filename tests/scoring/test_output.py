@@ -73,10 +73,11 @@ def test_a_shard_that_overwrites_keeps_the_parts_of_the_others(
             (output / name).unlink()
         assert run(*arguments, output, "--overwrite", "--shard", "1/3") == 0
     assert run(*arguments, output, "--overwrite", "--shard", "2/3") == 0
+    (output / ".records" / "lock-1-of-3").touch()  # of a job that was killed
     before = {path: path.stat().st_mtime_ns for path in output.glob("part-*")}
     assert run(*arguments, output, "--overwrite", "--shard", "3/3") == 0
 
-    assert files_of(output) == files_of(tmp_path / "whole")
+    assert files_of(output) == files_of(tmp_path / "whole")  # and no locks
     own = [path for path in before if path.stat().st_mtime_ns != before[path]]
     assert [path.name for path in sorted(own)] == ["part-00002.parquet", "part-00005.parquet"]
 
