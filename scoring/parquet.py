@@ -165,4 +165,6 @@ def _footer(stream: BinaryIO) -> bytes:
 def _damaged(path: str, error: Exception, place: str = "") -> InputFileError:
     if isinstance(error, OSError) and error.errno:
         return InputFileError(path, f"cannot be read: {reason(error)}")
+    if isinstance(error, UnicodeDecodeError):
+        return InputFileError(path, "the name of a column is not UTF-8")
     return InputFileError(path, f"is not a whole Parquet file: {place}{reason(error)}")

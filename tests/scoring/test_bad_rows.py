@@ -150,3 +150,34 @@ def test_a_header_that_is_not_utf8_is_one_line(
     assert run(path, "--output", tmp_path / "out") == 1
 
     assert refusal(capsys) == f"{path}: the header {NOT_UTF8}"
+
+
+@pytest.mark.parametrize("columns", [[], ["--columns", "text"]])
+def test_a_name_of_a_parquet_column_that_is_not_utf8_is_one_line(
+    run: Run, tmp_path: Path, columns: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "rows.parquet"
+    table = pyarrow.table({"text": ["good"], "groesse": [1]})
+    parquet.write_table(table, path, store_schema=False)
+    path.write_bytes(path.read_bytes().replace(b"groesse", "größe".encode("cp1252") + b"12"))
+
+    assert run(path, "--output", tmp_path / "out", *columns) == 1
+
+    assert refusal(capsys) == f"{path}: the name of a column is not UTF-8"
+
+
+def test_a_fault_of_a_worker_names_file_and_rows(
+    run: Run,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = tmp_path / "rows.tsv"
+    path.write_text("text\ngood\nbad\n", encoding="utf-8")
+    monkeypatch.setattr("scoring.worker.part_bytes", lambda *_: {}["good"])
+
+    assert run(path, "--output", tmp_path / "out", "--part-bytes", "1") == 1
+
+    assert f"{path}: part 1, 1 rows from 3: the worker failed with KeyError\n" in (
+        capsys.readouterr().err
+    )
