@@ -92,12 +92,18 @@ def start(options: Options, *, say: Callable[[str], None]) -> Iterator[Started]:
             with output.starting():
                 held.enter_context(output.locked(options.shard))
                 if options.overwrite:
-                    _clear(options, output, inputs.files, model)
+                    _overwrite(options, output, inputs.files, model, say)
         yield _plan(options, output, inputs.files, checkpoint, model, say)
 
 
-def _clear(options: Options, output: Output, files: Sequence[InputFile], model: Model) -> None:
-    """Removes what an earlier job has written, but nothing that other shards of this job have."""
+def _overwrite(
+    options: Options,
+    output: Output,
+    files: Sequence[InputFile],
+    model: Model,
+    say: Callable[[str], None],
+) -> None:
+    """Plans a job in place of an earlier one; keeps what other shards of this job have written."""
     earlier = None
     with suppress(OutputError):
         earlier = output.manifest()
@@ -106,10 +112,12 @@ def _clear(options: Options, output: Output, files: Sequence[InputFile], model: 
         own = [unit.number for unit in earlier.units if unit.number % count == number - 1]
         output.clear_parts(earlier, own)
     elif not output.is_shared(options.shard):
+        manifest = _make(options, files, model, say)  # may fail: nothing is removed before
         output.clear()
+        output.begin(manifest)
     elif earlier:
         raise output.busy()
-    # Otherwise another shard has just cleared it, and plans.
+    # Otherwise another shard is planning.
 
 
 def _plan(
@@ -122,17 +130,7 @@ def _plan(
 ) -> Started:
     manifest = output.manifest()
     if manifest is None:
-        say(f"planning {len(files):,} files")
-        manifest = make_manifest(
-            files,
-            text_column=options.text_column,
-            columns=options.columns,
-            output_format=options.output_format,
-            part_bytes=options.part_bytes,
-            model=model,
-        )
-        _say_renamed(manifest, say)
-        manifest = output.begin(manifest)
+        manifest = output.begin(_make(options, files, model, say))
     _check_same(options, manifest, files, model)
     output.follow(manifest)
     success = output.success()
@@ -163,10 +161,22 @@ def run(started: Started, engine: Engine, *, threads: int) -> Iterator[Result]:
     yield from engine.run(job, started.left)
 
 
-def _say_renamed(manifest: Manifest, say: Callable[[str], None]) -> None:
+def _make(
+    options: Options, files: Sequence[InputFile], model: Model, say: Callable[[str], None]
+) -> Manifest:
+    say(f"planning {len(files):,} files")
+    manifest = make_manifest(
+        files,
+        text_column=options.text_column,
+        columns=options.columns,
+        output_format=options.output_format,
+        part_bytes=options.part_bytes,
+        model=model,
+    )
     for column in manifest.columns:
         if column.name != column.output_name:
             say(f"the input's column {column.name!r} is kept as {column.output_name!r}")
+    return manifest
 
 
 def _check_same(

@@ -82,6 +82,16 @@ def test_a_shard_that_overwrites_keeps_the_parts_of_the_others(
     assert [path.name for path in sorted(own)] == ["part-00002.parquet", "part-00005.parquet"]
 
 
+def test_overwrite_removes_nothing_before_the_plan_is_made(
+    run: Run, table: Path, tmp_path: Path
+) -> None:
+    output = tmp_path / "out"
+    assert run(table, "--output", output) == 0
+    before = files_of(output)
+    assert run(table, "--output", output, "--overwrite", "--text-column", "none") == 1
+    assert files_of(output) == before
+
+
 def test_a_worker_of_an_earlier_job_writes_nothing_more(
     run: Run, table: Path, tmp_path: Path, other: Path, checkpoint_folder: Path
 ) -> None:
