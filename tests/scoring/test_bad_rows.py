@@ -174,7 +174,7 @@ def test_a_fault_of_a_worker_names_file_and_rows(
 ) -> None:
     path = tmp_path / "rows.tsv"
     path.write_text("text\ngood\nbad\n", encoding="utf-8")
-    monkeypatch.setattr("scoring.worker.part_bytes", lambda *_: {}["good"])
+    monkeypatch.setattr("scoring.worker.part_bytes", lambda *_: {}[None])
 
     assert run(path, "--output", tmp_path / "out", "--part-bytes", "1") == 1
 
