@@ -17,11 +17,13 @@ FORMAT_VERSION: Literal[1] = 1
 MARK = "headlight_format_version"
 # An accuracy times its rows is a whole number; more than this is no rounding of floats.
 _ROUNDING = 1e-3
+_LONGEST_FILE_NAME = 255
 
 
 def _check_name(name: str) -> str:
     # A path could name any file of the machine, which would then be read to its end.
-    if name in ("", ".", "..") or not name.isprintable() or "/" in name or "\\" in name:
+    is_plain = name.isprintable() and len(name) <= _LONGEST_FILE_NAME
+    if name in ("", ".", "..") or not is_plain or "/" in name or "\\" in name:
         raise ValueError("must be the plain name of a file in the folder")
     return name
 
