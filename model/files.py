@@ -11,8 +11,16 @@ from typing import Any
 from model.errors import CheckpointError
 
 WEIGHTS = "model.safetensors"
+# Names the parts of weights that are divided.
+INDEX = f"{WEIGHTS}.index.json"
 CONFIG = "config.json"
 MANIFEST = "headlight.json"
+# What stands in the folder of an adapter instead of a network's configuration.
+ADAPTER = "adapter_config.json"
+JOIN_ADAPTER = (
+    "holds only an adapter: load it on its base model with peft, join them (merge_and_unload), "
+    "and save the whole model"
+)
 # What `model.checkpoint.signing` writes. It covers all of the files above.
 SIGNATURE = "model.sig"
 # Far above any vocabulary. What is read whole must fit into the memory several times over.
@@ -20,14 +28,29 @@ MOST_BYTES = 64_000_000
 
 
 def check_folder(path: Path) -> None:
-    """Raises CheckpointError for a path where no folder is, or none that can be read."""
+    """Raises CheckpointError for a path where no checkpoint folder is, or none that is readable."""
     try:
-        if path.is_dir():
-            return
-        fault = "is not a folder" if path.exists() else "does not exist"
+        fault = _explain_folder(path)
     except OSError as error:  # the name is too long, or a parent folder is not accessible
         raise CheckpointError(path, f"cannot be read: {error.strerror}") from error
-    raise CheckpointError(path, f"{fault}: give the path of a checkpoint folder")
+    if fault is not None:
+        raise CheckpointError(path, fault)
+
+
+def _explain_folder(path: Path) -> str | None:
+    """Says what a path is instead of a checkpoint folder; None for one, or one that lacks files."""
+    if not path.is_dir():
+        fault = "is not a folder" if path.exists() else "does not exist"
+        return f"{fault}: give the path of a checkpoint folder"
+    if (path / CONFIG).exists():
+        return None
+    if (path / ADAPTER).is_file():
+        return JOIN_ADAPTER
+    for pattern in ("snapshots/*", "models--*/snapshots/*", "*"):
+        inside = sorted(folder for folder in path.glob(pattern) if (folder / CONFIG).is_file())
+        if inside:
+            return f"has no {CONFIG}, but folders in it have one: give the path of {inside[0]}"
+    return None
 
 
 def read_object(path: Path) -> dict[str, Any]:
@@ -39,7 +62,10 @@ def read_object(path: Path) -> dict[str, Any]:
     check_size(path)
     try:
         with _name_file_in_errors(path):
-            content = json.loads(path.read_text(encoding="utf-8"))
+            # Editors on Windows put a mark before the text, which means nothing.
+            content = json.loads(path.read_text(encoding="utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise CheckpointError(path, f"is not UTF-8 ({error.reason}): save it as UTF-8") from error
     except (ValueError, RecursionError) as error:
         raise CheckpointError(path, f"is not JSON: {error}") from error
     if not isinstance(content, dict):
@@ -85,10 +111,13 @@ def read_bytes(path: Path) -> bytes:
         return path.read_bytes()
 
 
-def digest(path: Path) -> str:
-    """Computes the SHA-256 of a file, in hex; raises as `read_bytes` does."""
-    with _name_file_in_errors(path), path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def digest(*paths: Path) -> str:
+    """Computes the SHA-256 of a file, or of several one after another; raises as `read_bytes`."""
+    hasher = hashlib.sha256()
+    for path in paths:
+        with _name_file_in_errors(path), path.open("rb") as file:
+            hashlib.file_digest(file, lambda: hasher)
+    return hasher.hexdigest()
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -17,6 +17,7 @@ from model.checkpoint.weights import save_weights
 from model.errors import CheckpointError
 from model.files import (
     CONFIG,
+    INDEX,
     MANIFEST,
     SIGNATURE,
     WEIGHTS,
@@ -108,9 +109,10 @@ def check_place(path: Path) -> None:
 def _is_checkpoint(path: Path) -> bool:
     if (path / MANIFEST).is_file():
         return True
+    has_weights = any((path / name).is_file() for name in (WEIGHTS, INDEX))
     try:
         # Many programs have a file named config.json.
-        return (path / WEIGHTS).is_file() and is_known(read_object(path / CONFIG))
+        return has_weights and is_known(read_object(path / CONFIG))
     except CheckpointError:
         return False
 

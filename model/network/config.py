@@ -6,12 +6,29 @@ An encoder uses the names of transformers.
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from model.errors import shorten
 from model.network.families import KINDS, Kind, KindName, Pooling
 from model.network.labels import Labels
 
-Activation = Literal["gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu"]
+# Other names of transformers for the same functions.
+_ALIASES = {
+    "gelu_accurate": "gelu_new",
+    "gelu_fast": "gelu_new",
+    "gelu_python": "gelu",
+    "gelu_python_tanh": "gelu_new",
+    "swish": "silu",
+}
+
+
+def _activation(name: object) -> object:
+    return _ALIASES.get(name, name) if isinstance(name, str) else name
+
+
+Activation = Annotated[
+    Literal["gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu"], BeforeValidator(_activation)
+]
 # Far above any encoder. A damaged file that exceeds these limits must not fill the memory.
 Size = Annotated[int, Field(ge=1, le=10_000_000)]
 LayerCount = Annotated[int, Field(ge=1, le=1_000)]
@@ -136,21 +153,24 @@ class EncoderConfig(BaseModel):
         kind = KINDS.get(str(content.get("model_type")))
         if kind is None:
             raise ValueError(
-                f"model_type is {content.get('model_type')!r}, only "
+                f"model_type is {shorten(repr(content.get('model_type')))}, only "
                 f"{', '.join(map(repr, KINDS))} can be loaded"
             )
-        if content.get("position_embedding_type", "absolute") != "absolute":
+        positions = content.get("position_embedding_type")
+        if positions not in (None, "absolute"):
             raise ValueError(
-                f"position_embedding_type is {content['position_embedding_type']!r}, "
+                f"position_embedding_type is {shorten(repr(positions))}, "
                 "only 'absolute' can be loaded"
             )
         if content.get("is_decoder") or content.get("add_cross_attention"):
             raise ValueError("the network is a decoder, only encoders can be loaded")
         if content.get("problem_type") not in (None, "single_label_classification"):
             raise ValueError(
-                f"problem_type is {content['problem_type']!r}, "
+                f"problem_type is {shorten(repr(content['problem_type']))}, "
                 "only 'single_label_classification' can be loaded"
             )
+        if content.get("pad_token_id", 0) is None and not kind.counts_from_padding:
+            content = {key: value for key, value in content.items() if key != "pad_token_id"}
         return cls(**{**kind.read(content), "kind": kind.name, "labels": _labels(content)})
 
     def to_json(self) -> dict[str, Any]:
@@ -241,10 +261,12 @@ def _labels(content: Mapping[str, Any]) -> tuple[str, ...]:
     if id2label is None:
         count = content.get("num_labels", 2)
         if not isinstance(count, int) or not 2 <= count <= _MAX_LABELS:
-            raise ValueError(f"num_labels is {count!r}, must be from 2 to {_MAX_LABELS}")
+            raise ValueError(
+                f"num_labels is {shorten(repr(count))}, must be from 2 to {_MAX_LABELS}"
+            )
         return tuple(f"LABEL_{index}" for index in range(count))
     if not isinstance(id2label, dict) or not all(
-        isinstance(label, str) for label in id2label.values()
+        isinstance(label, str | int | float) for label in id2label.values()
     ):
         raise ValueError("id2label must be an object of class numbers to names")
     if sorted(id2label) != sorted(str(index) for index in range(len(id2label))):
@@ -254,4 +276,5 @@ def _labels(content: Mapping[str, Any]) -> tuple[str, ...]:
             f"id2label must name at least 2 classes, names {len(id2label)}: a network with one "
             "output is a regression, which has no classes to choose from"
         )
-    return tuple(id2label[str(index)] for index in range(len(id2label)))
+    # Tools that number their classes write the numbers as names.
+    return tuple(str(id2label[str(index)]) for index in range(len(id2label)))

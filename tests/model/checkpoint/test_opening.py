@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -87,6 +88,19 @@ def test_no_folder(tmp_path: Path) -> None:
     message = f"{tmp_path / 'absent'}: does not exist: give the path of a checkpoint folder"
     with pytest.raises(CheckpointError, match=exactly(message)):
         open_checkpoint(tmp_path / "absent")
+
+    inside = tmp_path / "models--a--b" / "snapshots" / "0123"
+    inside.mkdir(parents=True)
+    (inside / CONFIG).touch()
+    for path in (tmp_path, tmp_path / "models--a--b", inside.parent):
+        message = f"{path}: has no {CONFIG}, but folders in it have one: give the path of {inside}"
+        with pytest.raises(CheckpointError, match=exactly(message)):
+            open_checkpoint(path)
+
+    (tmp_path / "adapter_config.json").touch()
+    message = f"{tmp_path}: holds only an adapter: load it on its base model with peft, join them "
+    with pytest.raises(CheckpointError, match=f"^{re.escape(message)}"):
+        open_checkpoint(tmp_path)
 
     (tmp_path / "file").touch()
     message = f"{tmp_path / 'file'}: is not a folder: give the path of a checkpoint folder"
