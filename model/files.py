@@ -1,8 +1,10 @@
 """Reads, digests and writes the files of a checkpoint folder; every error names the file."""
 
+import ctypes
 import hashlib
 import json
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -25,6 +27,18 @@ JOIN_ADAPTER = (
 SIGNATURE = "model.sig"
 # Far above any vocabulary. What is read whole must fit into the memory several times over.
 MOST_BYTES = 64_000_000
+#: the files that decide which tokens a text becomes
+TOKENIZER_FILES = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.txt",
+    "vocab.json",
+    "merges.txt",
+)
+# AT_FDCWD and RENAME_EXCHANGE of the kernel.
+_HERE, _EXCHANGE = -100, 2
 
 
 def check_folder(path: Path) -> None:
@@ -131,6 +145,35 @@ def write_whole(path: Path, content: bytes) -> None:
         with suppress(OSError):  # half a file is useless, and takes space
             beside.unlink(missing_ok=True)
         raise
+
+
+def replace_folder(fresh: Path, path: Path, old: Path) -> None:
+    """Puts a folder at a path, in place of one that is there; all three are in one file system.
+
+    On Linux there is a folder at the path all the time. Elsewhere, and where the file system cannot
+    exchange two folders, there is none for an instant. The one before is left at `fresh` or `old`.
+    """
+    if path.exists() and _exchange(fresh, path):
+        return
+    if path.exists():
+        path.rename(old)
+    try:
+        fresh.rename(path)
+    except OSError:
+        if old.exists():
+            old.rename(path)
+        raise
+
+
+def _exchange(first: Path, second: Path) -> bool:
+    """Exchanges two paths in one step; False if that is not possible here."""
+    if sys.platform != "linux":
+        return False
+    rename = getattr(ctypes.CDLL(None), "renameat2", None)  # not in old libraries
+    if rename is None:
+        return False
+    paths = (_HERE, os.fsencode(first), _HERE, os.fsencode(second))
+    return bool(rename(*paths, _EXCHANGE) == 0)
 
 
 def sync(path: Path) -> None:

@@ -24,6 +24,7 @@ from model.files import (
     MANIFEST,
     MOST_BYTES,
     SIGNATURE,
+    TOKENIZER_FILES,
     WEIGHTS,
     read_object,
     write_object,
@@ -31,16 +32,7 @@ from model.files import (
 
 #: the record of where a folder came from
 ORIGIN = "hub.json"
-_TOKENIZER = (
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab.txt",
-    "vocab.json",
-    "merges.txt",
-)
-_OTHERS = (*_TOKENIZER, MANIFEST, SIGNATURE)
+_OTHERS = (*TOKENIZER_FILES, MANIFEST, SIGNATURE)
 _PART = re.compile(r"model-\d{1,6}-of-\d{1,6}\.safetensors", re.ASCII)
 # Many times the largest encoder. A wrong name must not fill the disk.
 _MOST_WEIGHTS = 16_000_000_000

@@ -23,6 +23,7 @@ from model.files import (
     WEIGHTS,
     digest,
     read_object,
+    replace_folder,
     sync,
     to_bytes,
     write_object,
@@ -41,7 +42,9 @@ def save_checkpoint(
     manifest: Manifest,
     dtype: torch.dtype = torch.float32,
 ) -> None:
-    """Writes a new folder beside `path`, then renames it to `path`, replacing a checkpoint there.
+    """Writes a new folder beside `path`, then puts it at `path`, replacing a checkpoint there.
+
+    See `replace_folder` for where `path` exists all the time.
 
     Args:
         manifest: the content of `headlight.json`; its digests are filled in here.
@@ -76,14 +79,7 @@ def save_checkpoint(
         write_object(fresh / MANIFEST, {**content, "sha256": seal(content)})
         for file in [*fresh.iterdir(), fresh]:
             sync(file)
-        old = Path(scratch) / "old"
-        try:
-            if path.exists():
-                path.rename(old)
-            fresh.rename(path)
-        finally:
-            if old.exists() and not path.exists():
-                old.rename(path)
+        replace_folder(fresh, path, Path(scratch) / "old")
     sync(path.parent)
 
 

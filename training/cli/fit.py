@@ -16,7 +16,7 @@ from training.cross_validation import Fold, fold_line, folds_line, remove_folds,
 from training.data.dataset import Dataset
 from training.data.hub import local_files
 from training.data.validation_split import read_evaluated
-from training.distributed import current
+from training.distributed import Ranks, current
 from training.errors import NoSpaceError
 from training.fit.checkpointing import FULL, check_space, describe_unwritten, resume_hint
 from training.fit.export import Exported, write_checkpoint
@@ -25,6 +25,7 @@ from training.measure.history import Measurement, write_history
 from training.measure.plots import plot_history
 from training.measure.summary import epoch_line
 from training.run import Run
+from training.run_lock import locked
 from training.signals import noted_signals, raised_signals
 from training.tracking.logs import check_installed, final_values
 
@@ -40,6 +41,11 @@ def run(arguments: argparse.Namespace) -> int:
     check_one_run(arguments, processes=ranks.count)
     check_installed(arguments.log_to)
     run_dir = choose_run_dir(arguments)
+    with locked(run_dir, arguments.output, ranks=ranks):
+        return _run(arguments, run_dir, ranks)
+
+
+def _run(arguments: argparse.Namespace, run_dir: Path, ranks: Ranks) -> int:
     recipe, previous = choose_recipe(arguments, run_dir, ranks)
     context = context_of(arguments, run_dir, ranks=ranks)
     rows, training, validation = read_rows(arguments, recipe)

@@ -20,6 +20,7 @@ from training.fit.initial import origin_of_weights
 from training.fit.recipe import Recipe, load_recipe
 from training.fit.run_fingerprint import run_fingerprint
 from training.measure.summary import rows_line
+from training.run_lock import locked
 from training.search import (
     RESULTS,
     SearchRows,
@@ -44,6 +45,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Tries combinations of values, ranks them, and prints the command for the best."""
     check_folds(arguments, processes=1)
     check_installed(arguments.log_to)
+    with locked(arguments.output):
+        return _search(arguments)
+
+
+def _search(arguments: argparse.Namespace) -> int:
     base, tried, combinations = _combinations(arguments)
     prepare_folder(arguments.output, is_resumed=arguments.resume, overwrite=arguments.overwrite)
     rows = SearchRows(*read_rows(arguments, base), arguments.folds)
@@ -62,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
             combinations,
             rows,
             fingerprint={
-                **run_fingerprint(base, origin, context.accelerator, data),
+                **run_fingerprint(base, origin, context.accelerator, data, context.init_from),
                 "values": [dict(values) for values, _ in combinations],
                 "folds": arguments.folds,
             },

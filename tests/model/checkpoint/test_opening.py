@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from safetensors import safe_open
 
 import model.checkpoint.saving
+import model.files
 from model.checkpoint.manifest import seal
 from model.checkpoint.opening import open_checkpoint
 from model.checkpoint.saving import check_place
@@ -195,11 +197,30 @@ def test_a_rename_that_fails_brings_the_old_folder_back(
             raise DiskFullError("rename")
         return rename(self, target)
 
+    # As where the system cannot exchange folders.
+    monkeypatch.setattr(model.files, "_exchange", lambda *_: False)
     monkeypatch.setattr(Path, "rename", fail_once)
     with pytest.raises(DiskFullError, match="rename"):
         tiny_checkpoint(path, seed=1)
 
     assert contents(tmp_path) == before
+    assert [entry.name for entry in tmp_path.iterdir()] == ["tiny"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="folders are exchanged on Linux only")
+def test_a_checkpoint_that_is_replaced_is_never_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tiny_checkpoint(tmp_path / "tiny")
+    before = open_checkpoint(path).version
+
+    def fail(self: Path, target: Path) -> Path:
+        raise AssertionError(f"{self} is renamed to {target}")
+
+    monkeypatch.setattr(Path, "rename", fail)
+    tiny_checkpoint(path, seed=1)
+
+    assert open_checkpoint(path).version != before
     assert [entry.name for entry in tmp_path.iterdir()] == ["tiny"]
 
 
