@@ -36,13 +36,13 @@ def weight_files(path: Path) -> list[Path]:
     if path.exists() or not index.is_file():
         return [path]
     places = read_object(index).get("weight_map")
-    names = set(places.values()) if isinstance(places, dict) and places else {None}
+    names = list(places.values()) if isinstance(places, dict) and places else [None]
     for name in names:
         if not isinstance(name, str) or not name or Path(name).name != name or "\0" in name:
             raise CheckpointError(
                 index, f"weight_map names {shorten(repr(name))}, must name files of the folder"
             )
-    return [path.with_name(name) for name in sorted(names)]
+    return [path.with_name(name) for name in sorted(set(names))]
 
 
 def digest_weights(path: Path) -> str:

@@ -10,6 +10,7 @@ from model.files import WEIGHTS
 from training.cli import fit_report, plan
 from training.cli.fit_options import STORE_DTYPES, check_one_run, choose_run_dir
 from training.cli.fit_resume import choose_recipe
+from training.cli.run_lock import locked
 from training.cli.run_setup import context_of, read_rows
 from training.cli.shared_options import check_folds, columns_of
 from training.cross_validation import Fold, fold_line, folds_line, remove_folds, run_folds
@@ -25,7 +26,6 @@ from training.measure.history import Measurement, write_history
 from training.measure.plots import plot_history
 from training.measure.summary import epoch_line
 from training.run import Run
-from training.run_lock import locked
 from training.signals import noted_signals, raised_signals
 from training.tracking.logs import check_installed, final_values
 

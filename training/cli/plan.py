@@ -10,6 +10,7 @@ from model.checkpoint.opening import open_checkpoint
 from model.cli.progress import say
 from model.files import CONFIG, WEIGHTS, digest, read_object
 from training.cli.fit_options import STORE_DTYPES, choose_run_dir, reject_plan_options
+from training.cli.run_lock import locked
 from training.cli.run_setup import context_of
 from training.cli.shared_options import columns_of
 from training.data.validation_split import read_evaluated
@@ -22,7 +23,6 @@ from training.plan.data import read_plan_data
 from training.plan.mpnet import FIRST_POSITION
 from training.plan.plan import Plan, Pretrained, load_plan
 from training.plan.stages import PlanRun, plan_tokenizer
-from training.run_lock import locked
 from training.signals import noted_signals, raised_signals
 
 

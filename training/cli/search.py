@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from model.cli.progress import say
 from training.cli.fit_report import say_rows
+from training.cli.run_lock import locked
 from training.cli.run_setup import context_of, read_rows
 from training.cli.shared_options import (
     FIXED_FIELDS,
@@ -20,7 +21,6 @@ from training.fit.initial import origin_of_weights
 from training.fit.recipe import Recipe, load_recipe
 from training.fit.run_fingerprint import run_fingerprint
 from training.measure.summary import rows_line
-from training.run_lock import locked
 from training.search import (
     RESULTS,
     SearchRows,

@@ -23,7 +23,7 @@ from tests.training.tiny_runs import (
     write_sentences,
 )
 from training.__main__ import main
-from training.run_lock import locked
+from training.cli.run_lock import locked
 
 CPU = torch.device("cpu")
 
@@ -124,8 +124,7 @@ def test_two_runs_never_write_into_one_folder(
     place = tmp_path / folder
     with locked(place):
         assert refusal(arguments(tmp_path, "out")) == (
-            f"{place}: another command writes there: wait for it, end it, or choose another "
-            "--output and --run-dir"
+            f"{place}: another command writes there: wait for it, end it, or choose another folder"
         )
         assert not place.exists()
     assert main(arguments(tmp_path, "out", "--epochs", "1")) == 0
