@@ -48,8 +48,8 @@ def _locked(folder: Path) -> Iterator[None]:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 raise RecipeError(
-                    f"{folder}: another command writes there: wait for it, end it, or choose another "
-                    "folder"
+                    f"{folder}: another command writes there: wait for it, end it, or choose "
+                    "another folder"
                 ) from error
             # The command before may have removed the file since it was opened here.
             if path.exists() and os.path.samestat(path.stat(), os.fstat(file.fileno())):
