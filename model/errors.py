@@ -184,7 +184,7 @@ class CheckpointError(ModelError):
 
     def __init__(self, path: Path, fault: str) -> None:
         fault = shorten(fault, _MOST_MESSAGE)
-        super().__init__(f"{path}: {fault}")
+        super().__init__(f"{shorten(str(path), _MOST_MESSAGE)}: {fault}")
         self.path = path
         self.fault = fault
 

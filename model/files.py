@@ -39,6 +39,18 @@ TOKENIZER_FILES = (
 )
 # AT_FDCWD and RENAME_EXCHANGE of the kernel.
 _HERE, _EXCHANGE = -100, 2
+_LONGEST_NAME = 255
+
+
+def is_file_name(name: object) -> bool:
+    """Whether a value of a foreign file is the plain name of a file; a path could name any file."""
+    return (
+        isinstance(name, str)
+        and name not in ("", ".", "..")
+        and len(name) <= _LONGEST_NAME
+        and name.isprintable()
+        and not {"/", "\\"} & set(name)
+    )
 
 
 def check_folder(path: Path) -> None:

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, NonNegativeInt, PositiveInt, model_v
 from model.checkpoint.baseline import Baseline
 from model.checkpoint.record_types import Digest, Record, Rows, SetName, Share
 from model.checkpoint.thresholds import Thresholds
+from model.files import is_file_name
 from model.network.labels import Labels
 
 FORMAT_VERSION: Literal[1] = 1
@@ -17,13 +18,11 @@ FORMAT_VERSION: Literal[1] = 1
 MARK = "headlight_format_version"
 # An accuracy times its rows is a whole number; more than this is no rounding of floats.
 _ROUNDING = 1e-3
-_LONGEST_FILE_NAME = 255
 
 
 def _check_name(name: str) -> str:
-    # A path could name any file of the machine, which would then be read to its end.
-    is_plain = name.isprintable() and len(name) <= _LONGEST_FILE_NAME
-    if name in ("", ".", "..") or not is_plain or "/" in name or "\\" in name:
+    # What it names is read to its end.
+    if not is_file_name(name):
         raise ValueError("must be the plain name of a file in the folder")
     return name
 

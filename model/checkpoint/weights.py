@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from model.errors import CheckpointError, shorten
-from model.files import INDEX, digest, read_bytes, read_object
+from model.files import INDEX, digest, is_file_name, read_bytes, read_object
 from model.network.families import BERT, Kind
 
 # Old releases of transformers used these names for the parameters of a layer norm.
@@ -38,7 +38,7 @@ def weight_files(path: Path) -> list[Path]:
     places = read_object(index).get("weight_map")
     names = list(places.values()) if isinstance(places, dict) and places else [None]
     for name in names:
-        if not isinstance(name, str) or not name or Path(name).name != name or "\0" in name:
+        if not is_file_name(name):
             raise CheckpointError(
                 index, f"weight_map names {shorten(repr(name))}, must name files of the folder"
             )
@@ -115,9 +115,9 @@ def _header(path: Path) -> tuple[dict[str, tuple[int, ...]], dict[str, str]]:
 
 
 def _why_missing(path: Path) -> str:
-    if path.with_name("pytorch_model.bin").is_file():
+    for pickled in sorted(path.parent.glob("pytorch_model*.bin")):
         return (
-            "is missing; pytorch_model.bin is there, but nothing is unpickled here: save the "
+            f"is missing; {pickled.name} is there, but nothing is unpickled here: save the "
             "model as safetensors"
         )
     return "is missing"

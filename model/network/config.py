@@ -74,7 +74,7 @@ class EncoderConfig(BaseModel):
     # Published encoders have 1e-12 to 1e-5, and 1e-3 is the default of Keras. A large value makes
     # every text alike; one that float32 rounds to 0 divides by zero.
     layer_norm_eps: float = Field(default=1e-12, ge=1e-15, le=1e-2)
-    initializer_range: float = Field(default=0.02, gt=0.0, le=10.0)
+    initializer_range: float = Field(default=0.02, ge=0.0, le=10.0)
     pad_token_id: int = Field(default=0, ge=0)
     labels: Labels = Field(min_length=2, strict=False)
 

@@ -215,6 +215,8 @@ def test_weights_in_parts_are_those_of_one_file(path: Path, tmp_path: Path) -> N
         ([], "weight_map names None, must name files of the folder"),
         ({"a": 1}, "weight_map names 1, must name files of the folder"),
         ({"a": ""}, "weight_map names '', must name files of the folder"),
+        ({"a": ".."}, "weight_map names '..', must name files of the folder"),
+        ({"a": "b" * 256}, "weight_map names 'bbbb"),
         ({"a": "../b"}, "weight_map names '../b', must name files of the folder"),
         (
             {"a": "model-00001-of-00002.safetensors"},
@@ -251,11 +253,12 @@ def test_weights_of_other_heads_are_named_and_not_read(
     assert vars(record)["weights"] == ", ".join(names)
 
 
-def test_a_pickle_is_never_read(tmp_path: Path) -> None:
-    (tmp_path / "pytorch_model.bin").write_bytes(b"not even a pickle")
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "pytorch_model-00001-of-00002.bin"])
+def test_a_pickle_is_never_read(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(b"not even a pickle")
     path = tmp_path / "model.safetensors"
     message = (
-        f"{path}: is missing; pytorch_model.bin is there, but nothing is unpickled here: save the "
+        f"{path}: is missing; {name} is there, but nothing is unpickled here: save the "
         "model as safetensors"
     )
 

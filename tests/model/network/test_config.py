@@ -146,7 +146,7 @@ def test_all_missing_sizes_are_listed() -> None:
         ("layer_norm_eps", float("inf"), "Input should be a finite number"),
         ("layer_norm_eps", 0.011, "Input should be less than or equal to 0.01"),
         ("initializer_range", 1e300, "Input should be less than or equal to 10"),
-        ("initializer_range", -0.02, "Input should be greater than 0"),
+        ("initializer_range", -0.02, "Input should be greater than or equal to 0"),
         ("pad_token_id", -1, "Input should be greater than or equal to 0"),
     ],
 )
