@@ -12,6 +12,7 @@ from model.errors import shorten
 from model.network.families import KINDS, Kind, KindName, Pooling
 from model.network.labels import Labels
 
+Activation = Literal["gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu"]
 # Other names of transformers for the same functions.
 _ALIASES = {
     "gelu_accurate": "gelu_new",
@@ -26,9 +27,6 @@ def _activation(name: object) -> object:
     return _ALIASES.get(name, name) if isinstance(name, str) else name
 
 
-Activation = Annotated[
-    Literal["gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu"], BeforeValidator(_activation)
-]
 # Far above any encoder. A damaged file that exceeds these limits must not fill the memory.
 Size = Annotated[int, Field(ge=1, le=10_000_000)]
 LayerCount = Annotated[int, Field(ge=1, le=1_000)]
@@ -67,7 +65,7 @@ class EncoderConfig(BaseModel):
     intermediate_size: Size
     max_position_embeddings: Size = 512
     type_vocab_size: int = Field(default=2, ge=0, le=10_000_000)
-    hidden_act: Activation = "gelu"
+    hidden_act: Annotated[Activation, BeforeValidator(_activation)] = "gelu"
     hidden_dropout_prob: float = Field(default=0.1, ge=0.0, lt=1.0)
     attention_probs_dropout_prob: float = Field(default=0.1, ge=0.0, lt=1.0)
     classifier_dropout: float | None = Field(default=None, ge=0.0, lt=1.0)
