@@ -42,7 +42,7 @@ def weight_files(path: Path) -> list[Path]:
             raise CheckpointError(
                 index, f"weight_map names {shorten(repr(name))}, must name files of the folder"
             )
-    return [path.with_name(name) for name in sorted(set(names))]
+    return [path.with_name(name) for name in sorted(set(map(str, names)))]
 
 
 def digest_weights(path: Path) -> str:
