@@ -22,6 +22,15 @@ from pydantic import ValidationError
 
 from model.validation import tell_fault
 
+# What a hostile file holds may have any size. A message shows some of its characters and faults.
+_MOST_VALUE, _MOST_MESSAGE, _MOST_FAULTS = 300, 1_000, 10
+
+
+def shorten(text: str, most: int = _MOST_VALUE) -> str:
+    """Cuts the middle out of a text that is too long for a message."""
+    end = most // 3
+    return text if len(text) <= most else f"{text[: most - end - 1]}…{text[-end:]}"
+
 
 class ModelError(Exception):
     """Base of every error that this package raises on purpose."""
@@ -164,7 +173,8 @@ class HubError(ModelError):
     """A name of the Hugging Face hub that cannot be fetched; the message says what to do."""
 
     def __init__(self, name: str, fault: str) -> None:
-        super().__init__(f"{name}: {fault}")
+        fault = shorten(fault, _MOST_MESSAGE)
+        super().__init__(f"{shorten(name)}: {fault}")
         self.name = name
         self.fault = fault
 
@@ -173,7 +183,8 @@ class CheckpointError(ModelError):
     """A checkpoint folder that cannot be used; the message names the file and the fault."""
 
     def __init__(self, path: Path, fault: str) -> None:
-        super().__init__(f"{path}: {fault}")
+        fault = shorten(fault, _MOST_MESSAGE)
+        super().__init__(f"{shorten(str(path), _MOST_MESSAGE)}: {fault}")
         self.path = path
         self.fault = fault
 
@@ -182,23 +193,16 @@ class UnsupportedCheckpointError(CheckpointError):
     """A sound folder of a kind that is not supported."""
 
 
-_SHOWN = 300
-
-
 def describe_faults(error: ValidationError, names: Mapping[str, str] | None = None) -> str:
-    """Describes all faults of a pydantic validation in one line, with their places and values."""
+    """Describes the faults of a pydantic validation in one line, with their places and values."""
     faults = []
-    for fault in error.errors(include_url=False):
-        place = ".".join(str(part) for part in fault["loc"])
-        message = tell_fault(fault)
+    for fault in error.errors(include_url=False)[:_MOST_FAULTS]:
+        place = shorten(".".join(str(part) for part in fault["loc"]))
+        message = shorten(tell_fault(fault))
         value = fault["input"]
         is_told = place and fault["type"] != "extra_forbidden" and not isinstance(value, dict)
-        shown = f" (got {_short(value)})" if is_told else ""
+        shown = f" (got {shorten(repr(value))})" if is_told else ""
         faults.append(f"{(names or {}).get(place, place)}: {message}{shown}" if place else message)
+    if error.error_count() > _MOST_FAULTS:
+        faults.append(f"and {error.error_count() - _MOST_FAULTS} more")
     return "; ".join(faults)
-
-
-def _short(value: object) -> str:
-    """A value of a hostile file may have any size."""
-    shown = repr(value)
-    return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"

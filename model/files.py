@@ -1,8 +1,10 @@
 """Reads, digests and writes the files of a checkpoint folder; every error names the file."""
 
+import ctypes
 import hashlib
 import json
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -11,23 +13,70 @@ from typing import Any
 from model.errors import CheckpointError
 
 WEIGHTS = "model.safetensors"
+# Names the parts of weights that are divided.
+INDEX = f"{WEIGHTS}.index.json"
 CONFIG = "config.json"
 MANIFEST = "headlight.json"
+# What stands in the folder of an adapter instead of a network's configuration.
+ADAPTER = "adapter_config.json"
+JOIN_ADAPTER = (
+    "holds only an adapter: load it on its base model with peft, join them (merge_and_unload), "
+    "and save the whole model"
+)
 # What `model.checkpoint.signing` writes. It covers all of the files above.
 SIGNATURE = "model.sig"
 # Far above any vocabulary. What is read whole must fit into the memory several times over.
 MOST_BYTES = 64_000_000
+#: the files that decide which tokens a text becomes
+TOKENIZER_FILES = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.txt",
+    "vocab.json",
+    "merges.txt",
+)
+# AT_FDCWD and RENAME_EXCHANGE of the kernel.
+_HERE, _EXCHANGE = -100, 2
+_LONGEST_NAME = 255
+
+
+def is_file_name(name: object) -> bool:
+    """Whether a value of a foreign file is the plain name of a file; a path could name any file."""
+    return (
+        isinstance(name, str)
+        and name not in ("", ".", "..")
+        and len(name) <= _LONGEST_NAME
+        and name.isprintable()
+        and not {"/", "\\"} & set(name)
+    )
 
 
 def check_folder(path: Path) -> None:
-    """Raises CheckpointError for a path where no folder is, or none that can be read."""
+    """Raises CheckpointError for a path where no checkpoint folder is, or none that is readable."""
     try:
-        if path.is_dir():
-            return
-        fault = "is not a folder" if path.exists() else "does not exist"
+        fault = _explain_folder(path)
     except OSError as error:  # the name is too long, or a parent folder is not accessible
         raise CheckpointError(path, f"cannot be read: {error.strerror}") from error
-    raise CheckpointError(path, f"{fault}: give the path of a checkpoint folder")
+    if fault is not None:
+        raise CheckpointError(path, fault)
+
+
+def _explain_folder(path: Path) -> str | None:
+    """Says what a path is instead of a checkpoint folder; None for one, or one that lacks files."""
+    if not path.is_dir():
+        fault = "is not a folder" if path.exists() else "does not exist"
+        return f"{fault}: give the path of a checkpoint folder"
+    if (path / CONFIG).exists():
+        return None
+    if (path / ADAPTER).is_file():
+        return JOIN_ADAPTER
+    for pattern in ("snapshots/*", "models--*/snapshots/*", "*"):
+        inside = sorted(folder for folder in path.glob(pattern) if (folder / CONFIG).is_file())
+        if inside:
+            return f"has no {CONFIG}, but folders in it have one: give the path of {inside[0]}"
+    return None
 
 
 def read_object(path: Path) -> dict[str, Any]:
@@ -39,7 +88,10 @@ def read_object(path: Path) -> dict[str, Any]:
     check_size(path)
     try:
         with _name_file_in_errors(path):
-            content = json.loads(path.read_text(encoding="utf-8"))
+            # Editors on Windows put a mark before the text, which means nothing.
+            content = json.loads(path.read_text(encoding="utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise CheckpointError(path, f"is not UTF-8 ({error.reason}): save it as UTF-8") from error
     except (ValueError, RecursionError) as error:
         raise CheckpointError(path, f"is not JSON: {error}") from error
     if not isinstance(content, dict):
@@ -85,10 +137,13 @@ def read_bytes(path: Path) -> bytes:
         return path.read_bytes()
 
 
-def digest(path: Path) -> str:
-    """Computes the SHA-256 of a file, in hex; raises as `read_bytes` does."""
-    with _name_file_in_errors(path), path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def digest(*paths: Path) -> str:
+    """Computes the SHA-256 of a file, or of several one after another; raises as `read_bytes`."""
+    hasher = hashlib.sha256()
+    for path in paths:
+        with _name_file_in_errors(path), path.open("rb") as file:
+            hashlib.file_digest(file, lambda: hasher)
+    return hasher.hexdigest()
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -102,6 +157,35 @@ def write_whole(path: Path, content: bytes) -> None:
         with suppress(OSError):  # half a file is useless, and takes space
             beside.unlink(missing_ok=True)
         raise
+
+
+def replace_folder(fresh: Path, path: Path, old: Path) -> None:
+    """Puts a folder at a path, in place of one that is there; all three are in one file system.
+
+    On Linux there is a folder at the path all the time. Elsewhere, and where the file system cannot
+    exchange two folders, there is none for an instant. The one before is left at `fresh` or `old`.
+    """
+    if path.exists() and _exchange(fresh, path):
+        return
+    if path.exists():
+        path.rename(old)
+    try:
+        fresh.rename(path)
+    except OSError:
+        if old.exists():
+            old.rename(path)
+        raise
+
+
+def _exchange(first: Path, second: Path) -> bool:
+    """Exchanges two paths in one step; False if that is not possible here."""
+    if sys.platform != "linux":
+        return False
+    rename = getattr(ctypes.CDLL(None), "renameat2", None)  # not in old libraries
+    if rename is None:
+        return False
+    paths = (_HERE, os.fsencode(first), _HERE, os.fsencode(second))
+    return bool(rename(*paths, _EXCHANGE) == 0)
 
 
 def sync(path: Path) -> None:

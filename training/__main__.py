@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from model.cli.arguments import LineParser, add_version
+from model.cli.progress import escape_what_cannot_be_written
 from model.errors import ModelError
 from training.cli import compare, evaluate_options, fetch, fit_options, signing
 from training.errors import (
@@ -46,6 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0 if it worked, 1 if not, with the reason on stderr, and 128 plus the number of a signal
         that interrupted it.
     """
+    escape_what_cannot_be_written()
     parsed = _parser().parse_args(arguments)
     parsed.typed = list(sys.argv[1:] if arguments is None else arguments)
     try:

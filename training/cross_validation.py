@@ -59,7 +59,7 @@ def run_folds(
     origin = origin_of_weights(context.init_from)
     data = {"training": dataset}
     fingerprint: dict[str, object] = {
-        **run_fingerprint(recipe, origin, context.accelerator, data),
+        **run_fingerprint(recipe, origin, context.accelerator, data, context.init_from),
         "folds": count,
     }
     done = _read(folder / RECORD, fingerprint)
@@ -122,7 +122,7 @@ def _read(path: Path, fingerprint: Mapping[str, object]) -> list[Fold]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         then, folds = content["identity"], [Fold(**fold) for fold in content["folds"]]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise ResumeError(
             f"{path}: cannot be read ({error}); start again with --overwrite instead of --resume"
         ) from error

@@ -107,7 +107,10 @@ class Run:
     def fingerprint(self, recipe: Recipe) -> dict[str, Any]:
         """Fingerprints a run of these rows by a recipe."""
         rows = {"training": self.training, "validation": self.validation}
-        return run_fingerprint(recipe, self.start.origin, self.context.accelerator, rows)
+        context = self.context
+        return run_fingerprint(
+            recipe, self.start.origin, context.accelerator, rows, context.init_from
+        )
 
     def demand(self, dtype: torch.dtype = torch.float32) -> Demand:
         """Computes the bytes that the run needs on disk."""

@@ -1,5 +1,6 @@
 """Fetches a checkpoint folder by its name on the hub: only what is read, nothing pickled."""
 
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -15,21 +16,24 @@ from model.checkpoint.hub import (
     parse,
 )
 from model.errors import CheckpointError, HubError
-from model.files import CONFIG, MANIFEST, MOST_BYTES, SIGNATURE, WEIGHTS, read_object, write_object
+from model.files import (
+    ADAPTER,
+    CONFIG,
+    INDEX,
+    JOIN_ADAPTER,
+    MANIFEST,
+    MOST_BYTES,
+    SIGNATURE,
+    TOKENIZER_FILES,
+    WEIGHTS,
+    read_object,
+    write_object,
+)
 
 #: the record of where a folder came from
 ORIGIN = "hub.json"
-_TOKENIZER = (
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab.txt",
-    "vocab.json",
-    "merges.txt",
-)
-_OTHERS = (*_TOKENIZER, MANIFEST, SIGNATURE)
-_INDEX = f"{WEIGHTS}.index.json"
+_OTHERS = (*TOKENIZER_FILES, MANIFEST, SIGNATURE)
+_PART = re.compile(r"model-\d{1,6}-of-\d{1,6}\.safetensors", re.ASCII)
 # Many times the largest encoder. A wrong name must not fill the disk.
 _MOST_WEIGHTS = 16_000_000_000
 
@@ -124,21 +128,31 @@ def _choose_files(listing: Listing) -> list[str]:
     """Returns the files to fetch; refuses a folder without safetensors, or with too large files."""
     what = f"{listing.reference} ({listing.commit[:12]})"
     if CONFIG not in listing.files:
+        if ADAPTER in listing.files:
+            raise HubError(what, JOIN_ADAPTER)
         raise HubError(what, f"has no {CONFIG}: it is no folder of transformers")
+    weights = [WEIGHTS]
+    others = [name for name in _OTHERS if name in listing.files]
     if WEIGHTS not in listing.files:
-        raise HubError(what, _why_no_weights(listing))
-    names = [CONFIG, *(name for name in _OTHERS if name in listing.files), WEIGHTS]
-    for name in names:
+        weights = sorted(filter(_PART.fullmatch, listing.files))
+        if INDEX not in listing.files or not weights:
+            raise HubError(what, _why_no_weights(listing))
+        others.append(INDEX)
+    limits = {
+        **dict.fromkeys([CONFIG, *others], MOST_BYTES),
+        **dict.fromkeys(weights, _MOST_WEIGHTS),
+    }
+    for name, most in limits.items():
         size = listing.files[name]
-        most = _MOST_WEIGHTS if name == WEIGHTS else MOST_BYTES
         if not 0 <= size <= most:
             raise HubError(what, f"{name} has {size} bytes, at most {most} are fetched")
-    return names
+    total = sum(listing.files[name] for name in weights)
+    if total > _MOST_WEIGHTS:
+        raise HubError(what, f"its weights have {total} bytes, at most {_MOST_WEIGHTS} are fetched")
+    return [*limits]
 
 
 def _why_no_weights(listing: Listing) -> str:
-    if _INDEX in listing.files:
-        return f"has its weights in several files ({_INDEX}), only one {WEIGHTS} is read"
     pickled = [name for name in listing.files if name.endswith((".bin", ".pt", ".pth", ".ckpt"))]
     if pickled:
         return (

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, NonNegativeInt, PositiveInt, model_v
 from model.checkpoint.baseline import Baseline
 from model.checkpoint.record_types import Digest, Record, Rows, SetName, Share
 from model.checkpoint.thresholds import Thresholds
+from model.files import is_file_name
 from model.network.labels import Labels
 
 FORMAT_VERSION: Literal[1] = 1
@@ -20,8 +21,8 @@ _ROUNDING = 1e-3
 
 
 def _check_name(name: str) -> str:
-    # A path could name any file of the machine, which would then be read to its end.
-    if name in ("", ".", "..") or not name.isprintable() or "/" in name or "\\" in name:
+    # What it names is read to its end.
+    if not is_file_name(name):
         raise ValueError("must be the plain name of a file in the folder")
     return name
 

@@ -13,16 +13,16 @@ from typing import Any
 from pydantic import ValidationError
 
 from model.checkpoint.manifest import MARK, Manifest, seal
-from model.checkpoint.weights import check_weights, load_weights
+from model.checkpoint.weights import check_weights, digest_weights, load_weights, read_weights
 from model.errors import CheckpointError, UnsupportedCheckpointError, describe_faults
-from model.files import CONFIG, MANIFEST, WEIGHTS, check_folder, digest, read_bytes, read_object
+from model.files import CONFIG, MANIFEST, WEIGHTS, check_folder, digest, read_object
 from model.network.architecture import (
     Network,
     NetworkConfig,
     build_undrawn,
+    has_place,
     read_config,
     stored_names,
-    unused_names,
 )
 from model.network.config import EncoderConfig
 from model.tokenization.reader import load_tokenizer
@@ -56,8 +56,11 @@ class Checkpoint:
         """
         path = self.path / WEIGHTS
         # One read: the digest and the weights come from the same bytes.
-        content = read_bytes(path)
-        sha256 = hashlib.sha256(content).hexdigest()
+        contents = read_weights(path)
+        hasher = hashlib.sha256()
+        for content in contents:
+            hasher.update(content)
+        sha256 = hasher.hexdigest()
         if sha256 != self.weights_sha256:
             raise CheckpointError(
                 path,
@@ -65,7 +68,7 @@ class Checkpoint:
                 "checked: start again",
             )
         network = build_undrawn(self.config, "cpu")
-        load_weights(path, content, network, stored_name=stored_names(self.config))
+        load_weights(path, contents, network, stored_name=stored_names(self.config))
         network.requires_grad_(requires_grad=False)
         return network.eval()
 
@@ -89,7 +92,7 @@ def open_checkpoint(path: Path, *, trial: bool = False) -> Checkpoint:
     _check_fit(path / MANIFEST, manifest, config)
     network = _check_sizes(path / CONFIG, config)
     check_weights(
-        path / WEIGHTS, network, stored_name=stored_names(config), unused=unused_names(config)
+        path / WEIGHTS, network, stored_name=stored_names(config), has_place=has_place(config)
     )
     if trial:
         try_tokenizer(path)
@@ -102,7 +105,7 @@ def open_checkpoint(path: Path, *, trial: bool = False) -> Checkpoint:
             f"has ids up to {tokenizer.vocab_size - 1}, but config.json gives the network "
             f"{config.vocab_size} embeddings",
         )
-    weights_sha256 = digests.get(WEIGHTS) or digest(path / WEIGHTS)
+    weights_sha256 = digests.get(WEIGHTS) or digest_weights(path / WEIGHTS)
     _check_precision(path / MANIFEST, manifest, config, weights_sha256)
     _check_baseline(path / MANIFEST, manifest, weights_sha256)
     return Checkpoint(

@@ -17,11 +17,13 @@ from model.checkpoint.weights import save_weights
 from model.errors import CheckpointError
 from model.files import (
     CONFIG,
+    INDEX,
     MANIFEST,
     SIGNATURE,
     WEIGHTS,
     digest,
     read_object,
+    replace_folder,
     sync,
     to_bytes,
     write_object,
@@ -40,7 +42,9 @@ def save_checkpoint(
     manifest: Manifest,
     dtype: torch.dtype = torch.float32,
 ) -> None:
-    """Writes a new folder beside `path`, then renames it to `path`, replacing a checkpoint there.
+    """Writes a new folder beside `path`, then puts it at `path`, replacing a checkpoint there.
+
+    See `replace_folder` for where `path` exists all the time.
 
     Args:
         manifest: the content of `headlight.json`; its digests are filled in here.
@@ -75,14 +79,7 @@ def save_checkpoint(
         write_object(fresh / MANIFEST, {**content, "sha256": seal(content)})
         for file in [*fresh.iterdir(), fresh]:
             sync(file)
-        old = Path(scratch) / "old"
-        try:
-            if path.exists():
-                path.rename(old)
-            fresh.rename(path)
-        finally:
-            if old.exists() and not path.exists():
-                old.rename(path)
+        replace_folder(fresh, path, Path(scratch) / "old")
     sync(path.parent)
 
 
@@ -108,9 +105,10 @@ def check_place(path: Path) -> None:
 def _is_checkpoint(path: Path) -> bool:
     if (path / MANIFEST).is_file():
         return True
+    has_weights = any((path / name).is_file() for name in (WEIGHTS, INDEX))
     try:
         # Many programs have a file named config.json.
-        return (path / WEIGHTS).is_file() and is_known(read_object(path / CONFIG))
+        return has_weights and is_known(read_object(path / CONFIG))
     except CheckpointError:
         return False
 

@@ -1,6 +1,11 @@
-"""Checks, loads and saves `model.safetensors`; an encoder uses the names of transformers."""
+"""Checks, loads and saves `model.safetensors`; an encoder uses the names of transformers.
 
-from collections.abc import Callable, Mapping
+Others may divide it into parts, which `model.safetensors.index.json` names. Then every function
+still takes the path of `model.safetensors`.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import safetensors
@@ -8,7 +13,8 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from model.errors import CheckpointError
+from model.errors import CheckpointError, shorten
+from model.files import INDEX, digest, is_file_name, read_bytes, read_object
 from model.network.families import BERT, Kind
 
 # Old releases of transformers used these names for the parameters of a layer norm.
@@ -17,15 +23,48 @@ _FLOATS = frozenset({"F64", "F32", "F16", "BF16"})
 #: maps our names of parameters to those of transformers' BERT
 transformers_name: Callable[[str], str] = BERT.stored_name
 
+_log = logging.getLogger("headlight.checkpoint")
+
+
+def weight_files(path: Path) -> list[Path]:
+    """Returns the file of the weights, or the parts that the index beside it names, by name.
+
+    Raises:
+        CheckpointError: the index names something else than files of the folder.
+    """
+    index = path.with_name(INDEX)
+    if path.exists() or not index.is_file():
+        return [path]
+    places = read_object(index).get("weight_map")
+    names = list(places.values()) if isinstance(places, dict) and places else [None]
+    for name in names:
+        if not is_file_name(name):
+            raise CheckpointError(
+                index, f"weight_map names {shorten(repr(name))}, must name files of the folder"
+            )
+    return [path.with_name(name) for name in sorted(set(map(str, names)))]
+
+
+def digest_weights(path: Path) -> str:
+    """Computes the SHA-256 of the weights, in hex; of parts, that of all their bytes in order."""
+    return digest(*weight_files(path))
+
+
+def read_weights(path: Path) -> list[bytes]:
+    """Reads the file of the weights, or its parts."""
+    return [read_bytes(file) for file in weight_files(path)]
+
 
 def check_weights(
     path: Path,
     network: nn.Module,
     *,
     stored_name: Callable[[str], str] = transformers_name,
-    unused: frozenset[str] = BERT.unused,
+    has_place: Callable[[str], bool] = BERT.has_place,
 ) -> None:
     """Compares the names, shapes and types in a weights file with the parameters of a network.
+
+    A weight that is no part of such a network is only logged.
 
     Raises:
         CheckpointError: the file is missing or damaged, or does not fit.
@@ -34,12 +73,18 @@ def check_weights(
         stored_name(name): tuple(parameter.shape) for name, parameter in network.named_parameters()
     }
     shapes, types = _header(path)
+    path = path if path.exists() else path.with_name(INDEX)
     missing = sorted(needed.keys() - shapes.keys())
     if missing:
         raise CheckpointError(path, f"lacks {_some(missing)}, which config.json asks for")
-    surplus = sorted(shapes.keys() - needed.keys() - unused)
+    surplus = sorted(shapes.keys() - needed.keys())
+    misplaced = [name for name in surplus if has_place(name)]
+    if misplaced:
+        raise CheckpointError(path, f"holds {_some(misplaced)}, which config.json has no place for")
     if surplus:
-        raise CheckpointError(path, f"holds {_some(surplus)}, which config.json has no place for")
+        _log.warning(
+            "weights that no classifier has are not read", extra={"weights": _some(surplus)}
+        )
     for name, shape in needed.items():
         if shapes[name] != shape:
             raise CheckpointError(
@@ -52,41 +97,52 @@ def check_weights(
 
 
 def _header(path: Path) -> tuple[dict[str, tuple[int, ...]], dict[str, str]]:
-    if not path.is_file():
-        pickled = path.with_name("pytorch_model.bin").is_file()
-        raise CheckpointError(
-            path,
-            "is missing; pytorch_model.bin is there, but nothing is unpickled here: save the "
-            "model as safetensors"
-            if pickled
-            else "is missing",
-        )
-    try:
-        with safetensors.safe_open(path, framework="pt") as file:
-            slices = {_modern(name): file.get_slice(name) for name in file.keys()}  # noqa: SIM118
-            shapes = {name: tuple(item.get_shape()) for name, item in slices.items()}
-            types = {name: item.get_dtype() for name, item in slices.items()}
-    except (safetensors.SafetensorError, OSError) as error:
-        raise CheckpointError(path, f"is damaged or cut short: {error}") from error
+    shapes: dict[str, tuple[int, ...]] = {}
+    types: dict[str, str] = {}
+    for part in weight_files(path):
+        if not part.is_file():
+            raise CheckpointError(part, _why_missing(part))
+        try:
+            with safetensors.safe_open(part, framework="pt") as file:
+                for stored in file.keys():  # noqa: SIM118
+                    name, item = _modern(stored), file.get_slice(stored)
+                    if name in shapes:
+                        raise CheckpointError(part, f"holds {shorten(name)}, as another name does")
+                    shapes[name], types[name] = tuple(item.get_shape()), item.get_dtype()
+        except (safetensors.SafetensorError, OSError) as error:
+            raise CheckpointError(part, f"is damaged or cut short: {error}") from error
     return shapes, types
+
+
+def _why_missing(path: Path) -> str:
+    for pickled in sorted(path.parent.glob("pytorch_model*.bin")):
+        return (
+            f"is missing; {pickled.name} is there, but nothing is unpickled here: save the "
+            "model as safetensors"
+        )
+    return "is missing"
 
 
 def load_weights(
     path: Path,
-    content: bytes,
+    contents: Iterable[bytes],
     network: nn.Module,
     *,
     stored_name: Callable[[str], str] = transformers_name,
 ) -> None:
-    """Loads the bytes of a file that `check_weights` accepted into a network on the CPU.
+    """Loads what `read_weights` returns into a network on the CPU, after `check_weights`.
 
     Raises:
         CheckpointError: a weight is not a finite number.
     """
-    stored = {_modern(name): weight for name, weight in safetensors.torch.load(content).items()}
+    stored = _join(map(safetensors.torch.load, contents))
     with torch.no_grad():
         for name, parameter in network.named_parameters():
             _copy_weight(parameter, stored[stored_name(name)], path, stored_name(name))
+
+
+def _join(parts: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    return {_modern(name): weight for part in parts for name, weight in part.items()}
 
 
 def _modern(name: str) -> str:
@@ -136,7 +192,7 @@ def load_encoder_weights(path: Path, network: nn.Module, kind: Kind = BERT) -> l
     shapes, _ = _header(path)
     is_bare = not any(name.startswith(kind.prefix) for name in shapes)
     fresh: list[str] = []
-    stored = {_modern(name): weight for name, weight in safetensors.torch.load_file(path).items()}
+    stored = _join(map(safetensors.torch.load_file, weight_files(path)))
     with torch.no_grad():
         for name, parameter in network.named_parameters():
             theirs = kind.stored_name(name)
@@ -155,5 +211,5 @@ def load_encoder_weights(path: Path, network: nn.Module, kind: Kind = BERT) -> l
 
 
 def _some(names: list[str]) -> str:
-    shown = ", ".join(names[:3])
+    shown = ", ".join(map(shorten, names[:3]))
     return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"

@@ -1,5 +1,6 @@
 """Shows progress of long work: a bar on a terminal, a plain line every few seconds elsewhere."""
 
+import io
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -83,6 +84,12 @@ class _Lines:
 
 def _text(words: Words) -> str:
     return words if isinstance(words, str) else words()
+
+
+def escape_what_cannot_be_written() -> None:
+    """Lets standard output show as escapes what its encoding lacks, instead of failing."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def say(line: str) -> None:

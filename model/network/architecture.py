@@ -7,6 +7,7 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
+from model.errors import shorten
 from model.network.config import ConvAttentionConfig, EncoderConfig
 from model.network.conv_attention import ConvAttentionClassifier, build_conv_attention
 from model.network.encoder import EncoderClassifier, build_encoder
@@ -31,8 +32,8 @@ def read_config(content: Mapping[str, Any]) -> NetworkConfig:
     if not is_known(content):
         *most, last = map(repr, _CONFIGS)
         raise ValueError(
-            f"model_type is {content.get('model_type')!r}, only {', '.join(most)} and {last} can "
-            "be loaded"
+            f"model_type is {shorten(repr(content.get('model_type')))}, only {', '.join(most)} and "
+            f"{last} can be loaded"
         )
     return _CONFIGS[content["model_type"]].from_json(content)
 
@@ -86,6 +87,6 @@ def stored_names(config: NetworkConfig) -> Callable[[str], str]:
     return KINDS[config.kind].stored_name if isinstance(config, EncoderConfig) else own_name
 
 
-def unused_names(config: NetworkConfig) -> frozenset[str]:
-    """Returns the names of weights that a file may hold though nothing reads them."""
-    return KINDS[config.kind].unused if isinstance(config, EncoderConfig) else frozenset()
+def has_place(config: NetworkConfig) -> Callable[[str], bool]:
+    """Returns whether a weight of the file that nothing reads belongs to the network anyway."""
+    return KINDS[config.kind].has_place if isinstance(config, EncoderConfig) else lambda _: True

@@ -6,12 +6,27 @@ An encoder uses the names of transformers.
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from model.errors import shorten
 from model.network.families import KINDS, Kind, KindName, Pooling
 from model.network.labels import Labels
 
 Activation = Literal["gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu"]
+# Other names of transformers for the same functions.
+_ALIASES = {
+    "gelu_accurate": "gelu_new",
+    "gelu_fast": "gelu_new",
+    "gelu_python": "gelu",
+    "gelu_python_tanh": "gelu_new",
+    "swish": "silu",
+}
+
+
+def _activation(name: object) -> object:
+    return _ALIASES.get(name, name) if isinstance(name, str) else name
+
+
 # Far above any encoder. A damaged file that exceeds these limits must not fill the memory.
 Size = Annotated[int, Field(ge=1, le=10_000_000)]
 LayerCount = Annotated[int, Field(ge=1, le=1_000)]
@@ -50,14 +65,14 @@ class EncoderConfig(BaseModel):
     intermediate_size: Size
     max_position_embeddings: Size = 512
     type_vocab_size: int = Field(default=2, ge=0, le=10_000_000)
-    hidden_act: Activation = "gelu"
+    hidden_act: Annotated[Activation, BeforeValidator(_activation)] = "gelu"
     hidden_dropout_prob: float = Field(default=0.1, ge=0.0, lt=1.0)
     attention_probs_dropout_prob: float = Field(default=0.1, ge=0.0, lt=1.0)
     classifier_dropout: float | None = Field(default=None, ge=0.0, lt=1.0)
     # Published encoders have 1e-12 to 1e-5, and 1e-3 is the default of Keras. A large value makes
     # every text alike; one that float32 rounds to 0 divides by zero.
     layer_norm_eps: float = Field(default=1e-12, ge=1e-15, le=1e-2)
-    initializer_range: float = Field(default=0.02, gt=0.0, le=10.0)
+    initializer_range: float = Field(default=0.02, ge=0.0, le=10.0)
     pad_token_id: int = Field(default=0, ge=0)
     labels: Labels = Field(min_length=2, strict=False)
 
@@ -136,21 +151,24 @@ class EncoderConfig(BaseModel):
         kind = KINDS.get(str(content.get("model_type")))
         if kind is None:
             raise ValueError(
-                f"model_type is {content.get('model_type')!r}, only "
+                f"model_type is {shorten(repr(content.get('model_type')))}, only "
                 f"{', '.join(map(repr, KINDS))} can be loaded"
             )
-        if content.get("position_embedding_type", "absolute") != "absolute":
+        positions = content.get("position_embedding_type")
+        if positions not in (None, "absolute"):
             raise ValueError(
-                f"position_embedding_type is {content['position_embedding_type']!r}, "
+                f"position_embedding_type is {shorten(repr(positions))}, "
                 "only 'absolute' can be loaded"
             )
         if content.get("is_decoder") or content.get("add_cross_attention"):
             raise ValueError("the network is a decoder, only encoders can be loaded")
         if content.get("problem_type") not in (None, "single_label_classification"):
             raise ValueError(
-                f"problem_type is {content['problem_type']!r}, "
+                f"problem_type is {shorten(repr(content['problem_type']))}, "
                 "only 'single_label_classification' can be loaded"
             )
+        if content.get("pad_token_id", 0) is None and not kind.counts_from_padding:
+            content = {key: value for key, value in content.items() if key != "pad_token_id"}
         return cls(**{**kind.read(content), "kind": kind.name, "labels": _labels(content)})
 
     def to_json(self) -> dict[str, Any]:
@@ -241,10 +259,12 @@ def _labels(content: Mapping[str, Any]) -> tuple[str, ...]:
     if id2label is None:
         count = content.get("num_labels", 2)
         if not isinstance(count, int) or not 2 <= count <= _MAX_LABELS:
-            raise ValueError(f"num_labels is {count!r}, must be from 2 to {_MAX_LABELS}")
+            raise ValueError(
+                f"num_labels is {shorten(repr(count))}, must be from 2 to {_MAX_LABELS}"
+            )
         return tuple(f"LABEL_{index}" for index in range(count))
     if not isinstance(id2label, dict) or not all(
-        isinstance(label, str) for label in id2label.values()
+        isinstance(label, str | int | float) for label in id2label.values()
     ):
         raise ValueError("id2label must be an object of class numbers to names")
     if sorted(id2label) != sorted(str(index) for index in range(len(id2label))):
@@ -254,4 +274,5 @@ def _labels(content: Mapping[str, Any]) -> tuple[str, ...]:
             f"id2label must name at least 2 classes, names {len(id2label)}: a network with one "
             "output is a regression, which has no classes to choose from"
         )
-    return tuple(id2label[str(index)] for index in range(len(id2label)))
+    # Tools that number their classes write the numbers as names.
+    return tuple(str(id2label[str(index)]) for index in range(len(id2label)))

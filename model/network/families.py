@@ -62,6 +62,8 @@ _DISTILBERT_SIZES = MappingProxyType(
     }
 )
 _DISTILBERT_EPS = 1e-12
+# What a file holds under other names, such as `lm_head.`, is no part of a classifier.
+_HEADS = ("classifier.", "pre_classifier.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,10 @@ class Kind:
         if name.startswith("embeddings."):
             return self.prefix + _rename(name, _EMBEDDINGS)
         return _rename(name, self.head_names)
+
+    def has_place(self, name: str) -> bool:
+        """Whether only a part of this network can have a weight of this name."""
+        return name.startswith((self.prefix, *_HEADS)) and name not in self.unused
 
     def read(self, content: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the content of a `config.json` under the names of BERT."""

@@ -15,7 +15,7 @@ from typing import Any
 import tokenizers
 from tokenizers import models
 
-from model.errors import CheckpointError
+from model.errors import CheckpointError, shorten
 from model.files import check_size, read_object
 from model.tokenization import roberta, wordpiece
 from model.tokenization.roberta import byte_level_tokenizer, sentence_piece_tokenizer
@@ -173,7 +173,7 @@ def _flag(
     value = options.get(name, default)
     if value is default or isinstance(value, bool):
         return value
-    raise CheckpointError(path, f"{name} is {value!r}, must be true or false")
+    raise CheckpointError(path, f"{name} is {shorten(repr(value))}, must be true or false")
 
 
 _BERT = TokenizerClass(wordpiece.SPECIAL_TOKENS, "vocab.txt", "vocab.txt instead", _build_bert)

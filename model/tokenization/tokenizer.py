@@ -42,6 +42,10 @@ _NON_SPACE = re.compile(r"\S+")
 # A tokenizer cannot stop early and takes some 500 bytes per token, so very long text is cut first.
 # A cut changes at most the tokens of a word of 100 characters; a longer word is one unknown token.
 MARGIN = 128
+# What a cut makes of an added token's characters, and of as much white space that it takes in.
+_TOKENS_A_CHARACTER = 4
+_MOST_SPACE = 64
+_MUCH_SPACE = re.compile(rf"\s{{{_MOST_SPACE}}}")
 _CHARACTERS_A_TOKEN = 16
 _GROWTH = 4
 # A part of so many characters is encoded at once, whatever it becomes: `reader` bounds that too.
@@ -162,10 +166,17 @@ class Tokenizer:
         backend.no_padding()
         backend.encode_special_tokens = True
         self._backend = backend
+        added = [
+            token for token in backend.get_added_tokens_decoder().values() if not token.special
+        ]
+        self._longest_added = max((len(token.content) for token in added), default=0)
+        self._takes_space = any(token.lstrip or token.rstrip for token in added)
+        reach = self._longest_added + (_MOST_SPACE if self._takes_space else 0)
+        self._margin = MARGIN + _TOKENS_A_CHARACTER * reach
         # BERT's own makes at most three characters of one.
         is_bounded = isinstance(backend.normalizer, normalizers.BertNormalizer | None)
         self._normalize = None if is_bounded else backend.normalizer.normalize_str
-        with _no_panic():
+        with no_panic():
             template = backend.encode("a", add_special_tokens=True)
         specials = list(
             zip(template.ids, template.tokens, template.special_tokens_mask, strict=True)
@@ -290,15 +301,24 @@ class Tokenizer:
         """Encodes only as much of a text as decides which `room` tokens are kept."""
         # Batch calls let other threads run meanwhile; the fast one computes no offsets.
         encode = self._backend.encode_batch if with_tokens else self._backend.encode_batch_fast
-        for excerpt in excerpts(len(text), room=room, from_end=from_end):
+        enough = room + self._margin
+        for excerpt in excerpts(len(text), enough=enough, from_end=from_end):
             part = text[excerpt.start : excerpt.stop]
-            with _no_panic():
+            with no_panic():
                 if self._normalize is not None:
                     check_growth(part, self._normalize)
                 (encoded,) = encode([part], add_special_tokens=False)
-            if len(encoded.ids) - room >= MARGIN:
+            if len(encoded.ids) >= enough and not self._cuts_space(text, excerpt, from_end):
                 break
         return excerpt, encoded
+
+    def _cuts_space(self, text: str, excerpt: Excerpt, from_end: bool) -> bool:
+        """Whether an added token behind the cut could take in much white space before it."""
+        if not self._takes_space:
+            return False
+        reach = self._longest_added + _MOST_SPACE
+        start = excerpt.start if from_end else excerpt.stop - reach
+        return _MUCH_SPACE.search(text, start, start + reach) is not None
 
     def _input_ids(self, encoded: tokenizers.Encoding, kept: slice) -> list[int]:
         """The ids of the kept tokens, with special tokens and padding."""
@@ -353,7 +373,7 @@ def _unknown_id(backend: tokenizers.Tokenizer, by_role: int | None) -> int | Non
 
 
 @contextmanager
-def _no_panic() -> Iterator[None]:
+def no_panic() -> Iterator[None]:
     """Turns whatever the tokenizer raises into an error that callers know.
 
     A panic of its Rust code is no `Exception`.
@@ -367,13 +387,13 @@ def _no_panic() -> Iterator[None]:
         raise TokenizerError(type(error).__name__) from None
 
 
-def excerpts(length: int, *, room: int, from_end: bool) -> Iterator[Excerpt]:
+def excerpts(length: int, *, enough: int, from_end: bool) -> Iterator[Excerpt]:
     """Yields growing parts of a text; the last one is the whole text.
 
-    A part that gives `room` + `MARGIN` tokens is enough: its first `room` tokens, or its last
-    with `from_end`, are those of the whole text.
+    A part that gives `enough` tokens is enough: all but the margin at its cut are those of the
+    whole text.
     """
-    size = _CHARACTERS_A_TOKEN * (room + MARGIN)
+    size = _CHARACTERS_A_TOKEN * enough
     while size < length:
         start = length - size if from_end else 0
         yield Excerpt(start, start + size, whole=False)

@@ -14,7 +14,7 @@ from model.checkpoint.hub_folder import local_folder
 from model.checkpoint.opening import Checkpoint, open_checkpoint
 from model.checkpoint.saving import check_recordable, save_baseline, save_precision
 from model.errors import ConfigurationError
-from model.files import write_whole
+from model.files import to_bytes, write_whole
 from model.loading import load_predictor
 from model.predictor import ModelInfo, Predictor
 from training.cli.evaluate_options import HELD_OUT, check_sources, read_sources
@@ -155,12 +155,12 @@ def _check_writable(path: Path, option: str) -> None:
 
 
 def _write_json(target: str, report: Mapping[str, object]) -> None:
-    content = json.dumps(report, indent=2, ensure_ascii=False) + "\n"
     if target == _STANDARD_OUTPUT:
-        sys.stdout.write(content)
+        # In any encoding; an escape of standard output itself could be no JSON.
+        sys.stdout.write(json.dumps(report, indent=2) + "\n")
         return
     path = Path(target)
     try:
-        write_whole(path, content.encode())
+        write_whole(path, to_bytes(report))
     except OSError as error:
         raise DataError(path, f"cannot be written: {error.strerror}") from error

@@ -10,13 +10,14 @@ from model.files import WEIGHTS
 from training.cli import fit_report, plan
 from training.cli.fit_options import STORE_DTYPES, check_one_run, choose_run_dir
 from training.cli.fit_resume import choose_recipe
+from training.cli.run_lock import locked
 from training.cli.run_setup import context_of, read_rows
 from training.cli.shared_options import check_folds, columns_of
 from training.cross_validation import Fold, fold_line, folds_line, remove_folds, run_folds
 from training.data.dataset import Dataset
 from training.data.hub import local_files
 from training.data.validation_split import read_evaluated
-from training.distributed import current
+from training.distributed import Ranks, current
 from training.errors import NoSpaceError
 from training.fit.checkpointing import FULL, check_space, describe_unwritten, resume_hint
 from training.fit.export import Exported, write_checkpoint
@@ -40,6 +41,11 @@ def run(arguments: argparse.Namespace) -> int:
     check_one_run(arguments, processes=ranks.count)
     check_installed(arguments.log_to)
     run_dir = choose_run_dir(arguments)
+    with locked(run_dir, arguments.output, ranks=ranks):
+        return _run(arguments, run_dir, ranks)
+
+
+def _run(arguments: argparse.Namespace, run_dir: Path, ranks: Ranks) -> int:
     recipe, previous = choose_recipe(arguments, run_dir, ranks)
     context = context_of(arguments, run_dir, ranks=ranks)
     rows, training, validation = read_rows(arguments, recipe)

@@ -10,10 +10,11 @@ from model.checkpoint.opening import open_checkpoint
 from model.cli.progress import say
 from model.files import CONFIG, WEIGHTS, digest, read_object
 from training.cli.fit_options import STORE_DTYPES, choose_run_dir, reject_plan_options
+from training.cli.run_lock import locked
 from training.cli.run_setup import context_of
 from training.cli.shared_options import columns_of
 from training.data.validation_split import read_evaluated
-from training.distributed import current
+from training.distributed import Ranks, current
 from training.errors import InterruptedRunError, RecipeError
 from training.fit.export import write_checkpoint
 from training.fit.initial import init_from_pretrained
@@ -32,6 +33,11 @@ def run(arguments: argparse.Namespace) -> int:
     _check_folders(arguments, plan)
     run_dir = choose_run_dir(arguments)
     ranks = current()
+    with locked(run_dir, arguments.output, ranks=ranks):
+        return _run(arguments, plan, run_dir, ranks)
+
+
+def _run(arguments: argparse.Namespace, plan: Plan, run_dir: Path, ranks: Ranks) -> int:
     context = context_of(arguments, run_dir, ranks=ranks)
     data = read_plan_data(plan, arguments.data)
     say(

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from model.cli.progress import say
 from training.cli.fit_report import say_rows
+from training.cli.run_lock import locked
 from training.cli.run_setup import context_of, read_rows
 from training.cli.shared_options import (
     FIXED_FIELDS,
@@ -44,6 +45,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Tries combinations of values, ranks them, and prints the command for the best."""
     check_folds(arguments, processes=1)
     check_installed(arguments.log_to)
+    with locked(arguments.output):
+        return _search(arguments)
+
+
+def _search(arguments: argparse.Namespace) -> int:
     base, tried, combinations = _combinations(arguments)
     prepare_folder(arguments.output, is_resumed=arguments.resume, overwrite=arguments.overwrite)
     rows = SearchRows(*read_rows(arguments, base), arguments.folds)
@@ -62,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
             combinations,
             rows,
             fingerprint={
-                **run_fingerprint(base, origin, context.accelerator, data),
+                **run_fingerprint(base, origin, context.accelerator, data, context.init_from),
                 "values": [dict(values) for values, _ in combinations],
                 "folds": arguments.folds,
             },

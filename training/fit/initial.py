@@ -9,9 +9,9 @@ import torch
 from pydantic import ValidationError
 
 from model.checkpoint.hub_folder import origin_of
-from model.checkpoint.weights import load_encoder_weights
+from model.checkpoint.weights import digest_weights, load_encoder_weights
 from model.errors import CheckpointError, UnsupportedCheckpointError, describe_faults
-from model.files import CONFIG, WEIGHTS, digest, read_object
+from model.files import CONFIG, WEIGHTS, check_folder, read_object
 from model.network.architecture import Network, NetworkConfig
 from model.network.config import ConvAttentionConfig, EncoderConfig
 from model.network.conv_attention import build_conv_attention
@@ -105,6 +105,7 @@ def init_from_pretrained(recipe: Recipe, folder: Path, labels: Sequence[str]) ->
             "the course's classifier is trained from scratch: leave out --init-from, or choose "
             "another preset"
         )
+    check_folder(folder)
     content = read_object(folder / CONFIG)
     config = _adapt(folder / CONFIG, content, recipe, labels)
     try_tokenizer(folder)
@@ -124,7 +125,10 @@ def origin_of_weights(folder: Path | None) -> dict[str, str]:
     """Names the first weights, for the record and to know them again; random ones have no name."""
     if folder is None:
         return {}
-    origin = {"init_from": folder.resolve().name, "init_from_sha256": digest(folder / WEIGHTS)}
+    origin = {
+        "init_from": folder.resolve().name,
+        "init_from_sha256": digest_weights(folder / WEIGHTS),
+    }
     fetched = origin_of(folder)
     if fetched is not None:
         origin["init_from_hub"] = fetched

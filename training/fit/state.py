@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from model.checkpoint.manifest import seal
-from model.files import sync
+from model.files import replace_folder, sync
 from training.distributed import Ranks
 from training.errors import ResumeError
 from training.fit.run_fingerprint import check_fingerprint
@@ -113,14 +113,13 @@ def save_state(
         shutil.rmtree(leftover, ignore_errors=True)
     try:
         _write(fresh, position, tensors, fingerprint)
-        if folder.exists():
-            folder.rename(old)
-        fresh.rename(folder)
+        replace_folder(fresh, folder, old)
     except OSError:
         shutil.rmtree(fresh, ignore_errors=True)  # half a state is of no use, and takes room
         raise
     sync(folder.parent)
-    shutil.rmtree(old, ignore_errors=True)
+    for leftover in (fresh, old):
+        shutil.rmtree(leftover, ignore_errors=True)
 
 
 def _write(
@@ -161,7 +160,7 @@ def load_state(
         raise ResumeError(f"{folder}: there is no interrupted run to resume; leave out --resume")
     try:
         content, tensors = _read_sound(folder)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ResumeError(
             f"{folder}: the state is damaged ({error}); start again with --overwrite instead of "
             "--resume"
@@ -252,7 +251,7 @@ def _unchecked(folder: Path) -> dict[str, Any]:
     path = folder if folder.exists() else old
     try:
         content = json.loads((path / _POSITION).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}
 

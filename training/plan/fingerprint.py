@@ -6,18 +6,13 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from model.files import MANIFEST, digest
+from model.files import CONFIG, MANIFEST, TOKENIZER_FILES, digest
 from training.plan.plan import Plan, StageRows, TeacherPlan
 from training.plan.pool import Pool
 from training.synth.templates import read_templates
 
 # The files of a pretrained folder that are read, beside the weights, whose digest is in the plan.
-_READ = (
-    "config.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "vocab.txt",
-)
+_READ = (CONFIG, *TOKENIZER_FILES)
 # Another implementation rounds differently and has other names of weights.
 _TEACHER_NETWORK = "transformers.MPNetModel"
 # Only people read these.

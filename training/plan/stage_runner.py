@@ -50,7 +50,7 @@ class StageRunner:
             return None
         try:
             content = json.loads(note.read_text(encoding="utf-8"))
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
         if content != {"fingerprint": fingerprint, "sha256": digest(path)}:
             return None

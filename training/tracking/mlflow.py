@@ -125,5 +125,5 @@ class MlflowLog:
 def _read_run(record: Path) -> str | None:
     try:
         return str(json.loads(record.read_text(encoding="utf-8"))["run_id"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None

@@ -277,7 +277,52 @@ def test_a_value_of_any_size_is_not_repeated(foreign: Path) -> None:
     with pytest.raises(CheckpointError) as caught:
         open_checkpoint(foreign)
     assert caught.value.fault.startswith("hidden_act: must be 'gelu', ")
-    assert caught.value.fault.endswith(f"(got '{'x' * 299}…)")
+    assert caught.value.fault.endswith(f"(got '{'x' * 198}…{'x' * 99}')")
+
+
+LONG = "x" * 100_000
+MANY = {f"{number}{'x' * 150}": "x" for number in range(1_000)}
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        (CONFIG, {"model_type": LONG}),
+        (CONFIG, {"position_embedding_type": LONG}),
+        (CONFIG, {"problem_type": LONG}),
+        (CONFIG, {"num_labels": LONG, "id2label": None}),
+        (CONFIG, {"id2label": {"0": "a", "1": LONG}}),
+        (CONFIG, {"id2label": {str(number): "x" * 150 for number in range(1_000)}}),
+        (CONFIG, {"hidden_size": [LONG], "vocab_size": LONG, "num_hidden_layers": LONG}),
+        (CONFIG, {"tokenizer_class": LONG}),
+        (MANIFEST, {LONG: 1}),
+        (MANIFEST, MANY),
+        (MANIFEST, {"labels": [LONG]}),
+        (MANIFEST, {"labels": list(MANY)}),
+        (MANIFEST, {"files": {LONG: "0" * 64}}),
+        (MANIFEST, {"files": MANY}),
+        ("tokenizer_config.json", {"tokenizer_class": LONG}),
+        ("tokenizer_config.json", {"tokenizer_class": "BertTokenizer", "do_lower_case": LONG}),
+        ("tokenizer_config.json", {"tokenizer_class": "BertTokenizer", "cls_token": LONG}),
+        ("tokenizer_config.json", {"extra_special_tokens": LONG}),
+        ("tokenizer_config.json", {"extra_special_tokens": [LONG]}),
+        ("tokenizer_config.json", {"added_tokens_decoder": {LONG: {"content": "a"}}}),
+        ("tokenizer_config.json", {"added_tokens_decoder": {"1": {"content": LONG}}}),
+        ("tokenizer.json", {"model": {"type": LONG}}),
+        ("tokenizer.json", {"version": LONG}),
+    ],
+)
+def test_a_refusal_is_short(name: str, changes: dict[str, Any], foreign: Path) -> None:
+    for other in {CONFIG, "tokenizer_config.json"} - {name}:
+        edit(foreign / other, tokenizer_class=None)
+    if name == MANIFEST:
+        write(foreign / name, {"labels": ["a", "b"], "max_length": 8})
+    edit(foreign / name, **changes)
+
+    with pytest.raises(CheckpointError) as caught:
+        open_checkpoint(foreign)
+    assert len(caught.value.fault) <= 1_000
+    assert len(str(caught.value)) <= 1_500
 
 
 @pytest.mark.parametrize(

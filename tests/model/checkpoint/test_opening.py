@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import re
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +12,7 @@ import pytest
 from safetensors import safe_open
 
 import model.checkpoint.saving
+import model.files
 from model.checkpoint.manifest import seal
 from model.checkpoint.opening import open_checkpoint
 from model.checkpoint.saving import check_place
@@ -87,6 +90,19 @@ def test_no_folder(tmp_path: Path) -> None:
     message = f"{tmp_path / 'absent'}: does not exist: give the path of a checkpoint folder"
     with pytest.raises(CheckpointError, match=exactly(message)):
         open_checkpoint(tmp_path / "absent")
+
+    inside = tmp_path / "models--a--b" / "snapshots" / "0123"
+    inside.mkdir(parents=True)
+    (inside / CONFIG).touch()
+    for path in (tmp_path, tmp_path / "models--a--b", inside.parent):
+        message = f"{path}: has no {CONFIG}, but folders in it have one: give the path of {inside}"
+        with pytest.raises(CheckpointError, match=exactly(message)):
+            open_checkpoint(path)
+
+    (tmp_path / "adapter_config.json").touch()
+    message = f"{tmp_path}: holds only an adapter: load it on its base model with peft, join them "
+    with pytest.raises(CheckpointError, match=f"^{re.escape(message)}"):
+        open_checkpoint(tmp_path)
 
     (tmp_path / "file").touch()
     message = f"{tmp_path / 'file'}: is not a folder: give the path of a checkpoint folder"
@@ -181,11 +197,30 @@ def test_a_rename_that_fails_brings_the_old_folder_back(
             raise DiskFullError("rename")
         return rename(self, target)
 
+    # As where the system cannot exchange folders.
+    monkeypatch.setattr(model.files, "_exchange", lambda *_: False)
     monkeypatch.setattr(Path, "rename", fail_once)
     with pytest.raises(DiskFullError, match="rename"):
         tiny_checkpoint(path, seed=1)
 
     assert contents(tmp_path) == before
+    assert [entry.name for entry in tmp_path.iterdir()] == ["tiny"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="folders are exchanged on Linux only")
+def test_a_checkpoint_that_is_replaced_is_never_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tiny_checkpoint(tmp_path / "tiny")
+    before = open_checkpoint(path).version
+
+    def fail(self: Path, target: Path) -> Path:
+        raise AssertionError(f"{self} is renamed to {target}")
+
+    monkeypatch.setattr(Path, "rename", fail)
+    tiny_checkpoint(path, seed=1)
+
+    assert open_checkpoint(path).version != before
     assert [entry.name for entry in tmp_path.iterdir()] == ["tiny"]
 
 

@@ -16,7 +16,7 @@ from transformers import (
 
 from model.checkpoint.opening import open_checkpoint
 from model.explain.attribution import attribute
-from model.files import MANIFEST
+from model.files import CONFIG, MANIFEST
 from model.loading import load_predictor
 from model.network.batch import collate
 from model.predictor import AttentionOptions, Predictor
@@ -24,6 +24,7 @@ from model.tokenization.reader import load_tokenizer
 from tests.builders import MAX_LENGTH as TINY_LENGTH
 from tests.builders import PUNCTUATION, WORDS, tiny_checkpoint, tiny_config
 from tests.families import FAMILIES, LABELS, MAX_LENGTH, TEXTS, save_family, tokenizer_of
+from tests.model.folders import edit
 from tests.model.parity import ask
 
 CPU = torch.device("cpu")
@@ -215,6 +216,38 @@ def test_our_folder_loads_in_transformers(dtype: torch.dtype | None, tmp_path: P
     torch.testing.assert_close(ours.logits, logits, rtol=0, atol=1e-4)
     for our_weights, their_weights in zip(ours.attention_weights, attentions, strict=True):
         torch.testing.assert_close(our_weights, their_weights, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"hidden_act": "swish"},
+        {"hidden_act": "gelu_python"},
+        {"hidden_act": "gelu_python_tanh"},
+        {"hidden_act": "gelu_fast"},
+        {"hidden_act": "gelu_accurate"},
+        {"pad_token_id": None},
+        {"position_embedding_type": None},
+        {"id2label": {"0": 0, "1": 1.5, "2": "c"}, "label2id": {"0": 0}},
+    ],
+)
+def test_what_transformers_opens_is_served(changes: dict[str, Any], tmp_path: Path) -> None:
+    folder = tiny_checkpoint(tmp_path / "tiny", config=tiny_config(labels=LABELS))
+    (folder / MANIFEST).unlink()
+    edit(folder / CONFIG, transformers_version="5", **changes)
+    # As editors on Windows write it; transformers does not read that.
+    (folder / CONFIG).write_text((folder / CONFIG).read_text(), encoding="utf-8-sig")
+    checkpoint = open_checkpoint(folder)
+    (folder / CONFIG).write_text((folder / CONFIG).read_text(encoding="utf-8-sig"))
+    theirs, tokenizer = transformers_of(folder)
+
+    with torch.no_grad():
+        expected = theirs(**tokenizer(OUR_TEXTS[0], return_tensors="pt")).logits.softmax(dim=-1)[0]
+    predictor = load_predictor(checkpoint, device=CPU, dtype=torch.float32)
+    (found,) = predictor.predict([predictor.encode(OUR_TEXTS[0])])
+
+    assert list(found.probabilities.values()) == pytest.approx(expected.tolist(), abs=1e-5)
+    assert tuple(found.probabilities) == (("0", "1.5", "c") if "id2label" in changes else LABELS)
 
 
 def test_the_default_folder_is_at_most_50_megabytes() -> None:

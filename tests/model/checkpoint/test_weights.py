@@ -1,5 +1,8 @@
 """The weights file: names, shapes, types and finite numbers."""
 
+import hashlib
+import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,15 +13,19 @@ from torch import Tensor
 
 from model.checkpoint.weights import (
     check_weights,
+    digest_weights,
     load_encoder_weights,
     load_weights,
+    read_weights,
     save_weights,
     transformers_name,
 )
 from model.errors import CheckpointError
+from model.files import INDEX, WEIGHTS
 from model.network.encoder import EncoderClassifier
 from tests.builders import tiny_network
 from tests.matching import exactly
+from tests.model.folders import write
 
 Change = Callable[[dict[str, Tensor]], None]
 QUERY = "bert.encoder.layer.1.attention.self.query.weight"
@@ -72,7 +79,7 @@ def test_saved_and_loaded_is_the_same(edit: Change, dtype: torch.dtype, path: Pa
     assert {weight.dtype for weight in load_file(path).values()} == {dtype}
     change(path, edit)
     network = tiny_network(seed=1)
-    load_weights(path, path.read_bytes(), network)
+    load_weights(path, [path.read_bytes()], network)
 
     assert {weight.dtype for weight in network.parameters()} == {torch.float32}
     assert same(network, tiny_network().to(dtype).float())
@@ -165,16 +172,93 @@ def test_numbers_that_are_not_finite_are_refused(
     check_weights(path, tiny_network())  # reads no weights
     message = exactly(f"{path}: {QUERY} holds values that are not finite float32 numbers")
     with pytest.raises(CheckpointError, match=message):
-        load_weights(path, path.read_bytes(), tiny_network())
+        load_weights(path, [path.read_bytes()], tiny_network())
     with pytest.raises(CheckpointError, match=message):
         load_encoder_weights(path, tiny_network())
 
 
-def test_a_pickle_is_never_read(tmp_path: Path) -> None:
-    (tmp_path / "pytorch_model.bin").write_bytes(b"not even a pickle")
+def in_parts(path: Path, weights: dict[str, Tensor], *, places: object = None) -> list[Path]:
+    """Writes weights as transformers divides them."""
+    files = [path.with_name(f"model-0000{number}-of-00002.safetensors") for number in (1, 2)]
+    parts = [dict(list(weights.items())[start::2]) for start in (0, 1)]
+    for file, part in zip(files, parts, strict=True):
+        save_file(part, file)
+    shown = {name: file.name for file, part in zip(files, parts, strict=True) for name in part}
+    write(path.with_name(INDEX), {"weight_map": shown if places is None else places})
+    path.unlink(missing_ok=True)
+    return files
+
+
+def test_weights_in_parts_are_those_of_one_file(path: Path, tmp_path: Path) -> None:
+    apart = tmp_path / "apart" / WEIGHTS
+    apart.parent.mkdir()
+    first, second = in_parts(apart, load_file(path))
+    network, encoder = tiny_network(seed=1), tiny_network(seed=2)
+
+    check_weights(apart, network)
+    load_weights(apart, read_weights(apart), network)
+    assert same(network, tiny_network())
+    assert load_encoder_weights(apart, encoder) == []
+    assert same(encoder, tiny_network())
+    joined = first.read_bytes() + second.read_bytes()
+    assert digest_weights(apart) == hashlib.sha256(joined).hexdigest()
+
+    second.unlink()
+    with pytest.raises(CheckpointError, match=exactly(f"{second}: is missing")):
+        check_weights(apart, network)
+
+
+@pytest.mark.parametrize(
+    ("places", "fault"),
+    [
+        ({}, "weight_map names None, must name files of the folder"),
+        ([], "weight_map names None, must name files of the folder"),
+        ({"a": 1}, "weight_map names 1, must name files of the folder"),
+        ({"a": ""}, "weight_map names '', must name files of the folder"),
+        ({"a": ".."}, "weight_map names '..', must name files of the folder"),
+        ({"a": "b" * 256}, "weight_map names 'bbbb"),
+        ({"a": "../b"}, "weight_map names '../b', must name files of the folder"),
+        (
+            {"a": "model-00001-of-00002.safetensors"},
+            "lacks bert.embeddings.LayerNorm.weight, ",
+        ),
+    ],
+)
+def test_an_index_that_does_not_fit_is_refused(places: object, fault: str, path: Path) -> None:
+    in_parts(path, dict(sorted(load_file(path).items())), places=places)
+    place = re.escape(f"{path.with_name(INDEX)}: {fault}")
+
+    with pytest.raises(CheckpointError, match=f"^{place}"):
+        check_weights(path, tiny_network())
+
+
+def test_a_weight_in_two_parts_is_refused(path: Path) -> None:
+    first, second = in_parts(path, load_file(path))
+    shutil.copy(first, second)
+
+    with pytest.raises(CheckpointError, match=f"^{second}: holds .*, as another name does$"):
+        check_weights(path, tiny_network())
+
+
+def test_weights_of_other_heads_are_named_and_not_read(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    names = ["cls.predictions.bias", "lm_head.decoder.weight", "loss.weight"]
+    change(path, lambda weights: weights.update({name: torch.zeros(1) for name in names}))
+
+    check_weights(path, tiny_network())
+
+    (record,) = caplog.records
+    assert record.getMessage() == "weights that no classifier has are not read"
+    assert vars(record)["weights"] == ", ".join(names)
+
+
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "pytorch_model-00001-of-00002.bin"])
+def test_a_pickle_is_never_read(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(b"not even a pickle")
     path = tmp_path / "model.safetensors"
     message = (
-        f"{path}: is missing; pytorch_model.bin is there, but nothing is unpickled here: save the "
+        f"{path}: is missing; {name} is there, but nothing is unpickled here: save the "
         "model as safetensors"
     )
 

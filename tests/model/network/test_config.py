@@ -105,7 +105,7 @@ def test_written_and_read_is_the_same() -> None:
         ({"num_labels": 1}, "num_labels is 1, must be from 2 to 100000"),
         ({"num_labels": 10**12}, "num_labels is 1000000000000, must be from 2 to 100000"),
         ({"id2label": ["a", "b"]}, "id2label must be an object of class numbers to names"),
-        ({"id2label": {"0": 0, "1": 1}}, "id2label must be an object of class numbers to names"),
+        ({"id2label": {"0": None, "1": 1}}, "id2label must be an object of class numbers to names"),
         ({"id2label": {"0": "a", "2": "b"}}, "id2label must name the classes 0 to 1, each once"),
         ({"id2label": {"a": "a", "b": "b"}}, "id2label must name the classes 0 to 1, each once"),
         ({"id2label": {"0": "a"}}, f"id2label must name at least 2 classes, names 1: {ONE}"),
@@ -146,7 +146,7 @@ def test_all_missing_sizes_are_listed() -> None:
         ("layer_norm_eps", float("inf"), "Input should be a finite number"),
         ("layer_norm_eps", 0.011, "Input should be less than or equal to 0.01"),
         ("initializer_range", 1e300, "Input should be less than or equal to 10"),
-        ("initializer_range", -0.02, "Input should be greater than 0"),
+        ("initializer_range", -0.02, "Input should be greater than or equal to 0"),
         ("pad_token_id", -1, "Input should be greater than or equal to 0"),
     ],
 )

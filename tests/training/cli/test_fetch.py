@@ -79,6 +79,25 @@ def test_a_folder_comes_whole_from_one_commit(
     assert files_of(tmp_path / "out").keys() == {*found, ORIGIN}
 
 
+def test_weights_in_parts_come_with_their_index(
+    hub: Hub, folder: Path, tmp_path: Path, fetch: Fetch
+) -> None:
+    files = files_of(folder)
+    del files[WEIGHTS]
+    weights = load_file(folder / WEIGHTS)
+    names = [f"model-0000{number}-of-00002.safetensors" for number in (1, 2)]
+    parts = [dict(list(weights.items())[start::2]) for start in (0, 1)]
+    files |= {name: save(part) for name, part in zip(names, parts, strict=True)}
+    places = {weight: name for name, part in zip(names, parts, strict=True) for weight in part}
+    files["model.safetensors.index.json"] = json.dumps({"weight_map": places}).encode()
+    hub.add(NAME, {**files, "other.safetensors": b"x"})
+
+    assert fetch(NAME)[0] == 0
+
+    found = files_of(tmp_path / "out")
+    assert found.keys() == {*files, ORIGIN}
+
+
 def test_a_branch_and_a_token(
     hub: Hub,
     folder: Path,
@@ -135,7 +154,11 @@ def test_a_wrong_checksum_is_refused(
         ),
         (
             {"config.json": b"{}", "model.safetensors.index.json": b"{}"},
-            "has its weights in several files (model.safetensors.index.json), only one ",
+            "has no model.safetensors",
+        ),
+        (
+            {"adapter_config.json": b"{}", "adapter_model.safetensors": b"x"},
+            "holds only an adapter: load it on its base model with peft, join them ",
         ),
         (
             {"config.json": b'{"model_type": "t5"}', "model.safetensors": b"x"},

@@ -1,7 +1,9 @@
 """`headlight-train fit`: from files to a checkpoint that is served."""
 
+import io
 import json
 import signal
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -17,9 +19,11 @@ from tests.training.tiny_runs import (
     read_history,
     run,
     signal_after,
+    write_preset,
     write_sentences,
 )
 from training.__main__ import main
+from training.cli.run_lock import locked
 
 CPU = torch.device("cpu")
 
@@ -111,6 +115,48 @@ def test_an_output_that_is_there_is_not_replaced_unasked(tmp_path: Path, refusal
     assert main(arguments(tmp_path, "out", "--overwrite", "--epochs", "1")) == 0
     assert weights(folder) != before
     assert not (tmp_path / "out.run" / ".state.old").exists()
+
+
+@pytest.mark.parametrize("folder", ["out", "out.run"])
+def test_two_runs_never_write_into_one_folder(
+    folder: str, tmp_path: Path, refusal: Refusal
+) -> None:
+    place = tmp_path / folder
+    with locked(place):
+        assert refusal(arguments(tmp_path, "out")) == (
+            f"{place}: another command writes there: wait for it, end it, or choose another folder"
+        )
+        assert not place.exists()
+    assert main(arguments(tmp_path, "out", "--epochs", "1")) == 0
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_a_killed_run_locks_nothing(tmp_path: Path) -> None:
+    (tmp_path / ".out.lock").touch()
+
+    assert main(arguments(tmp_path, "out", "--epochs", "1")) == 0
+
+
+def test_standard_output_need_not_be_utf_8(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_sentences(tmp_path / "rows.tsv", labels=("negative", "positive", "neutral"))
+    write_preset(tmp_path / "tiny.toml")
+    rows = (tmp_path / "rows.tsv").read_text(encoding="utf-8")
+    rows = rows.replace("\tnegative", "\t差").replace("\tpositive", "\t好🎬")
+    (tmp_path / "rows.tsv").write_text(rows, encoding="utf-8")
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="cp1252"))
+    command = arguments(tmp_path, "out", "--epochs", "1")
+
+    assert main(command) == 0
+    checkpoint = str(tmp_path / "out")
+    sys.stdout.flush()
+    assert b"\\u597d\\U0001f3ac" in written.getvalue()
+    written.truncate(0)
+    written.seek(0)
+    report = ["evaluate", str(tmp_path / "rows.tsv"), "--checkpoint", checkpoint, "--json", "-"]
+    assert main(report) == 0
+    sys.stdout.flush()
+    assert "好🎬" in str(json.loads(written.getvalue()))
 
 
 @pytest.mark.parametrize(

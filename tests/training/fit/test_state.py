@@ -8,9 +8,18 @@ import pytest
 import torch
 from torch import Tensor
 
+import model.files
 from tests.matching import exactly
 from training.errors import ResumeError
-from training.fit.state import TrainerState, has_state, load_state, remove_state, save_state
+from training.fit.state import (
+    TrainerState,
+    has_state,
+    load_state,
+    previous_run,
+    remove_state,
+    save_state,
+    step_of_state,
+)
 from training.measure.history import Measurement
 
 IDENTITY = {"seed": 1, "threads": 2, "training_rows": "a" * 64}
@@ -77,11 +86,12 @@ def test_ended_at_a_rename_the_state_before_is_read(
     def rename_until_killed(path: Path, target: Path) -> Path:
         nonlocal calls
         calls += 1
-        if calls == failing:
+        if calls >= failing:
             raise OSError(28, "No space left on device")
         return rename(path, target)
 
     with monkeypatch.context() as patch:
+        patch.setattr(model.files, "_exchange", lambda *_: False)  # as not on Linux
         patch.setattr(Path, "rename", rename_until_killed)
         with pytest.raises(OSError, match="No space left on device"):
             save_state(folder, position(step=8), tensors(2.0), IDENTITY)
@@ -95,6 +105,15 @@ def test_ended_at_a_rename_the_state_before_is_read(
     save_state(folder, position(step=9), tensors(3.0), IDENTITY)
     assert load_state(folder, IDENTITY)[0].step == 9
     assert names(folder.parent) == ["state"]
+
+
+def test_a_state_nested_too_deep_is_damaged(folder: Path) -> None:
+    (folder / "position.json").write_text("[" * 100_000, encoding="utf-8")
+
+    assert step_of_state(folder) is None
+    assert previous_run(folder) is None
+    with pytest.raises(ResumeError, match="the state is damaged"):
+        load_state(folder, IDENTITY)
 
 
 def test_ended_while_writing_the_state_before_is_read(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from model.files import TOKENIZER_FILES
 from tests.training.tiny_plans import PLAN
 from training.plan import fingerprint
 from training.plan.fingerprint import Fingerprints
@@ -76,6 +77,17 @@ def test_changes_of_a_plan(folders: dict[str, Path], old: str, new: str, again: 
     assert old in TEXT
 
     assert changed(fingerprints(folders), fingerprints(folders, TEXT.replace(old, new))) == again
+
+
+@pytest.mark.parametrize("name", ["config.json", *TOKENIZER_FILES])
+@pytest.mark.parametrize(("folder", "again"), [("student", {BROAD, SHARP}), ("teacher", ALL)])
+def test_every_file_that_decides_the_tokens_counts(
+    folders: dict[str, Path], name: str, folder: str, again: set[str]
+) -> None:
+    before = fingerprints(folders)
+    (folders[folder] / name).write_text('{"other": 1}', encoding="utf-8")
+
+    assert changed(before, fingerprints(folders)) == again
 
 
 @pytest.mark.parametrize(
