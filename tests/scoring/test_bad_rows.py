@@ -174,7 +174,11 @@ def test_a_fault_of_a_worker_names_file_and_rows(
 ) -> None:
     path = tmp_path / "rows.tsv"
     path.write_text("text\ngood\nbad\n", encoding="utf-8")
-    monkeypatch.setattr("scoring.worker.part_bytes", lambda *_: {}[None])
+
+    def fail(*_: object) -> None:
+        raise KeyError(None)
+
+    monkeypatch.setattr("scoring.worker.part_bytes", fail)
 
     assert run(path, "--output", tmp_path / "out", "--part-bytes", "1") == 1
 
