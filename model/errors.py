@@ -11,6 +11,7 @@ ModelError
 ├── TokenizerError          a tokenizer that breaks on a text
 ├── SigningKeyError         a key that cannot sign or verify a checkpoint
 ├── HubError                a name of the hub that cannot be fetched
+├── TableError              a file of rows that cannot be read, or a row in it
 └── CheckpointError         a folder that is damaged, incomplete or does not fit
     └── UnsupportedCheckpointError   a sound folder of a kind that is not supported
 """
@@ -177,6 +178,23 @@ class HubError(ModelError):
         super().__init__(f"{shorten(name)}: {fault}")
         self.name = name
         self.fault = fault
+
+
+class TableError(ModelError):
+    """A file of rows that cannot be read, or a row in it that cannot be used.
+
+    Args:
+        fault: what is wrong with it, and what to do.
+        row: the first bad row, as `model.tables.rows.Row` counts them; None for an error of the
+            whole file.
+    """
+
+    def __init__(self, path: Path | str, fault: str, row: int | None = None) -> None:
+        prefix = "" if row is None else f"row {row}: "
+        super().__init__(f"{path}: {prefix}{fault}")
+        self.path = path
+        self.fault = fault
+        self.row = row
 
 
 class CheckpointError(ModelError):

@@ -8,6 +8,8 @@ ScoringError
 └── InterruptedJobError    a signal ended the job; finished parts stay
 """
 
+from model.errors import TableError
+
 
 class ScoringError(Exception):
     """Base of every error that this package raises on purpose."""
@@ -17,21 +19,15 @@ class OptionError(ScoringError, ValueError):
     """Options that do not fit together; the message names the option as it was typed."""
 
 
-class _FileError(ScoringError):
-    """An error of one file or folder: its path, what is wrong with it, and what to do."""
-
-    def __init__(self, path: str, problem: str) -> None:
-        super().__init__(f"{path}: {problem}")
-        self.path = path
-        self.problem = problem
-
-
-class InputFileError(_FileError):
+class InputFileError(ScoringError, TableError):
     """An input that cannot be read, or that has changed."""
 
 
-class OutputError(_FileError):
+class OutputError(ScoringError):
     """An output folder that cannot be used, or a part that cannot be written."""
+
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(f"{path}: {problem}")
 
 
 class EngineError(ScoringError):

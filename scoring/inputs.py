@@ -10,8 +10,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import get_args
 
+from model.tables.lines import Compression, Format
 from scoring.errors import InputFileError, OptionError
-from scoring.output.manifest import Compression, Format
 from scoring.stores import FileStatus, Store, is_url, relative, store_of
 
 FORMATS = ".csv, .tsv, .jsonl, .ndjson (each also with .gz or .zst) and .parquet"

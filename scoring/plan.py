@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 
 import orjson
 
+from model.tables.lines import NOT_UTF8, LineReader, RawRow, read_raw, split_tsv, unpack
+from model.tables.parquet import ParquetInput
 from scoring.columns import choose_columns, choose_text_column, column_type, show
 from scoring.errors import InputFileError
 from scoring.inputs import InputFile
-from scoring.lines import NOT_UTF8, LineReader, RawRow, open_unpacked, read_raw, split_tsv
 from scoring.output.manifest import (
     Column,
     ColumnType,
@@ -21,7 +22,6 @@ from scoring.output.manifest import (
     Unit,
     added_columns,
 )
-from scoring.parquet import ParquetInput
 from scoring.stores import store_of
 
 PART_BYTES = 8 * 1024 * 1024
@@ -167,7 +167,7 @@ class _TextScan:
 
     def run(self) -> _Scanned:
         path = self._file.path
-        stream = open_unpacked(store_of(path), path, self._file.compression)
+        stream = unpack(store_of(path).open(path), path, self._file.compression)
         reader = LineReader(path, stream, self._file.compression)
         header: tuple[str, ...] = ()
         rows = 0
@@ -251,7 +251,7 @@ def _kind(value: object) -> str:
 def _scan_parquet(file: InputFile) -> _Scanned:
     units: list[Unit] = []
     before = 0
-    with ParquetInput(file.path) as parquet:
+    with ParquetInput(file.path, store_of(file.path).open(file.path)) as parquet:
         for group, rows in enumerate(parquet.group_rows):
             for start in range(0, rows, _MOST_PARQUET_ROWS):
                 end = min(rows, start + _MOST_PARQUET_ROWS)
@@ -277,7 +277,7 @@ def _with_digests(file: InputFile, units: Sequence[Unit], used: Sequence[str]) -
     """Adds to the units of a Parquet file the digests of the columns that are used."""
     if file.format != "parquet":
         return units
-    with ParquetInput(file.path) as parquet:
+    with ParquetInput(file.path, store_of(file.path).open(file.path)) as parquet:
         groups = {unit.row_group for unit in units if unit.row_group is not None}
         digests = {group: parquet.digest(used, row_group=group) for group in groups}
     return [

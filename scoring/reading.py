@@ -9,12 +9,12 @@ from typing import Any
 import orjson
 import pyarrow
 
-from model.errors import InputError
+from model.errors import InputError, TableError
+from model.tables.lines import NOT_UTF8, LineReader, RawRow, read_raw, split_tsv, unpack
+from model.tables.parquet import ParquetInput, bad_values, keep_rows, texts_of
 from model.tokenization.tokenizer import check_text
-from scoring.errors import InputFileError, ScoringError
-from scoring.lines import NOT_UTF8, LineReader, RawRow, open_unpacked, read_raw, split_tsv
+from scoring.errors import InputFileError
 from scoring.output.manifest import BadRow, Manifest, Source, Unit
-from scoring.parquet import ParquetInput, bad_values, keep_rows, texts_of
 from scoring.stores import store_of
 
 
@@ -81,7 +81,7 @@ class UnitReader:
                 yield raw
                 if reader.position >= unit.end:
                     break
-        except ScoringError:
+        except TableError:
             self.close()
             raise
 
@@ -92,7 +92,8 @@ class UnitReader:
             if index != unit.source or reader.position > unit.start:
                 self.close()
         if self._open is None:
-            stream = open_unpacked(store_of(source.path), source.path, source.compression)
+            file = store_of(source.path).open(source.path)
+            stream = unpack(file, source.path, source.compression)
             self._open = (unit.source, LineReader(source.path, stream, source.compression))
         reader = self._open[1]
         reader.skip_to(unit.start, unit.first_row)
@@ -101,7 +102,7 @@ class UnitReader:
     def _read_parquet(self, source: Source, unit: Unit, row_group: int) -> UnitRows:
         text = self._manifest.text_column
         names = list(dict.fromkeys([text, *self._wanted]))
-        with ParquetInput(source.path) as parquet:
+        with ParquetInput(source.path, store_of(source.path).open(source.path)) as parquet:
             if (
                 parquet.footer_sha256 != source.sha256
                 or parquet.digest(names, row_group=row_group) != unit.sha256

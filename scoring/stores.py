@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, cast
 
+from model.tables.lines import first_line, reason
 from scoring.errors import InputFileError, OptionError, OutputError
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
@@ -203,9 +204,9 @@ def _file_system(url: str, scheme: str) -> Any:  # noqa: ANN401
         return fs.FileSystem.from_uri(url)[0]
     except pyarrow.ArrowInvalid as error:
         if "Unrecognized filesystem type" not in str(error):
-            raise OptionError(f"{url}: {_first_line(error)}") from error
+            raise OptionError(f"{url}: {first_line(error)}") from error
     except OSError as error:
-        raise OptionError(f"{url}: cannot be reached: {_first_line(error)}") from error
+        raise OptionError(f"{url}: cannot be reached: {first_line(error)}") from error
     try:
         import fsspec
 
@@ -265,13 +266,3 @@ def _writing(path: str, pieces: Iterable[bytes] = ()) -> Iterator[None]:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             advice = ": make room, then run the same command to go on"
         raise OutputError(path, f"cannot be written{needed}: {reason(error)}{advice}") from error
-
-
-def reason(error: Exception) -> str:
-    """Returns the reason of an error in one line; only the system's words of its errors."""
-    system = error.strerror if isinstance(error, OSError) else None
-    return system or _first_line(error)
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0].removesuffix(".")

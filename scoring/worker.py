@@ -14,14 +14,15 @@ import numpy as np
 import pyarrow
 
 from model.allocator import share_one_heap
+from model.errors import TableError
 from model.reading import EncodedText
+from model.tables.parquet import keep_rows
 from scoring.answers import Answers
 from scoring.engines.base import Job, Result, UnitFailure
 from scoring.errors import EngineError, OutputError, ScoringError
 from scoring.output.folder import Output
 from scoring.output.manifest import BadRow, Manifest, UnitRecord
 from scoring.output.writing import UNWRITABLE, part_bytes, part_name, unwritable
-from scoring.parquet import keep_rows
 from scoring.reading import UnitReader, UnitRows
 from scoring.scorer import Scorer
 
@@ -178,7 +179,7 @@ class Worker:
 
     def _failure(self, number: int, error: Exception) -> UnitFailure:
         """Describes an error of a unit; foreign messages may hold the text of a user."""
-        if isinstance(error, ScoringError):
+        if isinstance(error, ScoringError | TableError):
             return UnitFailure(number, str(error), stops=isinstance(error, OutputError))
         unit = self._manifest.units[number]
         return UnitFailure(

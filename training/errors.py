@@ -1,27 +1,14 @@
 """Defines every error of training, below one base."""
 
-from pathlib import Path
+from model.errors import TableError
 
 
 class TrainingError(Exception):
     """Base of every error that this package raises on purpose."""
 
 
-class DataError(TrainingError):
-    """A file that cannot be read, or rows in it that cannot be used.
-
-    Args:
-        fault: what is wrong with it, and what to do.
-        row: the first bad row, as `training.data.readers.Row` counts them; None for an error of
-            the whole file.
-    """
-
-    def __init__(self, path: Path, fault: str, row: int | None = None) -> None:
-        prefix = "" if row is None else f"row {row}: "
-        super().__init__(f"{path}: {prefix}{fault}")
-        self.path = path
-        self.fault = fault
-        self.row = row
+class DataError(TrainingError, TableError):
+    """A file that cannot be read, or rows in it that cannot be used."""
 
 
 class RecipeError(TrainingError, ValueError):

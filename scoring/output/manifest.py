@@ -11,12 +11,11 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from model.tables.lines import Compression, Format
 from model.tokenization.windows import Reading
 
-Format = Literal["csv", "tsv", "jsonl", "parquet"]
 #: whether a text is scored only as a whole, or its sentences too
 Granularity = Literal["text", "sentence"]
-Compression = Literal["gzip", "zstd"]
 OutputFormat = Literal["parquet", "input"]
 #: of a kept column of JSON Lines; `json` is a value of any type, as JSON text
 ColumnType = Literal["string", "integer", "number", "boolean", "json"]

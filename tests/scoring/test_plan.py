@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from scoring.errors import InputFileError
+from model.errors import TableError
 from scoring.inputs import find_inputs
 from scoring.output.manifest import Manifest, Model
 from scoring.plan import make_manifest
@@ -124,7 +124,7 @@ def test_json_lines_may_be_cut_anywhere(
     path = tmp_path / ("rows.jsonl.gz" if packed else "rows.jsonl")
     path.write_bytes(gzip.compress(content) if packed else content)
     if not rows:
-        with pytest.raises(InputFileError, match="no column is named 'text' among no columns"):
+        with pytest.raises(TableError, match="no column is named 'text' among no columns"):
             plan(path, part_bytes=part_bytes)
         return
 
@@ -192,7 +192,7 @@ def test_a_quote_that_is_never_closed_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text('id,text\n1,fine\n2,"open\n3,lost\n', encoding="utf-8")
 
-    with pytest.raises(InputFileError) as caught:
+    with pytest.raises(TableError) as caught:
         plan(path, part_bytes=10)
     assert str(caught.value) == (
         f"{path}: row 3: a quote is opened and never closed: close it, or write a quote inside a "
@@ -212,7 +212,7 @@ def test_a_cut_archive_is_refused(tmp_path: Path, name: str) -> None:
     path.write_bytes(packed[: len(packed) // 2])
 
     kind = "gzip" if name.endswith("gz") else "zstd"
-    with pytest.raises(InputFileError, match=f"{name}: is not a whole {kind} file: "):
+    with pytest.raises(TableError, match=f"{name}: is not a whole {kind} file: "):
         plan(path, part_bytes=10)
 
 
@@ -264,7 +264,7 @@ def test_files_must_have_the_same_columns(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("id,text\n1,x\n", encoding="utf-8")
     (tmp_path / "b.csv").write_text("text,other\nx,1\n", encoding="utf-8")
 
-    with pytest.raises(InputFileError) as caught:
+    with pytest.raises(TableError) as caught:
         plan(tmp_path, part_bytes=10)
     assert str(caught.value) == (
         f"{tmp_path / 'b.csv'}: no column is named 'id' among 'text', 'other', unlike in "
@@ -282,7 +282,7 @@ def test_a_file_that_changes_while_it_is_scored_is_refused(tmp_path: Path) -> No
 
     reader = UnitReader(manifest)
     assert reader.read(manifest.units[0]).texts == ["first"]
-    with pytest.raises(InputFileError) as caught:
+    with pytest.raises(TableError) as caught:
         reader.read(manifest.units[1])
     assert str(caught.value) == (
         f"{path}: has changed since the job began: put it back, or start again with --overwrite"
@@ -304,7 +304,7 @@ def test_a_parquet_file_that_is_damaged_later_is_refused_where_it_is(tmp_path: P
     path.write_bytes(sound.replace(b"second", b"sceond"))
     assert parquet.read_table(path)["text"].to_pylist() == ["first", "sceond"]
     assert reader.read(manifest.units[0]).texts == ["first"]
-    with pytest.raises(InputFileError) as caught:
+    with pytest.raises(TableError) as caught:
         reader.read(manifest.units[1])
     assert str(caught.value) == (
         f"{path}: has changed since the job began: put it back, or start again with --overwrite"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from model.tables.rows import read_texts
 from tests.shared_data import shared_file
-from training.data.readers import read_texts
 from training.data.validation_split import text_key
 from training.plan.plan import load_plan
 

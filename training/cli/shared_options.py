@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from model.cli.arguments import number, positive, whole
-from training.data.readers import Columns
+from model.tables.rows import Columns
 from training.errors import RecipeError
 from training.fit.recipe import Recipe, load_recipe, presets
 from training.tracking.logs import Target, parse_target

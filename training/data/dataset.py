@@ -11,8 +11,8 @@ from pathlib import Path
 
 from model.checkpoint.manifest import DataSource
 from model.network.labels import check_label
+from model.tables.rows import Columns, Row, read_rows
 from model.tokenization.tokenizer import check_text
-from training.data.readers import Columns, Row, read_rows
 from training.errors import DataError, RecipeError
 
 Label = str | int

@@ -10,8 +10,8 @@ from typing import Literal
 import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
+from model.tables.rows import Columns
 from training.data.dataset import Dataset, read_dataset
-from training.data.readers import Columns
 from training.errors import DataError, RecipeError
 
 _NOT_LETTER_OR_DIGIT = re.compile(r"[\W_]+")

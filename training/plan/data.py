@@ -6,8 +6,8 @@ from pathlib import Path
 
 from model.checkpoint.manifest import DataSource
 from model.files import digest
+from model.tables.rows import read_texts
 from training.data.dataset import Dataset, read_dataset
-from training.data.readers import read_texts
 from training.data.validation_split import choose_held_out, rows_without_overlap, text_key
 from training.plan.plan import Plan, SourceFile
 from training.plan.pool import Pool

@@ -13,8 +13,8 @@ from model import load_predictor, open_checkpoint
 from model.checkpoint.thresholds import threshold_reports
 from model.files import digest
 from tests.builders import tiny_checkpoint, tiny_config
+from tests.labelled_files import write_rows
 from tests.matching import exactly
-from tests.training.labelled_files import write_rows
 from training.cli.evaluate import run
 from training.cli.evaluate_options import add_arguments
 from training.errors import DataError, RecipeError, TrainingError

@@ -13,7 +13,7 @@ from model.checkpoint.manifest import Precision
 from model.checkpoint.precision import judge
 from model.files import MANIFEST, SIGNATURE
 from tests.builders import WORDS, tiny_checkpoint
-from tests.training.labelled_files import write_rows
+from tests.labelled_files import write_rows
 from tests.training.tiny_runs import Refusal
 from training.__main__ import main
 from training.measure.metrics import measure

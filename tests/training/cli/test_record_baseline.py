@@ -8,7 +8,7 @@ import torch
 from model import load_predictor, open_checkpoint
 from model.checkpoint.baseline import count_baseline
 from tests.builders import tiny_checkpoint, tiny_config
-from tests.training.labelled_files import write_rows
+from tests.labelled_files import write_rows
 from tests.training.tiny_plans import TinyPlan
 from tests.training.tiny_runs import Refusal
 from training.__main__ import main

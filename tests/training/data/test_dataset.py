@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from model.checkpoint.manifest import DataSource
+from tests.labelled_files import write_rows
 from tests.matching import exactly
-from tests.training.labelled_files import write_rows
 from training.data.dataset import (
     Dataset,
     Label,

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.checkpoint.manifest import DataSource
+from model.tables.rows import Columns
+from tests.labelled_files import write_rows
 from tests.matching import exactly
-from tests.training.labelled_files import write_rows
 from training.data.dataset import Dataset
-from training.data.readers import Columns
 from training.data.validation_split import (
     choose_held_out,
     read_and_split,

@@ -13,9 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from model.errors import InputError
+from model.errors import InputError, TableError
 from model.tokenization.tokenizer import TEXT_COLUMNS, check_text
-from training.errors import DataError
 
 LABEL_COLUMNS = ("label", "sentiment", "polarity", "class")
 FORMATS = ".tsv, .csv, .jsonl, .ndjson (each also with .gz) and .parquet"
@@ -59,7 +58,7 @@ def read_rows(path: Path, content: bytes, columns: Columns) -> Iterator[Row]:
     """Reads a file, row by row.
 
     Raises:
-        DataError: the format is unknown, the file is damaged or not UTF-8, or its columns are
+        TableError: the format is unknown, the file is damaged or not UTF-8, or its columns are
             not found.
     """
     name = path.name.lower()
@@ -71,7 +70,7 @@ def read_rows(path: Path, content: bytes, columns: Columns) -> Iterator[Row]:
     if reader is None:
         shown = suffix + ".gz" * compressed
         named = f"the suffix {shown} is not one that is read" if shown else "has no suffix"
-        raise DataError(path, f"{named}: use {FORMATS}")
+        raise TableError(path, f"{named}: use {FORMATS}")
     return reader(path, _decode(path, content), columns)
 
 
@@ -80,7 +79,7 @@ def read_texts(path: Path) -> list[str]:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise DataError(path, f"cannot be read: {error.strerror}") from error
+        raise TableError(path, f"cannot be read: {error.strerror}") from error
     lines = [line.removesuffix("\r") for line in _decode(path, content).split("\n")]
     first = 1 if lines[0].strip().casefold() in TEXT_COLUMNS else 0
     texts = []
@@ -90,7 +89,7 @@ def read_texts(path: Path) -> list[str]:
         try:
             check_text(line)
         except InputError as error:
-            raise DataError(path, str(error), row=number) from error
+            raise TableError(path, str(error), row=number) from error
         texts.append(line)
     return texts
 
@@ -101,17 +100,17 @@ def _decode(path: Path, content: bytes) -> str:
         try:
             content = gzip.decompress(content)
         except (OSError, EOFError, zlib.error) as error:
-            raise DataError(path, f"is not a whole gzip file: {error}") from error
+            raise TableError(path, f"is not a whole gzip file: {error}") from error
     try:
         decoded = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise DataError(
+        raise TableError(
             path,
             f"is not UTF-8 (byte 0x{content[error.start]:02x}): convert the file to UTF-8",
             row=content.count(b"\n", 0, error.start) + 1,
         ) from error
     if not decoded.strip():
-        raise DataError(path, _EMPTY)
+        raise TableError(path, _EMPTY)
     return decoded
 
 
@@ -142,11 +141,11 @@ def _check_separated(path: Path, content: str, delimiter: str) -> None:
     fault = f"is separated by {DELIMITERS[actual]}, not by {wanted}"
     if delimiter == "\t":
         suffix = ".csv" if actual == "," else f".csv and add --delimiter '{actual}'"
-        raise DataError(path, f"{fault}: give its name the suffix {suffix}")
+        raise TableError(path, f"{fault}: give its name the suffix {suffix}")
     if actual == "\t":
-        raise DataError(path, f"{fault}: add --delimiter tab")
+        raise TableError(path, f"{fault}: add --delimiter tab")
     option = "leave out --delimiter" if actual == "," else f"add --delimiter '{actual}'"
-    raise DataError(path, f"{fault}: {option}")
+    raise TableError(path, f"{fault}: {option}")
 
 
 def _cells_of_csv(path: Path, content: str, delimiter: str) -> list[tuple[int, list[str]]]:
@@ -162,7 +161,7 @@ def _cells_of_csv(path: Path, content: str, delimiter: str) -> list[tuple[int, l
             number = reader.line_num + 1
     except csv.Error as error:
         separator = "a comma" if delimiter == "," else repr(delimiter)
-        raise DataError(
+        raise TableError(
             path,
             f"is not CSV ({error}): put a field that holds {separator}, a quote or a line break "
             'between quotes, and write a quote inside it twice ("")',
@@ -211,12 +210,12 @@ def _read_json_lines(path: Path, content: str, columns: Columns) -> Iterator[Row
 
 def _read_parquet(path: Path, content: bytes, columns: Columns) -> Iterator[Row]:
     if not content:
-        raise DataError(path, _EMPTY)
+        raise TableError(path, _EMPTY)
     try:
         import pyarrow
         from pyarrow import parquet
     except ImportError as error:
-        raise DataError(
+        raise TableError(
             path,
             "Parquet needs pyarrow, which is not installed: "
             ".venv/bin/pip install --constraint constraints.txt --editable '.[train]'",
@@ -227,7 +226,7 @@ def _read_parquet(path: Path, content: bytes, columns: Columns) -> Iterator[Row]
             table = file.read(columns=[text, label])
             texts, labels = table[text].to_pylist(), table[label].to_pylist()
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise DataError(path, f"is not a whole Parquet file: {error}") from error
+        raise TableError(path, f"is not a whole Parquet file: {error}") from error
     return (
         Row(number, *values) for number, values in enumerate(zip(texts, labels, strict=True), 1)
     )
@@ -237,7 +236,7 @@ def _choose_columns(path: Path, found: Sequence[str], columns: Columns) -> tuple
     text = _choose_column(path, found, columns.text, TEXT_COLUMNS, "text")
     label = _choose_column(path, found, columns.label, LABEL_COLUMNS, "label")
     if text == label:
-        raise DataError(
+        raise TableError(
             path, f"text and label cannot both be the column {text!r}: choose two columns"
         )
     return text, label
@@ -254,7 +253,7 @@ def _choose_column(
     shown = ", ".join(repr(name if len(name) <= 40 else f"{name[:37]}...") for name in found)
     fault = f"{len(fitting)} columns" if fitting else "no column"
     advice = "name each once" if wanted and fitting else f"choose one with --{kind}-column"
-    raise DataError(path, f"{fault} named {' or '.join(map(repr, names))} among {shown}: {advice}")
+    raise TableError(path, f"{fault} named {' or '.join(map(repr, names))} among {shown}: {advice}")
 
 
 _TEXT_READERS: dict[str, Callable[[Path, str, Columns], Iterator[Row]]] = {

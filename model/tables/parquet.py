@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow
 from pyarrow import parquet
 
-from scoring.errors import InputFileError
-from scoring.stores import reason, store_of
+from model.errors import TableError
+from model.tables.lines import reason
 
 _MAGIC = b"PAR1"
 _BATCH_ROWS = 8_192
@@ -19,11 +19,11 @@ _BUFFER_BYTES = 1024 * 1024
 
 
 class ParquetInput:
-    """An open Parquet file; raises InputFileError if it cannot be read."""
+    """An open Parquet file; raises TableError if it cannot be read."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, stream: BinaryIO) -> None:
         self._path = path
-        self._stream = store_of(path).open(path)
+        self._stream = stream
         try:
             self.footer_sha256 = hashlib.sha256(_footer(self._stream)).hexdigest()
             self._stream.seek(0)
@@ -50,7 +50,7 @@ class ParquetInput:
         try:
             return [(field.name, str(field.type)) for field in self._file.schema_arrow]
         except UnicodeDecodeError as error:
-            raise InputFileError(self._path, "the name of a column is not UTF-8") from error
+            raise TableError(self._path, "the name of a column is not UTF-8") from error
 
     @property
     def group_rows(self) -> list[int]:
@@ -59,7 +59,7 @@ class ParquetInput:
         return [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
 
     def read(self, columns: Sequence[str], *, row_group: int, start: int, end: int) -> Any:  # noqa: ANN401
-        """Reads a range of rows of a row group, or raises InputFileError."""
+        """Reads a range of rows of a row group, or raises TableError."""
         batches = []
         at = 0
         try:
@@ -162,9 +162,9 @@ def _footer(stream: BinaryIO) -> bytes:
     return stream.read(length + 8)
 
 
-def _damaged(path: str, error: Exception, place: str = "") -> InputFileError:
+def _damaged(path: str, error: Exception, place: str = "") -> TableError:
     if isinstance(error, OSError) and error.errno:
-        return InputFileError(path, f"cannot be read: {reason(error)}")
+        return TableError(path, f"cannot be read: {reason(error)}")
     if isinstance(error, UnicodeDecodeError):
-        return InputFileError(path, "the name of a column is not UTF-8")
-    return InputFileError(path, f"is not a whole Parquet file: {place}{reason(error)}")
+        return TableError(path, "the name of a column is not UTF-8")
+    return TableError(path, f"is not a whole Parquet file: {place}{reason(error)}")

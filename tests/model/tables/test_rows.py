@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
+from model.errors import TableError
+from model.tables.rows import Columns, Row, read_rows, read_texts
+from tests.labelled_files import SUFFIXES, write_rows
 from tests.matching import exactly
-from tests.training.labelled_files import SUFFIXES, write_rows
-from training.data.readers import Columns, Row, read_rows, read_texts
-from training.errors import DataError
 
 ROWS = [('Good, "really" good', "positive"), ("Bad.", "negative"), ("  café 😀 ", "positive")]
 TEXT_SUFFIXES = tuple(suffix for suffix in SUFFIXES if suffix != ".parquet")
@@ -172,7 +172,7 @@ def test_no_column_fits(tmp_path: Path, suffix: str) -> None:
         f"{path}: no column named 'sentence' or 'text' or 'review' or 'content' among 'tweet', "
         "'label': choose one with --text-column"
     )
-    with pytest.raises(DataError, match=exactly(message)):
+    with pytest.raises(TableError, match=exactly(message)):
         read(path)
 
 
@@ -190,7 +190,7 @@ def test_columns_that_cannot_be_told(
     tmp_path: Path, header: str, columns: Columns, fault: str
 ) -> None:
     path = write(tmp_path / "a.csv", f"{header}\n1,2,3\n")
-    with pytest.raises(DataError, match=re.escape(fault)):
+    with pytest.raises(TableError, match=re.escape(fault)):
         read(path, columns)
 
 
@@ -207,7 +207,7 @@ def test_columns_that_cannot_be_told(
 def test_other_formats_are_refused(tmp_path: Path, name: str, fault: str) -> None:
     path = write(tmp_path / name, "text\tlabel\n")
     message = f"{path}: {fault}: use .tsv, .csv, .jsonl, .ndjson (each also with .gz) and .parquet"
-    with pytest.raises(DataError, match=exactly(message)):
+    with pytest.raises(TableError, match=exactly(message)):
         read(path)
 
 
@@ -218,7 +218,7 @@ def test_an_empty_file(tmp_path: Path, suffix: str, blank: bytes) -> None:
     path.write_bytes(gzip.compress(blank) if suffix.endswith(".gz") else blank)
 
     fault = "is not a whole Parquet file" if suffix == ".parquet" and blank else "is empty"
-    with pytest.raises(DataError) as error:
+    with pytest.raises(TableError) as error:
         read(path)
     assert str(error.value).startswith(f"{path}: {fault}: ")
 
@@ -230,7 +230,7 @@ def test_a_byte_that_is_not_utf_8(tmp_path: Path, suffix: str) -> None:
     path.write_bytes(gzip.compress(content) if suffix.endswith(".gz") else content)
 
     message = f"{path}: row 3: is not UTF-8 (byte 0xe9): convert the file to UTF-8"
-    with pytest.raises(DataError, match=exactly(message)) as error:
+    with pytest.raises(TableError, match=exactly(message)) as error:
         read(path)
     assert error.value.row == 3
 
@@ -248,7 +248,7 @@ def test_a_damaged_file(tmp_path: Path, suffix: str, kind: str, damage: str) -> 
             "flipped": sound[:12] + bytes(middle) + sound[12 + middle :],
         }[damage]
     )
-    with pytest.raises(DataError) as error:
+    with pytest.raises(TableError) as error:
         read(path)
     assert str(error.value).startswith(f"{path}: is not a whole {kind} file: ")
 
@@ -270,7 +270,7 @@ def test_parquet_needs_pyarrow_and_says_so(tmp_path: Path, monkeypatch: pytest.M
         f"{path}: Parquet needs pyarrow, which is not installed: "
         ".venv/bin/pip install --constraint constraints.txt --editable '.[train]'"
     )
-    with pytest.raises(DataError, match=exactly(message)):
+    with pytest.raises(TableError, match=exactly(message)):
         read(path)
 
 
@@ -282,7 +282,7 @@ def test_parquet_needs_pyarrow_and_says_so(tmp_path: Path, monkeypatch: pytest.M
     ],
 )
 def test_quotes_of_csv_that_do_not_close(tmp_path: Path, content: str, fault: str) -> None:
-    with pytest.raises(DataError, match=re.escape(fault)):
+    with pytest.raises(TableError, match=re.escape(fault)):
         read(write(tmp_path / "a.csv", content))
 
 
@@ -293,9 +293,9 @@ def test_a_bare_file_is_read_line_by_line(tmp_path: Path) -> None:
     path.write_text("One text.\n", encoding="utf-8")
     assert read_texts(path) == ["One text."]
     path.write_text("text\n \u200b\n", encoding="utf-8")
-    with pytest.raises(DataError, match="row 2: the text is blank"):
+    with pytest.raises(TableError, match="row 2: the text is blank"):
         read_texts(path)
-    with pytest.raises(DataError, match="cannot be read: No such file"):
+    with pytest.raises(TableError, match="cannot be read: No such file"):
         read_texts(tmp_path / "none.tsv")
 
 
@@ -321,7 +321,7 @@ def test_a_table_of_other_delimiters_is_told_how_it_is_read(
 ) -> None:
     """Even where a quote in it looks like a fault of its row."""
     path = write(tmp_path / name, content)
-    with pytest.raises(DataError, match=exactly(f"{path}: is separated by {fault}")):
+    with pytest.raises(TableError, match=exactly(f"{path}: is separated by {fault}")):
         read(path)
 
 
@@ -336,7 +336,7 @@ def test_the_delimiter_of_a_csv_can_be_chosen(tmp_path: Path, delimiter: str) ->
 def test_a_chosen_delimiter_that_is_not_there_is_told(tmp_path: Path) -> None:
     path = write_rows(tmp_path / "a.csv", ROWS)
     message = f"{path}: is separated by commas, not by semicolons: leave out --delimiter"
-    with pytest.raises(DataError, match=exactly(message)):
+    with pytest.raises(TableError, match=exactly(message)):
         read(path, Columns(delimiter=";"))
 
 

@@ -7,12 +7,12 @@ import csv
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import BinaryIO, Literal
 
-from scoring.errors import InputFileError
-from scoring.output.manifest import Compression, Format
-from scoring.stores import Store, reason
+from model.errors import TableError
 
+Format = Literal["csv", "tsv", "jsonl", "parquet"]
+Compression = Literal["gzip", "zstd"]
 #: the longest row; a row that is longer is most likely a quote that is never closed
 MOST_ROW_BYTES = 16 * 1024 * 1024
 NOT_UTF8 = "is not UTF-8: convert the file to UTF-8"
@@ -34,17 +34,16 @@ class RawRow:
     error: str | None = None
 
 
-def open_unpacked(store: Store, path: str, compression: Compression | None) -> BinaryIO:
-    """Opens a file for reading its unpacked bytes in order, or raises InputFileError."""
+def unpack(file: BinaryIO, path: str, compression: Compression | None) -> BinaryIO:
+    """Returns the unpacked bytes of a file, to be read in order, or raises TableError."""
     import pyarrow
 
-    file = store.open(path)
     if compression is None:
         return file
     try:
         return pyarrow.CompressedInputStream(pyarrow.PythonFile(file, "r"), compression)  # type: ignore[no-any-return]
     except OSError as error:
-        raise InputFileError(path, f"cannot be unpacked as {compression}: {error}") from error
+        raise TableError(path, f"cannot be unpacked as {compression}: {error}") from error
 
 
 class LineReader:
@@ -73,7 +72,7 @@ class LineReader:
             while left:
                 held = len(self._buffer) - self._at
                 if not held and not self._fill():
-                    raise InputFileError(self._path, "is shorter than it was: it has changed")
+                    raise TableError(self._path, "is shorter than it was: it has changed")
                 step = min(left, len(self._buffer) - self._at)
                 self._at += step
                 left -= step
@@ -96,7 +95,7 @@ class LineReader:
             pieces.append(piece)
             length += len(piece)
             if length > MOST_ROW_BYTES:
-                raise InputFileError(
+                raise TableError(
                     self._path,
                     f"row {self.line}: the line is longer than {MOST_ROW_BYTES:,} bytes, the most "
                     "that is read: split the file into lines",
@@ -109,8 +108,8 @@ class LineReader:
             self._buffer, self._at = bytes(self._stream.read(_BLOCK_BYTES)), 0
         except OSError as error:
             if self._compression is None or error.errno:
-                raise InputFileError(self._path, f"cannot be read: {reason(error)}") from error
-            raise InputFileError(
+                raise TableError(self._path, f"cannot be read: {reason(error)}") from error
+            raise TableError(
                 self._path, f"is not a whole {self._compression} file: {reason(error)}"
             ) from error
         if not self._end:
@@ -151,7 +150,7 @@ def _csv_row(first: bytes, number: int, lines: Iterator[bytes], path: str) -> Ra
             if length > MOST_ROW_BYTES:
                 break
             yield to_text(line)
-        raise InputFileError(
+        raise TableError(
             path,
             f"row {number}: a quote is opened and never closed: close it, or write a quote inside "
             'a field twice ("")',
@@ -172,3 +171,14 @@ def to_text(line: bytes) -> str:
 def split_tsv(content: bytes) -> list[str]:
     """Splits a line of a TSV file, in which a quote is text."""
     return to_text(content).removesuffix("\n").removesuffix("\r").split("\t")
+
+
+def reason(error: Exception) -> str:
+    """Returns the reason of an error in one line; only the system's words of its errors."""
+    system = error.strerror if isinstance(error, OSError) else None
+    return system or first_line(error)
+
+
+def first_line(error: Exception) -> str:
+    """Returns the first line of another package's message."""
+    return str(error).partition("\n")[0].removesuffix(".")

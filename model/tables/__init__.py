@@ -1,0 +1,1 @@
+"""Reads tables of texts: TSV, CSV, JSON Lines and Parquet, for training and scoring alike."""
