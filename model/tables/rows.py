@@ -9,8 +9,8 @@ import gzip
 import io
 import json
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from model.errors import InputError, TableError
@@ -36,6 +36,12 @@ class Columns:
     text: str | None = None
     label: str | None = None
     delimiter: str = ","
+
+
+class ClassName(str):
+    """A label that the file numbers and names: the name, which is never read as a number."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,11 +231,38 @@ def _read_parquet(path: Path, content: bytes, columns: Columns) -> Iterator[Row]
             text, label = _choose_columns(path, file.schema_arrow.names, columns)
             table = file.read(columns=[text, label])
             texts, labels = table[text].to_pylist(), table[label].to_pylist()
+            names = _class_names(file.schema_arrow.metadata, label)
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise TableError(path, f"is not a whole Parquet file: {error}") from error
-    return (
-        Row(number, *values) for number, values in enumerate(zip(texts, labels, strict=True), 1)
-    )
+    rows = enumerate(zip(texts, labels, strict=True), 1)
+    if names is None:
+        return (Row(number, text, label) for number, (text, label) in rows)
+    return (_name_class(Row(number, text, label), names) for number, (text, label) in rows)
+
+
+def _class_names(metadata: Mapping[bytes, bytes] | None, column: str) -> Sequence[str] | None:
+    """Returns the names of the classes that `datasets` keeps in the schema of a Parquet file."""
+    try:
+        feature = json.loads((metadata or {})[b"huggingface"])["info"]["features"][column]
+        names = feature["names"] if feature["_type"] == "ClassLabel" else None
+    except (LookupError, TypeError, ValueError, RecursionError):
+        return None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        return None
+    return None if names == [str(index) for index in range(len(names))] else names
+
+
+def _name_class(row: Row, names: Sequence[str]) -> Row:
+    """Names a number after its class; -1 stands for no label, as in `datasets`."""
+    label = row.label
+    if not isinstance(label, int | float) or label != label // 1:
+        return row
+    if label == -1:
+        return replace(row, label=None)
+    if 0 <= label < len(names):
+        return replace(row, label=ClassName(names[int(label)]))
+    fault = f"label {label} has no name: the schema of the file names 0 to {len(names) - 1}"
+    return Row(row.number, fault=fault)
 
 
 def _choose_columns(path: Path, found: Sequence[str], columns: Columns) -> tuple[str, str]:
