@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
-from model.cli.arguments import LineParser, add_version, positive
+from model.cli.arguments import LineParser, add_spelling, add_version, positive
 from model.errors import ModelError
 from scoring.errors import InterruptedJobError, OptionError, ScoringError
 
@@ -237,6 +237,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="A,B",
         help="columns of the input to keep (default: all)",
     )
+    add_spelling(parser)
     parser.add_argument(
         "--format",
         dest="output_format",

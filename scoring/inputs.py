@@ -7,19 +7,12 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from pathlib import Path, PurePosixPath
-from typing import get_args
+from pathlib import Path
 
-from model.tables.lines import Compression, Format
+from model.tables.files import FORMATS, Compression, Format, format_of
 from scoring.errors import InputFileError, OptionError
 from scoring.stores import FileStatus, Store, is_url, relative, store_of
 
-FORMATS = ".csv, .tsv, .jsonl, .ndjson (each also with .gz or .zst) and .parquet"
-_SUFFIXES: dict[str, Format] = {
-    **{f".{name}": name for name in get_args(Format)},
-    ".ndjson": "jsonl",
-}
-_COMPRESSIONS: dict[str, Compression] = {".gz": "gzip", ".zst": "zstd"}
 _GLOB = re.compile(r"[*?\[]")
 
 
@@ -71,7 +64,7 @@ def find_inputs(names: Sequence[str], *, output: str) -> Inputs:
             real = _real(status.path, folders)
             if status.path != name and real.startswith(inside_output):
                 continue
-            kind = _kind(status.path)
+            kind = format_of(status.path)
             if kind is not None:
                 _check_utf8(status.path)
                 file = InputFile(status, *kind, real)
@@ -150,17 +143,6 @@ def _check_utf8(path: str) -> None:
         raise InputFileError(path, "the name is not UTF-8: rename the file") from error
 
 
-def _kind(path: str) -> tuple[Format, Compression | None] | None:
-    name = PurePosixPath(path).name.lower()
-    compression = next((_COMPRESSIONS[end] for end in _COMPRESSIONS if name.endswith(end)), None)
-    if compression is not None:
-        name = name.rpartition(".")[0]
-    file_format = _SUFFIXES.get(PurePosixPath(name).suffix)
-    if file_format is None or (file_format == "parquet" and compression is not None):
-        return None
-    return file_format, compression
-
-
 def _check_unique(files: Sequence[InputFile]) -> None:
     seen: dict[str, str] = {}
     for file in files:
@@ -169,12 +151,6 @@ def _check_unique(files: Sequence[InputFile]) -> None:
                 file.path, f"is named twice, also as {seen[file.real]}: name it once"
             )
         seen[file.real] = file.path
-
-
-def suffix_of(file_format: Format, compression: Compression | None) -> str:
-    """Returns the suffix of a file of a form, with its dot."""
-    end = next((end for end, name in _COMPRESSIONS.items() if name == compression), "")
-    return f".{file_format}{end}"
 
 
 def check_output(output: str) -> None:

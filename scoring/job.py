@@ -7,6 +7,7 @@ from pathlib import Path
 
 from model.checkpoint.hub_folder import local_folder
 from model.checkpoint.opening import open_checkpoint
+from model.tables.columns import find
 from model.tokenization.windows import Reading
 from scoring.engines.base import Engine, Job, Result
 from scoring.errors import OutputError
@@ -35,6 +36,8 @@ class Options:
     checkpoint: Path
     text_column: str | None
     columns: tuple[str, ...] | None
+    delimiter: str | None
+    encoding: str | None
     output_format: OutputFormat
     part_bytes: int
     shard: tuple[int, int]
@@ -169,6 +172,8 @@ def _make(
         files,
         text_column=options.text_column,
         columns=options.columns,
+        delimiter=options.delimiter,
+        encoding=options.encoding,
         output_format=options.output_format,
         part_bytes=options.part_bytes,
         model=model,
@@ -200,6 +205,7 @@ def _differences(
     return [
         *_model_differences(manifest.model, model),
         *_option_differences(options, manifest),
+        *_spelling_differences(options, manifest.sources),
         *_input_differences(manifest.sources, files),
     ]
 
@@ -223,11 +229,24 @@ def _option_differences(options: Options, manifest: Manifest) -> Iterator[str]:
         yield f"--format was {manifest.output_format}, is {options.output_format}"
     if options.part_bytes != manifest.part_bytes:
         yield f"--part-bytes was {manifest.part_bytes}, is {options.part_bytes}"
-    if options.text_column not in (None, manifest.text_column):
+    if not find([manifest.text_column], options.text_column or manifest.text_column):
         yield f"--text-column was {manifest.text_column}, is {options.text_column}"
     kept = tuple(column.name for column in manifest.columns)
-    if options.columns is not None and options.columns != kept:
-        yield f"--columns was {','.join(kept)}, is {','.join(options.columns)}"
+    wanted = kept if options.columns is None else options.columns
+    if len(wanted) != len(kept) or not all(
+        find([name], each) for name, each in zip(kept, wanted, strict=True)
+    ):
+        yield f"--columns was {','.join(kept)}, is {','.join(wanted)}"
+
+
+def _spelling_differences(options: Options, sources: Sequence[Source]) -> Iterator[str]:
+    tables = [source for source in sources if source.format != "parquet"]
+    before = {source.encoding for source in tables}
+    if before - {options.encoding}:
+        yield f"--encoding was {before.pop() or 'left out'}, is {options.encoding or 'left out'}"
+    delimiters = {source.delimiter for source in tables if source.format == "csv"}
+    if options.delimiter is not None and delimiters - {options.delimiter}:
+        yield f"--delimiter was {delimiters.pop()!r}, is {options.delimiter!r}"
 
 
 def _input_differences(sources: Sequence[Source], files: Sequence[InputFile]) -> Iterator[str]:
@@ -242,6 +261,6 @@ def _input_differences(sources: Sequence[Source], files: Sequence[InputFile]) ->
         if source is None or file.status.modified == source.modified:
             same = source is None or file.status.size == source.size
         else:
-            same = file.status.size == source.size and digest(file) == source.sha256
+            same = file.status.size == source.size and digest(file, source) == source.sha256
         if not same:
             yield f"{path} has changed"

@@ -5,11 +5,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import orjson
-
-from model.tables.lines import NOT_UTF8, LineReader, RawRow, read_raw, split_tsv, unpack
+from model.tables.columns import choose_text_column, show
+from model.tables.lines import LineReader, RawRow, read_header, read_raw
 from model.tables.parquet import ParquetInput
-from scoring.columns import choose_columns, choose_text_column, column_type, show
+from model.tables.values import read_record
+from scoring.columns import choose_columns, column_type
 from scoring.errors import InputFileError
 from scoring.inputs import InputFile
 from scoring.output.manifest import (
@@ -40,6 +40,8 @@ class _Scanned:
     header: tuple[str, ...]
     rows: int
     units: list[Unit]
+    delimiter: str = ","
+    encoding: str | None = None
     kinds: dict[str, set[str]] = field(default_factory=dict)
     schema: dict[str, str] = field(default_factory=dict)
 
@@ -52,6 +54,8 @@ def make_manifest(
     output_format: OutputFormat,
     part_bytes: int,
     model: Model,
+    delimiter: str | None = None,
+    encoding: str | None = None,
 ) -> Manifest:
     """Reads all files through once and divides them.
 
@@ -59,7 +63,7 @@ def make_manifest(
         InputFileError: a file cannot be read, or its columns do not fit those of the first one.
         OptionError: two columns of the output would have one name.
     """
-    scans = [scan(file, part_bytes=part_bytes) for file in files]
+    scans = [_scan(file, part_bytes, delimiter, encoding) for file in files]
     names = _choose_names(files, scans)
     text = choose_text_column(files[0].path, [name for name, _ in names], text_column)
     kept = choose_columns(files[0].path, names, wanted=columns, added=added_columns(model))
@@ -80,16 +84,17 @@ def make_manifest(
     )
 
 
-def digest(file: InputFile) -> str:
-    """Reads a file through, and returns the digest that `Source.sha256` holds."""
-    return scan(file, part_bytes=PART_BYTES).sha256
+def digest(file: InputFile, source: Source) -> str:
+    """Reads a file through as before, and returns the digest that `Source.sha256` holds."""
+    return _scan(file, PART_BYTES, source.delimiter, source.encoding).sha256
 
 
-def scan(file: InputFile, *, part_bytes: int) -> _Scanned:
-    """Reads a file through once, or raises InputFileError if it cannot be read or has no header."""
+def _scan(
+    file: InputFile, part_bytes: int, delimiter: str | None, encoding: str | None
+) -> _Scanned:
     if file.format == "parquet":
         return _scan_parquet(file)
-    return _TextScan(file, part_bytes).run()
+    return _TextScan(file, part_bytes, delimiter, encoding).run()
 
 
 def _source(file: InputFile, scanned: _Scanned) -> Source:
@@ -102,6 +107,8 @@ def _source(file: InputFile, scanned: _Scanned) -> Source:
         sha256=scanned.sha256,
         header=scanned.header,
         rows=scanned.rows,
+        delimiter=scanned.delimiter,
+        encoding=scanned.encoding,
     )
 
 
@@ -156,8 +163,12 @@ def _check_columns(
 class _TextScan:
     """Reads a text file through: finds cuts, counts rows, learns names and types of columns."""
 
-    def __init__(self, file: InputFile, part_bytes: int) -> None:
+    def __init__(
+        self, file: InputFile, part_bytes: int, delimiter: str | None, encoding: str | None
+    ) -> None:
         self._file = file
+        self._delimiter = delimiter
+        self._encoding = encoding
         self._part_bytes = part_bytes
         self._kinds: dict[str, set[str]] = {}
         self._units: list[Unit] = []
@@ -166,36 +177,32 @@ class _TextScan:
         self._rows = 0
 
     def run(self) -> _Scanned:
-        path = self._file.path
-        stream = unpack(store_of(path).open(path), path, self._file.compression)
-        reader = LineReader(path, stream, self._file.compression)
+        path, file_format = self._file.path, self._file.format
+        file = store_of(path).open(path)
+        reader = LineReader(path, file, self._file.compression, self._encoding)
         header: tuple[str, ...] = ()
+        delimiter = ","
         rows = 0
         try:
-            raw = read_raw(reader, path, self._file.format)
-            if self._file.format != "jsonl":
-                header = self._header(next(raw, None))
+            if file_format != "jsonl":
+                header, delimiter = read_header(reader, path, file_format, self._delimiter)
                 self._start = (reader.position, reader.line)
-            for row in raw:
+            for row in read_raw(reader, path, file_format, delimiter):
                 rows += 1
                 self._add(row, reader)
         finally:
             reader.close()
         if self._rows:
             self._cut(reader)
-        return _Scanned(reader.digest.hexdigest(), header, rows, self._units, kinds=self._kinds)
-
-    def _header(self, row: RawRow | None) -> tuple[str, ...]:
-        if row is None:
-            raise InputFileError(self._file.path, "is empty: it must begin with a header")
-        if row.error is not None:
-            raise InputFileError(self._file.path, f"the header {row.error}")
-        try:
-            row.content.decode()
-        except UnicodeDecodeError as error:
-            raise InputFileError(self._file.path, f"the header {NOT_UTF8}") from error
-        names = row.cells or split_tsv(row.content)
-        return tuple(name.strip() for name in names)
+        return _Scanned(
+            reader.digest.hexdigest(),
+            header,
+            rows,
+            self._units,
+            delimiter,
+            self._encoding,
+            kinds=self._kinds,
+        )
 
     def _add(self, row: RawRow, reader: LineReader) -> None:
         self._rows += 1
@@ -207,18 +214,18 @@ class _TextScan:
 
     def _learn(self, row: RawRow) -> None:
         try:
-            record = orjson.loads(row.content)
-        except orjson.JSONDecodeError:
+            record = read_record(row.content)
+        except ValueError:
             return
-        if isinstance(record, dict):
-            for name, value in record.items():
-                self._kinds.setdefault(name, set()).add(_kind(value))
-            if len(self._kinds) > _MOST_KEYS:
-                raise InputFileError(
-                    self._file.path,
-                    f"row {row.line}: has more than {_MOST_KEYS:,} different keys, the most that "
-                    "become columns: put values under one key",
-                )
+        for name, value in record.items():
+            self._kinds.setdefault(name, set()).add(_kind(value))
+        if len(self._kinds) > _MOST_KEYS:
+            raise InputFileError(
+                self._file.path,
+                f"has more than {_MOST_KEYS:,} different keys, the most that become columns: put "
+                "values under one key",
+                row=row.line,
+            )
 
     def _cut(self, reader: LineReader) -> None:
         """Ends a unit behind the last row."""

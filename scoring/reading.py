@@ -2,17 +2,13 @@
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-import orjson
-import pyarrow
-
-from model.errors import InputError, TableError
-from model.tables.lines import NOT_UTF8, LineReader, RawRow, read_raw, split_tsv, unpack
+from model.errors import TableError
+from model.tables.lines import LineReader, RawRow, read_raw
 from model.tables.parquet import ParquetInput, bad_values, keep_rows, texts_of
-from model.tokenization.tokenizer import check_text
+from model.tables.values import read_cells, read_record, text_fault
 from scoring.errors import InputFileError
 from scoring.output.manifest import BadRow, Manifest, Source, Unit
 from scoring.stores import store_of
@@ -77,7 +73,7 @@ class UnitReader:
     def _raw(self, source: Source, unit: Unit) -> Iterator[RawRow]:
         reader = self._reader(source, unit)
         try:
-            for raw in read_raw(reader, source.path, source.format):
+            for raw in read_raw(reader, source.path, source.format, source.delimiter):
                 yield raw
                 if reader.position >= unit.end:
                     break
@@ -93,8 +89,8 @@ class UnitReader:
                 self.close()
         if self._open is None:
             file = store_of(source.path).open(source.path)
-            stream = unpack(file, source.path, source.compression)
-            self._open = (unit.source, LineReader(source.path, stream, source.compression))
+            reader = LineReader(source.path, file, source.compression, source.encoding)
+            self._open = (unit.source, reader)
         reader = self._open[1]
         reader.skip_to(unit.start, unit.first_row)
         return reader
@@ -117,12 +113,11 @@ class UnitReader:
         faults = bad_values(kept)
         for index, value in enumerate(texts_of(table[text])):
             number = unit.first_row + index
-            content = _decoded(value)
-            error = _text_error(content) or faults.get(index)
+            error = text_fault(value) or faults.get(index)
             if error is None:
                 good.append(index)
                 rows.numbers.append(number)
-                rows.texts.append(str(content))
+                rows.texts.append(str(value))
             else:
                 rows.bad.append(BadRow(file=source.path, row=number, reason=error))
         rows.values = kept if len(good) == table.num_rows else keep_rows(kept, good)
@@ -143,10 +138,13 @@ class _Parser:
 
     def add(self, raw: RawRow, rows: UnitRows) -> None:
         """Adds a row to the good or the bad ones."""
-        text, values, error = (
-            self._json(raw) if self._source.format == "jsonl" else self._cells(raw)
-        )
-        error = error or _text_error(text)
+        text: object = None
+        values: list[object] = []
+        try:
+            text, values = self._read(raw)
+            error = text_fault(text)
+        except ValueError as fault:
+            error = str(fault)
         if error is not None:
             rows.bad.append(BadRow(file=self._source.path, row=raw.line, reason=error))
             return
@@ -154,60 +152,15 @@ class _Parser:
         rows.texts.append(str(text))
         rows.values.append(values)
 
-    def _cells(self, raw: RawRow) -> tuple[object, list[object], str | None]:
-        if raw.error is not None:
-            return None, [], raw.error
-        cells = split_tsv(raw.content) if raw.cells is None else raw.cells
-        header = len(self._source.header)
-        if len(cells) != header:
-            return None, [], f"the header has {header} columns, this row has {len(cells)}"
-        values: list[object] = [cells[index] for index in self._indices]
-        if not raw.content.isascii():
-            try:
-                raw.content.decode()
-            except UnicodeDecodeError:
-                return None, [], NOT_UTF8
-        return cells[self._text_index], values, None
-
-    def _json(self, raw: RawRow) -> tuple[object, list[object], str | None]:
-        try:
-            record = orjson.loads(raw.content)
-        except orjson.JSONDecodeError as error:
-            with suppress(UnicodeDecodeError):
-                raw.content.decode()
-                return None, [], f"is not JSON: {_reason(error)}"
-            return None, [], NOT_UTF8
-        if not isinstance(record, dict):
-            return None, [], f"must be a JSON object, is {type(record).__name__}"
+    def _read(self, raw: RawRow) -> tuple[object, list[object]]:
+        """Returns the text and the kept values, or raises ValueError with what is wrong."""
+        if self._source.format != "jsonl":
+            cells = read_cells(raw, len(self._source.header))
+            return cells[self._text_index], [cells[index] for index in self._indices]
+        record = read_record(raw.content)
         if self._text not in record:
-            return None, [], f"lacks {self._text!r}"
-        return record[self._text], [record.get(name, MISSING) for name in self._wanted], None
-
-
-def _decoded(value: object) -> object:
-    """Decodes bytes; those that are not UTF-8 stay bytes."""
-    with suppress(UnicodeDecodeError):
-        return value.decode() if isinstance(value, bytes) else value
-    return value
-
-
-def _text_error(text: object) -> str | None:
-    if text is None:
-        return "the text is null"
-    if isinstance(text, bytes):
-        return NOT_UTF8
-    if not isinstance(text, str):
-        kind = text if isinstance(text, pyarrow.DataType) else type(text).__name__
-        return f"the text must be a string, is {kind}"
-    try:
-        check_text(text)
-    except InputError as error:
-        return str(error)
-    return None
-
-
-def _reason(error: orjson.JSONDecodeError) -> str:
-    return f"{error.msg.partition(':')[0]} at character {error.pos + 1}"
+            raise ValueError(f"lacks {self._text!r}")
+        return record[self._text], [record.get(name, MISSING) for name in self._wanted]
 
 
 def _changed(source: Source) -> InputFileError:

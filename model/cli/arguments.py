@@ -10,6 +10,8 @@ from model.validation import nearest
 _UNKNOWN = "unrecognized arguments: "
 # Choices are few and short: two letters that changed places are a mistake in half of a word.
 _LIKENESS = 0.6
+_TABS = {"tab": "\t", "\\t": "\t"}
+_NO_DELIMITERS = "\"' \r\n"
 
 
 class LineParser(argparse.ArgumentParser):
@@ -67,6 +69,43 @@ def add_version(parser: argparse.ArgumentParser) -> None:
         version=f"{parser.prog} {version('headlight')}",
         help="print the version",
     )
+
+
+def add_spelling(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that say how text files are written."""
+    parser.add_argument(
+        "--delimiter",
+        type=_delimiter,
+        metavar="CHARACTER",
+        help="what separates the columns of CSV files, such as ';' or tab (default: as the header "
+        "shows)",
+    )
+    parser.add_argument(
+        "--encoding",
+        type=_encoding,
+        metavar="NAME",
+        help="of text files, such as cp1252 (default: UTF-8, or UTF-16 if a file begins so)",
+    )
+
+
+def _delimiter(text: str) -> str:
+    delimiter = _TABS.get(text, text)
+    if len(delimiter) != 1 or delimiter.isalnum() or delimiter in _NO_DELIMITERS:
+        raise argparse.ArgumentTypeError(
+            f"must be one character such as ';', or tab, and no letter, digit or quote, got "
+            f"{text!r}"
+        )
+    return delimiter
+
+
+def _encoding(text: str) -> str:
+    try:
+        b"".decode(text)
+    except (LookupError, ValueError) as error:
+        raise argparse.ArgumentTypeError(
+            f"must be an encoding of text such as cp1252 or utf-16, got {text!r}"
+        ) from error
+    return text
 
 
 def whole(text: str) -> int:

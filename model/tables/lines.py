@@ -1,23 +1,37 @@
-"""Reads the rows of a text file as bytes: a line, or in CSV the lines between two row ends.
+"""Reads the rows of a text file as UTF-8: a line, or in CSV the lines between two row ends.
 
 The same code decides where to cut a file and reads the pieces, so a piece has the same rows.
 """
 
+import codecs
 import csv
+import gzip
 import hashlib
+import re
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import BinaryIO, Literal
+from pathlib import Path
+from typing import Any, BinaryIO
 
 from model.errors import TableError
+from model.tables.files import Compression, Format
 
-Format = Literal["csv", "tsv", "jsonl", "parquet"]
-Compression = Literal["gzip", "zstd"]
 #: the longest row; a row that is longer is most likely a quote that is never closed
 MOST_ROW_BYTES = 16 * 1024 * 1024
-NOT_UTF8 = "is not UTF-8: convert the file to UTF-8"
+NOT_UTF8 = "is not UTF-8: convert the file to UTF-8, or name its encoding with --encoding"
+#: what separates the columns of a table, and its name
+DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _BLOCK_BYTES = 1024 * 1024
-_BOM = b"\xef\xbb\xbf"
+# Longer ones first: the mark of UTF-32 begins with that of UTF-16.
+_MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+# A first line of Excel, which is no row.
+_SEPARATOR_LINE = re.compile(rb'"?sep=([^"\r\n])"?\s*', re.IGNORECASE)
 csv.field_size_limit(MOST_ROW_BYTES)
 
 
@@ -34,37 +48,45 @@ class RawRow:
     error: str | None = None
 
 
-def unpack(file: BinaryIO, path: str, compression: Compression | None) -> BinaryIO:
-    """Returns the unpacked bytes of a file, to be read in order, or raises TableError."""
-    import pyarrow
-
-    if compression is None:
-        return file
-    try:
-        return pyarrow.CompressedInputStream(pyarrow.PythonFile(file, "r"), compression)  # type: ignore[no-any-return]
-    except OSError as error:
-        raise TableError(path, f"cannot be unpacked as {compression}: {error}") from error
-
-
 class LineReader:
-    """Reads lines of unpacked bytes, and knows its position and the digest of what it has read."""
+    """Reads lines as UTF-8, and knows its position and the digest of the unpacked bytes.
 
-    def __init__(self, path: str, stream: BinaryIO, compression: Compression | None = None) -> None:
+    Args:
+        file: as it is stored; closed with the reader, or if it cannot be read.
+        encoding: None for UTF-8, or UTF-16 if the file begins so.
+
+    Raises:
+        TableError: the file cannot be read or unpacked; later as well.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        file: BinaryIO,
+        compression: Compression | None = None,
+        encoding: str | None = None,
+    ) -> None:
         self.position = 0
         self.line = 1
         self.digest = hashlib.sha256()
         self._path = path
-        self._stream = stream
+        self._file = file
         self._compression = compression
-        self._buffer = b""
         self._at = 0
-        self._end = b""
+        try:
+            self._stream = _unpack(file, path, compression)
+            block = self._read_block()
+            self._decoder = _decoder(encoding or _detect(block))
+            self._buffer = self._recode(block)
+            is_old = b"\n" not in self._buffer and b"\r" in self._buffer[:-1]
+            self._end = b"\r" if is_old else b"\n"
+        except BaseException:
+            file.close()
+            raise
 
     def skip_to(self, position: int, line: int) -> None:
-        """Goes to a position where a row begins; a compressed file is read up to it."""
-        if self._compression is None:
-            if not self._end:
-                self._fill()  # the beginning says how lines end
+        """Goes to a position where a row begins; reads up to it where bytes are not as stored."""
+        if self._compression is None and self._decoder is None:
             self._stream.seek(position)
             self._buffer, self._at = b"", 0
         else:
@@ -89,7 +111,7 @@ class LineReader:
         pieces = []
         length = 0
         while True:
-            end = self._buffer.find(self._end or b"\n", self._at)
+            end = self._buffer.find(self._end, self._at)
             piece = self._buffer[self._at : end + 1 if end >= 0 else len(self._buffer)]
             self._at += len(piece)
             pieces.append(piece)
@@ -97,47 +119,204 @@ class LineReader:
             if length > MOST_ROW_BYTES:
                 raise TableError(
                     self._path,
-                    f"row {self.line}: the line is longer than {MOST_ROW_BYTES:,} bytes, the most "
-                    "that is read: split the file into lines",
+                    f"the line is longer than {MOST_ROW_BYTES:,} bytes, the most that is read: "
+                    "split the file into lines",
+                    row=self.line,
                 )
             if end >= 0 or not self._fill():
                 return b"".join(pieces) if len(pieces) > 1 else piece
 
     def _fill(self) -> bool:
-        try:
-            self._buffer, self._at = bytes(self._stream.read(_BLOCK_BYTES)), 0
-        except OSError as error:
-            if self._compression is None or error.errno:
-                raise TableError(self._path, f"cannot be read: {reason(error)}") from error
-            raise TableError(
-                self._path, f"is not a whole {self._compression} file: {reason(error)}"
-            ) from error
-        if not self._end:
-            is_old = b"\n" not in self._buffer and b"\r" in self._buffer[:-1]
-            self._end = b"\r" if is_old else b"\n"
-        self.digest.update(self._buffer)
+        """Reads the next bytes; returns whether there are any."""
+        self._buffer, self._at = b"", 0
+        while not self._buffer:
+            block = self._read_block()
+            self._buffer = self._recode(block)
+            if not block:
+                break
         return bool(self._buffer)
 
+    def _read_block(self) -> bytes:
+        try:
+            block = bytes(self._stream.read(_BLOCK_BYTES))
+        except (OSError, EOFError, zlib.error) as error:
+            fault = reason(error).partition(" (b")[0]  # gzip shows the bytes that it finds
+            if self._compression is None or getattr(error, "errno", None):
+                raise TableError(self._path, f"cannot be read: {fault}") from error
+            raise TableError(
+                self._path, f"is not a whole {self._compression} file: {fault}"
+            ) from error
+        self.digest.update(block)
+        return block
+
+    def _recode(self, block: bytes) -> bytes:
+        """Returns the block in UTF-8; what no encoding has stays invalid, a fault of its row."""
+        if self._decoder is not None:
+            try:
+                text = self._decoder.decode(block, final=not block)
+            except UnicodeDecodeError as error:
+                raise TableError(
+                    self._path, f"is not {error.encoding}: name its encoding with --encoding"
+                ) from error
+            return text.encode(errors=self._decoder.errors)
+        return block
+
     def close(self) -> None:
-        """Closes the stream."""
+        """Closes the file."""
         self._stream.close()
+        self._file.close()
 
 
-def read_raw(reader: LineReader, path: str, file_format: Format) -> Iterator[RawRow]:
-    """Reads rows from where the reader is; leaves out blank lines between them."""
+def _unpack(file: BinaryIO, path: str | Path, compression: Compression | None) -> BinaryIO:
+    if compression is None:
+        return file
+    if compression == "gzip":  # ignores zeros behind a member, unlike that of pyarrow
+        return gzip.GzipFile(fileobj=file)  # type: ignore[return-value]
+    pyarrow = import_pyarrow(path, f"a {compression} file")
+    try:
+        return pyarrow.CompressedInputStream(pyarrow.PythonFile(file, "r"), compression)  # type: ignore[no-any-return]
+    except OSError as error:
+        raise TableError(path, f"cannot be unpacked as {compression}: {reason(error)}") from error
+
+
+def import_pyarrow(path: str | Path, what: str) -> Any:  # noqa: ANN401
+    """Returns pyarrow, or raises TableError with the command that installs it."""
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise TableError(
+            path,
+            f"{what} needs pyarrow, which is not installed: "
+            ".venv/bin/pip install --constraint constraints.txt --editable '.[train]'",
+        ) from error
+    return pyarrow
+
+
+def _detect(block: bytes) -> str:
+    """Returns the encoding of a text file from its first bytes."""
+    for mark, encoding in _MARKS.items():
+        if block.startswith(mark):
+            return encoding
+    # In UTF-16 without a mark, every other byte of a header is zero.
+    zeros = [byte == 0 for byte in block[:2]]
+    return {(False, True): "utf-16-le", (True, False): "utf-16-be"}.get(tuple(zeros), "utf-8")  # type: ignore[arg-type]
+
+
+def _decoder(encoding: str) -> codecs.IncrementalDecoder | None:
+    """Returns what decodes the blocks of a file; None for UTF-8."""
+    name = codecs.lookup(encoding).name
+    if name == "utf-8":
+        return None
+    wide = name.startswith(("utf-16", "utf-32"))
+    return codecs.getincrementaldecoder(name)("surrogatepass" if wide else "surrogateescape")
+
+
+def read_header(
+    reader: LineReader, path: str | Path, file_format: Format, delimiter: str | None = None
+) -> tuple[tuple[str, ...], str]:
+    """Reads the header of a table from its start.
+
+    Args:
+        delimiter: of CSV; None: that of a line `sep=;` before the header, or else of the header.
+
+    Returns:
+        The names of the columns, without spaces around them unless two would be one name, and the
+        delimiter.
+
+    Raises:
+        TableError: there is no header, it cannot be read, or it has another delimiter.
+    """
     lines = iter(reader)
+    declared = None
     for line in lines:
         number = reader.line - 1
-        content = line.removeprefix(_BOM) if number == 1 else line
+        content = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+        separator = _SEPARATOR_LINE.fullmatch(content) if file_format == "csv" else None
+        if separator is not None:
+            declared = to_text(separator[1])
+        elif content.strip():
+            break
+    else:
+        raise TableError(path, "is empty: it must begin with a header")
+    if file_format == "csv" and delimiter is None and declared is not None:
+        delimiter = declared
+    else:
+        delimiter = _choose_delimiter(path, to_text(content), file_format, delimiter)
+    row = RawRow(content, number)
+    if file_format == "csv":
+        row = _csv_row(content, number, lines, path, delimiter)
+    if row.error is not None:
+        raise TableError(path, f"the header {row.error}", row=number)
+    try:
+        row.content.decode()
+    except UnicodeDecodeError as error:
+        raise TableError(
+            path,
+            f"the header is not UTF-8 (byte 0x{row.content[error.start]:02x}): convert the file to "
+            "UTF-8, or name its encoding, such as --encoding cp1252",
+            row=number,
+        ) from error
+    names = tuple(split_tsv(row.content) if row.cells is None else row.cells)
+    bare = tuple(name.strip() for name in names)
+    return bare if len(set(bare)) == len(set(names)) else names, delimiter
+
+
+def _choose_delimiter(
+    path: str | Path, header: str, file_format: Format, wanted: str | None
+) -> str:
+    counts = {delimiter: _count_cells(header, delimiter) for delimiter in DELIMITERS}
+    found = max(counts, key=counts.__getitem__)  # commas if there are as many of others
+    if file_format == "csv" and wanted is None:
+        return found
+    wanted = "\t" if file_format == "tsv" else wanted or ","
+    if wanted in header or counts[found] < 2:
+        return wanted
+    fault = f"is separated by {DELIMITERS[found]}, not by {DELIMITERS.get(wanted, repr(wanted))}"
+    if file_format == "tsv":
+        raise TableError(path, f"{fault}: give its name the suffix .csv")
+    raise TableError(path, f"{fault}: leave out --delimiter")
+
+
+def _count_cells(header: str, delimiter: str) -> int:
+    try:
+        return len(next(csv.reader([header], delimiter=delimiter, strict=True)))
+    except csv.Error:
+        return 1
+
+
+def read_raw(
+    reader: LineReader, path: str | Path, file_format: Format, delimiter: str = ","
+) -> Iterator[RawRow]:
+    """Reads rows from where the reader is; leaves out blank lines between them."""
+    lines = iter(reader)
+    is_first = reader.line == 1
+    for line in lines:
+        number = reader.line - 1
+        content = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
         if not (content.strip() if file_format == "jsonl" else content.rstrip(b"\r\n")):
             continue
+        if is_first and file_format == "jsonl" and _begins_array(content):
+            raise TableError(
+                path,
+                "is one JSON array, not JSON Lines: write each object on a line of its own, as "
+                "jq -c '.[]' does",
+            )
+        is_first = False
         if file_format == "csv":
-            yield _csv_row(content, number, lines, path)
+            yield _csv_row(content, number, lines, path, delimiter)
         else:
             yield RawRow(content, number)
 
 
-def _csv_row(first: bytes, number: int, lines: Iterator[bytes], path: str) -> RawRow:
+def _begins_array(line: bytes) -> bool:
+    """Whether a file begins with a list of objects; another list is a bad row."""
+    start = re.sub(rb"\s", b"", line[:100])
+    return start == b"[" or start.startswith(b"[{")
+
+
+def _csv_row(
+    first: bytes, number: int, lines: Iterator[bytes], path: str | Path, delimiter: str
+) -> RawRow:
     """Reads one CSV row, which takes further lines while a quote is open."""
     taken = [first]
 
@@ -152,14 +331,16 @@ def _csv_row(first: bytes, number: int, lines: Iterator[bytes], path: str) -> Ra
             yield to_text(line)
         raise TableError(
             path,
-            f"row {number}: a quote is opened and never closed: close it, or write a quote inside "
-            'a field twice ("")',
+            "a quote is opened and never closed: close it, or write a quote inside a field twice "
+            '("")',
+            row=number,
         )
 
     try:
-        cells = next(csv.reader(feed(), strict=True))
+        cells = next(csv.reader(feed(), delimiter=delimiter, strict=True))
     except csv.Error as error:
-        return RawRow(b"".join(taken), number, error=f"is not CSV: {error}")
+        fault = f'is not CSV: {error}: write a quote inside a field twice ("")'
+        return RawRow(b"".join(taken), number, error=fault)
     return RawRow(b"".join(taken) if len(taken) > 1 else first, number, cells=cells)
 
 

@@ -1,9 +1,10 @@
 """Reads Parquet files by ranges of rows."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import accumulate
+from pathlib import Path
 from typing import Any, BinaryIO, Self
 
 import numpy as np
@@ -12,6 +13,7 @@ from pyarrow import parquet
 
 from model.errors import TableError
 from model.tables.lines import reason
+from model.tables.values import NotText
 
 _MAGIC = b"PAR1"
 _BATCH_ROWS = 8_192
@@ -21,7 +23,7 @@ _BUFFER_BYTES = 1024 * 1024
 class ParquetInput:
     """An open Parquet file; raises TableError if it cannot be read."""
 
-    def __init__(self, path: str, stream: BinaryIO) -> None:
+    def __init__(self, path: str | Path, stream: BinaryIO) -> None:
         self._path = path
         self._stream = stream
         try:
@@ -46,11 +48,16 @@ class ParquetInput:
 
     @property
     def types(self) -> list[tuple[str, str]]:
-        """The name and the type of each column; two may have one name."""
+        """The name and the type of each column, all kinds of strings alike; names may repeat."""
         try:
-            return [(field.name, str(field.type)) for field in self._file.schema_arrow]
+            return [(field.name, str(_plain_type(field.type))) for field in self._file.schema_arrow]
         except UnicodeDecodeError as error:
             raise TableError(self._path, "the name of a column is not UTF-8") from error
+
+    @property
+    def metadata(self) -> Mapping[bytes, bytes]:
+        """What writers keep beside the schema."""
+        return self._file.schema_arrow.metadata or {}
 
     @property
     def group_rows(self) -> list[int]:
@@ -72,7 +79,9 @@ class ParquetInput:
                 at += batch.num_rows
                 if at >= end:
                     break
-            return pyarrow.Table.from_batches(batches, self._schema(columns))
+            table = pyarrow.Table.from_batches(batches, self._schema(columns))
+            # Files of one job may keep strings in different ways.
+            return table.cast(pyarrow.schema([_plain_field(field) for field in table.schema]))
         except (pyarrow.ArrowException, OSError, ValueError) as error:
             raise _damaged(self._path, error, f"row group {row_group + 1}: ") from error
 
@@ -113,11 +122,27 @@ def bad_values(table: Any) -> dict[int, str]:  # noqa: ANN401
 
 
 def texts_of(column: Any) -> list[object]:  # noqa: ANN401
-    """Returns the values of a column of texts as bytes; those of other types as their type."""
+    """Returns strings, or bytes where they are not UTF-8; values of another type as `NotText`."""
     try:
-        return column.cast(pyarrow.large_binary()).to_pylist()  # type: ignore[no-any-return]
+        return list(map(_decoded, column.cast(pyarrow.large_binary()).to_pylist()))
     except pyarrow.ArrowNotImplementedError:
-        return [None if null else column.type for null in column.is_null().to_pylist()]
+        other = NotText(str(column.type))
+        return [None if null else other for null in column.is_null().to_pylist()]
+
+
+def labels_of(column: Any) -> list[object]:  # noqa: ANN401
+    """Returns the values of a column of labels: numbers as they are, others as `texts_of`."""
+    kind = _plain(column).type
+    types = pyarrow.types
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
+        return column.to_pylist()  # type: ignore[no-any-return]
+    return texts_of(column)
+
+
+def _decoded(value: bytes | None) -> object:
+    with suppress(UnicodeDecodeError):
+        return value if value is None else value.decode()
+    return value
 
 
 def keep_rows(table: Any, rows: Sequence[int]) -> Any:  # noqa: ANN401
@@ -128,6 +153,18 @@ def keep_rows(table: Any, rows: Sequence[int]) -> Any:  # noqa: ANN401
         return table.filter(pyarrow.array(mask))
     except pyarrow.ArrowNotImplementedError:  # of some types only slices can be taken
         return pyarrow.concat_tables([table.slice(0, 0), *(table.slice(row, 1) for row in rows)])
+
+
+def _plain_field(field: Any) -> Any:  # noqa: ANN401
+    return field.with_type(_plain_type(field.type))
+
+
+def _plain_type(kind: Any) -> Any:  # noqa: ANN401
+    """Returns the type of strings for each of its kinds, another type as it is."""
+    types = pyarrow.types
+    inner = kind.value_type if types.is_dictionary(kind) else kind
+    is_string = types.is_string(inner) or types.is_large_string(inner)
+    return pyarrow.string() if is_string or types.is_string_view(inner) else kind
 
 
 def _plain(column: Any) -> Any:  # noqa: ANN401
@@ -162,7 +199,7 @@ def _footer(stream: BinaryIO) -> bytes:
     return stream.read(length + 8)
 
 
-def _damaged(path: str, error: Exception, place: str = "") -> TableError:
+def _damaged(path: str | Path, error: Exception, place: str = "") -> TableError:
     if isinstance(error, OSError) and error.errno:
         return TableError(path, f"cannot be read: {reason(error)}")
     if isinstance(error, UnicodeDecodeError):

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from model.tables.lines import Compression, Format
+from model.tables.files import Compression, Format
 from model.tokenization.windows import Reading
 
 #: whether a text is scored only as a whole, or its sentences too
@@ -30,6 +30,7 @@ class Source(_Part):
 
     `compression` is None also for Parquet, which compresses itself. `sha256` is the digest of the
     unpacked bytes, in Parquet of the footer. JSON Lines have no `header`; `rows` leaves it out.
+    `delimiter` is that of CSV; `encoding` is the one that the user names, None for the file's own.
     """
 
     path: str
@@ -40,6 +41,8 @@ class Source(_Part):
     sha256: str
     header: tuple[str, ...]
     rows: int
+    delimiter: str = ","
+    encoding: str | None = None
 
 
 class Unit(_Part):

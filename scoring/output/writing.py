@@ -11,8 +11,9 @@ import pyarrow
 from pyarrow import parquet
 
 from model.reading import SentenceResult
+from model.tables.files import suffix_of
+from model.tables.values import to_json
 from scoring.answers import Answers
-from scoring.inputs import suffix_of
 from scoring.output.manifest import Column, Manifest, Model, Source
 from scoring.reading import MISSING
 
@@ -64,7 +65,7 @@ def unwritable(manifest: Manifest, values: Any) -> dict[int, str]:  # noqa: ANN4
     for index, row in enumerate([] if isinstance(values, pyarrow.Table) else values):
         for column, value in zip(manifest.columns, row, strict=True):
             try:
-                orjson.dumps([_cell(value, column), None if value is MISSING else value])
+                to_json([_cell(value, column), None if value is MISSING else value])
                 pyarrow.array([_cell(value, column)], _TYPES[column.type or ""])
             except UNWRITABLE:
                 found[index] = (
@@ -109,7 +110,7 @@ def _cell(value: object, column: Column) -> object:
     """Returns a value of JSON Lines as its column takes it."""
     if value is None or value is MISSING:
         return None
-    return orjson.dumps(value).decode() if column.type == "json" else value
+    return to_json(value).decode() if column.type == "json" else value
 
 
 def _more_columns(model: Model, answers: Answers) -> Iterator[Any]:
@@ -151,7 +152,11 @@ def _json_lines(
     names = [column.output_name for column in manifest.columns]
     lines = []
     for row, answer in zip(values, added, strict=True):
-        kept = {name: value for name, value in zip(names, row, strict=True) if value is not MISSING}
+        kept = {
+            name: orjson.Fragment(to_json(value))
+            for name, value in zip(names, row, strict=True)
+            if value is not MISSING
+        }
         lines.append(orjson.dumps({**kept, **answer}, option=orjson.OPT_APPEND_NEWLINE))
     return b"".join(lines)
 
@@ -169,7 +174,8 @@ def _delimited(
     if source.format == "tsv":
         return "".join("\t".join(row) + "\n" for row in [_names(manifest), *rows]).encode()
     output = io.StringIO(newline="")
-    csv.writer(output, lineterminator="\n").writerows([_names(manifest), *rows])
+    writer = csv.writer(output, delimiter=source.delimiter, lineterminator="\n")
+    writer.writerows([_names(manifest), *rows])
     return output.getvalue().encode()
 
 

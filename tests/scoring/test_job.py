@@ -300,8 +300,7 @@ MISTAKES = {
     ("{in}/rows.csv", "--device", "gpu"): "--device: device must be auto, cpu, cuda or cuda:N, "
     "got gpu",
     ("{in}/other.csv",): "{in}/other.csv: no column is named 'sentence' or 'text' or 'review' or "
-    "'content' among 'id;text': cells that ';' separates are not read: write commas, or tabs in a "
-    ".tsv",
+    "'content' among 'id', 'other': choose one with --text-column",
     ("{in}/rows.csv", "--output", "{in}/rows.csv"): "--output {in}/rows.csv: is a file: give the "
     "path of a folder",
     ("ftp9://host/rows.csv",): "ftp9://host/rows.csv: pyarrow does not know ftp9://: install "
@@ -320,7 +319,7 @@ def test_a_mistake_is_told_in_one_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     folder = {"{in}": str(table.parent)}
-    (tmp_path / "in" / "other.csv").write_text("id;text\n1;good\n", encoding="utf-8")
+    (tmp_path / "in" / "other.csv").write_text("id;other\n1;good\n", encoding="utf-8")
     given = [argument.replace("{in}", folder["{in}"]) for argument in arguments]
 
     assert run("--output", tmp_path / "out", *given) == 1

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from model.errors import TableError
+from model.tables.lines import NOT_UTF8
 from scoring.inputs import find_inputs
 from scoring.output.manifest import Manifest, Model
 from scoring.plan import make_manifest
@@ -171,20 +172,20 @@ def test_bad_rows_of_each_kind_are_set_aside(tmp_path: Path) -> None:
         (2, ("good", ("1", "good"))),
         (3, "the header has 2 columns, this row has 1"),
         (4, ('a "quote" and\na line break', ("3", 'a "quote" and\na line break'))),
-        (6, "is not UTF-8: convert the file to UTF-8"),
-        (7, "is not CSV: ',' expected after '\"'"),
+        (6, NOT_UTF8),
+        (7, "is not CSV: ',' expected after '\"': write a quote inside a field twice (\"\")"),
         (8, BLANK),
         (9, ("fine", ("7", "fine"))),
     ]
     found = read(plan(lines, part_bytes=1))
     assert [number for number, _ in found] == [1, 2, 3, 4, 5, 6, 7, 8]
     assert [answer for _, answer in found if isinstance(answer, str)] == [
-        "is not JSON: invalid literal, expected 'null' at character 1",
+        "is not JSON: Expecting value at character 1",
         "must be a JSON object, is list",
         "lacks 'text'",
         "the text is null",
         "the text must be a string, is int",
-        "is not UTF-8: convert the file to UTF-8",
+        NOT_UTF8,
     ]
 
 

@@ -151,8 +151,10 @@ def _command(arguments: argparse.Namespace) -> str:
     for option in ("text_column", "label_column"):
         if getattr(arguments, option) is not None:
             words += [f"--{option.replace('_', '-')}", getattr(arguments, option)]
-    if arguments.delimiter != ",":
+    if arguments.delimiter is not None:
         words += ["--delimiter", "tab" if arguments.delimiter == "\t" else arguments.delimiter]
+    if arguments.encoding is not None:
+        words += ["--encoding", arguments.encoding]
     if arguments.labels is not None:
         words += ["--labels", ",".join(arguments.labels)]
     if arguments.variants is not None:

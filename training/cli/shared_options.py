@@ -6,14 +6,12 @@ import sys
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
-from model.cli.arguments import number, positive, whole
-from model.tables.rows import Columns
+from model.cli.arguments import add_spelling, number, positive, whole
+from model.tables.columns import Columns
 from training.errors import RecipeError
 from training.fit.recipe import Recipe, load_recipe, presets
 from training.tracking.logs import Target, parse_target
 
-_TABS = {"tab": "\t", "\\t": "\t"}
-_NO_DELIMITERS = "\"' \r\n"
 _FORMATS = "TSV, CSV, JSON Lines (each also .gz) or Parquet"
 _FEWEST_FOLDS = 2
 _WITHOUT_FOLDS = {
@@ -93,13 +91,7 @@ def add_columns(parser: argparse.ArgumentParser) -> None:
             metavar="NAME",
             help=f"the column of {column}s (default: known by its name)",
         )
-    parser.add_argument(
-        "--delimiter",
-        type=_delimiter,
-        default=",",
-        metavar="CHARACTER",
-        help="what separates the columns of a CSV file, such as ';' or tab (default: %(default)s)",
-    )
+    add_spelling(parser)
 
 
 def columns_of(arguments: argparse.Namespace) -> Columns:
@@ -108,17 +100,8 @@ def columns_of(arguments: argparse.Namespace) -> Columns:
         text=arguments.text_column,
         label=arguments.label_column,
         delimiter=arguments.delimiter,
+        encoding=arguments.encoding,
     )
-
-
-def _delimiter(text: str) -> str:
-    delimiter = _TABS.get(text, text)
-    if len(delimiter) != 1 or delimiter.isalnum() or delimiter in _NO_DELIMITERS:
-        raise argparse.ArgumentTypeError(
-            f"must be one character such as ';', or tab, and no letter, digit or quote, got "
-            f"{text!r}"
-        )
-    return delimiter
 
 
 def add_labels(

@@ -15,8 +15,9 @@ from pathlib import Path
 
 from model.checkpoint.manifest import DataSource
 from model.network.labels import check_label
-from model.tables.rows import ClassName, Columns, Row, read_rows
-from model.tokenization.tokenizer import check_text
+from model.tables.columns import Columns
+from model.tables.rows import ClassName, Row, read_rows
+from model.tables.values import text_fault
 from training.errors import DataError, RecipeError
 
 Label = str | int
@@ -164,16 +165,13 @@ def _check_rows(path: Path, rows: Iterable[Row], labels: Sequence[str] | None) -
 
 
 def _check_row(row: Row, labels: Sequence[str] | None) -> _Example:
-    if row.fault is not None:
-        raise ValueError(row.fault)
-    if not isinstance(row.text, str):
-        # A ValueError like every fault of a row, so that all are listed together.
-        raise ValueError(f"the text must be a string, is {type(row.text).__name__}")  # noqa: TRY004
-    check_text(row.text)
+    fault = row.fault or text_fault(row.text)
+    if fault is not None:
+        raise ValueError(fault)
     label = parse_label(row.label)
     if labels is not None:
         label = labels[class_number(label, labels)]
-    return _Example(row.number, row.text, label)
+    return _Example(row.number, str(row.text), label)
 
 
 def _find_classes(examples: dict[Path, list[_Example]]) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
-from model.tables.rows import Columns
+from model.tables.columns import Columns
 from training.data.dataset import Dataset, read_dataset
 from training.errors import DataError, RecipeError
 

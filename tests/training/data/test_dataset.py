@@ -101,7 +101,7 @@ def test_all_bad_rows_are_counted_and_five_are_listed(tmp_path: Path) -> None:
         "a control or a format character; "
         "row 3: the text is not valid Unicode: lone surrogate at position 5; send a whole "
         "surrogate pair or leave it out; "
-        "row 4: the text must be a string, is NoneType; "
+        "row 4: the text is null; "
         "row 5: the label is empty: give every row a label, or leave the row out; "
         "row 6: lacks 'label'; and 2 more (7 bad rows)"
     )

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.checkpoint.manifest import DataSource
-from model.tables.rows import Columns
+from model.tables.columns import Columns
 from tests.labelled_files import write_rows
 from tests.matching import exactly
 from training.data.dataset import Dataset

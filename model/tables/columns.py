@@ -1,0 +1,79 @@
+"""Finds columns by their names: those that the user gives, or else those that are usual."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from model.errors import TableError
+from model.tokenization.tokenizer import TEXT_COLUMNS
+
+LABEL_COLUMNS = ("label", "sentiment", "polarity", "class")
+_SHOWN = 20
+_LONGEST = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Which columns hold what, and how a file is spelled.
+
+    Args:
+        text: name of the column of texts; None: the one with a name of `TEXT_COLUMNS`.
+        label: name of the column of labels; None: the one with a name of `LABEL_COLUMNS`.
+        delimiter: what separates the columns of a CSV file, one character; None: as its header
+            shows. Other formats have their own.
+        encoding: of a text file; None: UTF-8, or UTF-16 if the file begins so.
+    """
+
+    text: str | None = None
+    label: str | None = None
+    delimiter: str | None = None
+    encoding: str | None = None
+
+
+def choose_text_column(path: str | Path, names: Sequence[str], wanted: str | None) -> str:
+    """Returns the name of the column of texts, or raises TableError if none or several fit."""
+    return _choose(path, names, wanted, TEXT_COLUMNS, "text")
+
+
+def choose_text_and_label(
+    path: str | Path, names: Sequence[str], columns: Columns
+) -> tuple[str, str]:
+    """Returns the names of two columns, or raises TableError if they cannot be found."""
+    text = choose_text_column(path, names, columns.text)
+    label = _choose(path, names, columns.label, LABEL_COLUMNS, "label")
+    if text == label:
+        raise TableError(
+            path, f"text and label cannot both be the column {text!r}: choose two columns"
+        )
+    return text, label
+
+
+def _choose(
+    path: str | Path, names: Sequence[str], wanted: str | None, guesses: Sequence[str], kind: str
+) -> str:
+    if wanted is not None:
+        fitting = find(names, wanted)
+    else:
+        fitting = [name for name in names if name.strip().casefold() in guesses]
+    if len(fitting) == 1:
+        return fitting[0]
+    expected = " or ".join(map(repr, guesses if wanted is None else [wanted]))
+    count = f"{len(fitting)} columns are" if fitting else "no column is"
+    advice = "name each once" if wanted and fitting else f"choose one with --{kind}-column"
+    raise TableError(path, f"{count} named {expected} among {show(names)}: {advice}")
+
+
+def find(names: Sequence[str], wanted: str) -> list[str]:
+    """Returns the columns of a name as it is spelled, or else but for spaces around it."""
+    exact = [name for name in names if name == wanted]
+    return exact or [name for name in names if name.strip() == wanted.strip()]
+
+
+def show(names: Sequence[str]) -> str:
+    """Lists the first names of columns for a message, long ones cut."""
+    shown = [
+        repr(name if len(name) <= _LONGEST else f"{name[: _LONGEST - 3]}...")
+        for name in names[:_SHOWN]
+    ]
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(shown) + more if shown else "no columns"

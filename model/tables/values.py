@@ -1,0 +1,125 @@
+"""Turns a row into values, and says in one way why it cannot be used.
+
+Every message is safe to log: none repeats what the row holds.
+"""
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from model.errors import InputError
+from model.tables.lines import NOT_UTF8, RawRow, split_tsv
+from model.tokenization.tokenizer import check_text
+
+# From here orjson may round an integer.
+_LONG_NUMBER = re.compile(rb"[0-9]{19}")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+# Below what the writers of JSON nest.
+_MOST_DEPTH = 250
+
+
+@dataclass(frozen=True, slots=True)
+class NotText:
+    """Stands for a value of a type that is neither text nor, for a label, a number."""
+
+    kind: str
+
+    def __repr__(self) -> str:
+        return self.kind
+
+
+def read_cells(raw: RawRow, count: int) -> list[str]:
+    """Returns the `count` cells of a row of CSV or TSV, or raises ValueError with the reason."""
+    if raw.error is not None:
+        raise ValueError(raw.error)
+    cells = split_tsv(raw.content) if raw.cells is None else raw.cells
+    if len(cells) != count:
+        raise ValueError(f"the header has {count} columns, this row has {len(cells)}")
+    if not raw.content.isascii():
+        try:
+            raw.content.decode()
+        except UnicodeDecodeError as error:
+            raise ValueError(NOT_UTF8) from error
+    return cells
+
+
+def read_record(content: bytes) -> dict[str, Any]:
+    """Reads a line of JSON Lines; NaN and infinities are read, integers keep all of their digits.
+
+    Raises:
+        ValueError: the reason.
+    """
+    try:
+        record = orjson.loads(content)
+        if _LONG_NUMBER.search(content):
+            record = _read_exactly(content)
+    except orjson.JSONDecodeError:
+        record = _read_exactly(content)
+    if not isinstance(record, dict):
+        raise ValueError(f"must be a JSON object, is {type(record).__name__}")  # noqa: TRY004
+    if content.count(b"[") + content.count(b"{") > _MOST_DEPTH:
+        _check_depth(record)
+    return record
+
+
+def text_fault(text: object) -> str | None:
+    """Returns why a value is no text to classify; None if it is one."""
+    if text is None:
+        return "the text is null"
+    if isinstance(text, bytes):
+        return "the text is not UTF-8"
+    if not isinstance(text, str):
+        kind = text.kind if isinstance(text, NotText) else type(text).__name__
+        return f"the text must be a string, is {kind}"
+    try:
+        check_text(text)
+    except InputError as error:
+        return str(error)
+    return None
+
+
+def to_json(value: object) -> bytes:
+    """Writes a value of `read_record` as it was read."""
+    try:
+        content = orjson.dumps(value)
+    except orjson.JSONEncodeError:  # a long integer or half of a surrogate pair
+        content = b"null"
+    if b"null" in content:  # or NaN
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        content = text.encode(errors="backslashreplace")
+    return content
+
+
+def _read_exactly(content: bytes) -> object:
+    try:
+        record = json.loads(content.decode())
+    except UnicodeDecodeError as error:
+        raise ValueError(NOT_UTF8) from error
+    except json.JSONDecodeError as error:
+        fault = error.msg.removesuffix(": ").removesuffix(" at")
+        raise ValueError(f"is not JSON: {fault} at character {error.pos + 1}") from error
+    except RecursionError as error:
+        raise ValueError(_too_deep()) from error
+    except ValueError as error:
+        raise ValueError("is not JSON that is read: a number has too many digits") from error
+    if isinstance(record, dict) and any(map(_SURROGATE.search, record)):
+        raise ValueError("has a key that is not valid Unicode")
+    return record
+
+
+def _check_depth(record: object) -> None:
+    level: Iterable[Any] = [record]
+    for _ in range(_MOST_DEPTH):
+        values = (each.values() if isinstance(each, dict) else each for each in level)
+        inner = [value for each in values for value in each]
+        level = [value for value in inner if isinstance(value, dict | list)]
+    if level:
+        raise ValueError(_too_deep())
+
+
+def _too_deep() -> str:
+    return f"is nested deeper than {_MOST_DEPTH} levels, the most that is read"
