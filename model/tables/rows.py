@@ -82,6 +82,8 @@ def read_texts(path: Path) -> list[str]:
             except InputError as error:
                 raise TableError(path, str(error), row=raw.line) from error
             texts.append(text)
+    if not texts:
+        raise TableError(path, "is empty: it must hold a text on each line")
     return texts
 
 

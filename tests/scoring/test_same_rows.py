@@ -53,7 +53,7 @@ def test_a_file_has_the_same_rows_for_all(tmp_path: Path, name: str) -> None:
 
     assert rows
     expected = [
-        (row.number, row.fault or text_fault(row.text) or row.text)
+        (row.number, row.fault or text_fault(row.text) or str(row.text))
         for row in rows
         # A label is no business of those who only read texts.
         if row.fault != "lacks 'label'"

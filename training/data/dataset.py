@@ -105,7 +105,8 @@ def read_dataset(
             )
         )
     names = tuple(labels or _find_classes(examples))
-    _hint_at_missing(names)
+    if labels is None:
+        sys.stderr.writelines(f"{hint}\n" for name in names if (hint := _hint(name)))
     rows = [example for path in paths for example in examples[path]]
     numbers = {label: class_number(label, names) for label in {row.label for row in rows}}
     return Dataset(
@@ -184,10 +185,12 @@ def _find_classes(examples: dict[Path, list[_Example]]) -> tuple[str, ...]:
             if row.label in classes:
                 continue
             if any(_is_number(row.label) != _is_number(label) for label in first):
+                hints = "; ".join(filter(None, (_hint(row.label), *map(_hint, first))))
                 raise DataError(
                     path,
                     f"label {row.label!r} is one of words and numbers mixed: use one kind in all "
-                    "rows, or name the classes in their order with --labels",
+                    "rows, or name the classes in their order with --labels"
+                    + (f"; {hints}" if hints else ""),
                     row=row.row,
                 )
             other = spellings.setdefault(_look(str(row.label)), row.label)
@@ -308,14 +311,11 @@ def _difference(first: Label, second: Label) -> str:
     return f"{first!a} and {second!a} look alike"
 
 
-def _hint_at_missing(names: Sequence[str]) -> None:
-    """Says on standard error that a word such as `NA` is read as a class."""
-    for name in names:
-        if name.casefold() in _NO_LABEL:
-            sys.stderr.write(
-                f"label {name!r} is read as a word, a class of its own: leave its rows out if "
-                "they have no label\n"
-            )
+def _hint(label: Label) -> str:
+    """Returns what to say of a word such as `NA`; nothing for other labels."""
+    if str(label).casefold() not in _NO_LABEL:
+        return ""
+    return f"{label!r} is read as a word, a class of its own: leave its rows out if they have none"
 
 
 def _shown(value: object) -> str:

@@ -310,6 +310,9 @@ def test_a_bare_file_is_read_line_by_line(tmp_path: Path) -> None:
     path.write_text("text\n \u200b\n", encoding="utf-8")
     with pytest.raises(TableError, match="row 2: the text is blank"):
         read_texts(path)
+    path.write_text("\n\n", encoding="utf-8")
+    with pytest.raises(TableError, match="is empty: it must hold a text on each line"):
+        read_texts(path)
     with pytest.raises(TableError, match="cannot be read: No such file"):
         read_texts(tmp_path / "none.tsv")
 

@@ -163,9 +163,11 @@ def test_na_is_a_word_and_a_hint_says_so(
     path = write_rows(tmp_path / "a.tsv", [("one", "NA"), ("two", "good")])
     assert read_dataset([path]).labels == ("NA", "good")
     assert capsys.readouterr().err == (
-        "label 'NA' is read as a word, a class of its own: leave its rows out if they have no "
-        "label\n"
+        "'NA' is read as a word, a class of its own: leave its rows out if they have none\n"
     )
+    write_rows(path, [("one", "0"), ("two", "NA"), ("three", "1")])
+    with pytest.raises(DataError, match="; 'NA' is read as a word, a class of its own"):
+        read_dataset([path])
 
 
 def write_named(
