@@ -1,6 +1,7 @@
 """Parses command lines; every error is one line."""
 
 import argparse
+import codecs
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from typing import Any, NoReturn
@@ -101,6 +102,7 @@ def _delimiter(text: str) -> str:
 def _encoding(text: str) -> str:
     try:
         b"".decode(text)
+        codecs.getincrementaldecoder(text)
     except (LookupError, ValueError) as error:
         raise argparse.ArgumentTypeError(
             f"must be an encoding of text such as cp1252 or utf-16, got {text!r}"

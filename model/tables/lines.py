@@ -76,7 +76,8 @@ class LineReader:
         try:
             self._stream = _unpack(file, path, compression)
             block = self._read_block()
-            self._decoder = _decoder(encoding or _detect(block))
+            self._encoding = encoding or _detect(block)
+            self._decoder = _decoder(self._encoding)
             self._buffer = self._recode(block)
             is_old = b"\n" not in self._buffer and b"\r" in self._buffer[:-1]
             self._end = b"\r" if is_old else b"\n"
@@ -154,9 +155,9 @@ class LineReader:
         if self._decoder is not None:
             try:
                 text = self._decoder.decode(block, final=not block)
-            except UnicodeDecodeError as error:
+            except UnicodeError as error:  # not of the bytes of one row
                 raise TableError(
-                    self._path, f"is not {error.encoding}: name its encoding with --encoding"
+                    self._path, f"is not {self._encoding}: name its encoding with --encoding"
                 ) from error
             return text.encode(errors=self._decoder.errors)
         return block

@@ -70,7 +70,7 @@ def unwritable(manifest: Manifest, values: Any) -> dict[int, str]:  # noqa: ANN4
             except UNWRITABLE:
                 found[index] = (
                     f"the column {column.name!r} holds a value that cannot be written, such as "
-                    "one of more than 250 levels"
+                    "half of a surrogate pair"
                 )
     return found
 

@@ -99,6 +99,22 @@ def test_numbers_of_json_keep_their_value(run: Run, tmp_path: Path, form: str) -
     assert ids == (long, 7)
 
 
+@pytest.mark.parametrize(("form", "bad"), [("parquet", 1), ("input", 0)])
+def test_half_of_a_surrogate_pair_is_kept_where_a_part_can_hold_it(
+    run: Run, tmp_path: Path, form: str, bad: int
+) -> None:
+    path, output = tmp_path / "rows.jsonl", tmp_path / "out"
+    path.write_text('{"text": "good", "id": "\\ud83d"}\n{"text": "bad", "id": "b"}\n')
+
+    assert run(path, "--output", output, "--format", form) == 0
+
+    assert [row["id"] for row in rows_of(output)] == ["\ud83d", "b"][bad:]
+    reasons = (output / "bad-rows.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line)["reason"] for line in reasons] == [
+        "the column 'id' holds a value that cannot be written, such as half of a surrogate pair"
+    ] * bad
+
+
 def test_the_form_of_the_input_keeps_its_delimiter(run: Run, tmp_path: Path) -> None:
     path, output = tmp_path / "rows.csv", tmp_path / "out"
     path.write_bytes("sep=;\ntext ;id\nna\u00efve; 1,5\n".encode("cp1252"))

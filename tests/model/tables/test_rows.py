@@ -390,7 +390,7 @@ def test_a_csv_says_itself_what_separates_its_columns(
 def test_other_encodings_are_known_by_their_beginning_or_named(
     tmp_path: Path, suffix: str, encoding: str, columns: Columns
 ) -> None:
-    rows: list[tuple[object, object]] = [("caf\u00e9 \u20ac", "1"), ("b", "0")] * 40_000
+    rows: list[tuple[object, object]] = [("caf\u00e9 \u20ac" * 5_000, "1"), ("b", "0")] * 40
     written = write_rows(tmp_path / f"a{suffix.removesuffix('.gz').removesuffix('.zst')}", rows)
     content = written.read_text(encoding="utf-8").encode(encoding)
     path = tmp_path / f"packed{suffix}"
@@ -418,11 +418,20 @@ def test_what_an_encoding_has_not_is_a_bad_row(tmp_path: Path, encoding: str, ba
     ]
 
 
-def test_a_file_that_ends_within_a_character_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("content", "columns"),
+    [
+        ("text\tlabel\none\t1\n".encode("utf-16")[:-1], Columns()),
+        (b"text\tlabel\n", Columns(encoding="utf-16")),
+    ],
+)
+def test_a_file_of_another_encoding_than_named_is_refused(
+    tmp_path: Path, content: bytes, columns: Columns
+) -> None:
     path = tmp_path / "a.tsv"
-    path.write_bytes("text\tlabel\none\t1\n".encode("utf-16")[:-1])
-    with pytest.raises(TableError, match="is not utf-16-le: name its encoding with --encoding"):
-        read(path)
+    path.write_bytes(content)
+    with pytest.raises(TableError, match="is not utf-16: name its encoding with --encoding"):
+        read(path, columns)
 
 
 @pytest.mark.parametrize("suffix", [".tsv", ".csv", ".jsonl"])

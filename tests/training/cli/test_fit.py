@@ -228,6 +228,8 @@ def test_from_a_pretrained_folder(tmp_path: Path) -> None:
          "number of at least 1, got '0'"),
         (("rows.csv", "--output", "x", "--delimiter", "ab"), "argument --delimiter: must be "
          "one character such as ';', or tab, and no letter, digit or quote, got 'ab'"),
+        (("rows.csv", "--output", "x", "--encoding", "base64"), "argument --encoding: must be an "
+         "encoding of text such as cp1252 or utf-16, got 'base64'"),
     ],
 )  # fmt: skip
 def test_a_wrong_option_is_one_clear_line(
