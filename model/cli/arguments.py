@@ -101,7 +101,7 @@ def _delimiter(text: str) -> str:
 
 def _encoding(text: str) -> str:
     try:
-        b"".decode(text)
+        "a".encode(text)
         codecs.getincrementaldecoder(text)
     except (LookupError, ValueError) as error:
         raise argparse.ArgumentTypeError(

@@ -173,7 +173,7 @@ def test_standard_output_need_not_be_utf_8(tmp_path: Path, monkeypatch: pytest.M
         (["--resume"], "out.run/state: there is no interrupted run to resume; leave out --resume"),
         (["--epochs", "0"], "preset tiny.toml with --epochs: --epochs: must be at least 1 (got 0)"),
         (["--device", "cuda:200"], "--device: device cuda:200 was asked for, but torch finds"),
-        (["--text-column", "nothing"], "rows.tsv: no column named 'nothing' among"),
+        (["--text-column", "nothing"], "rows.tsv: no column is named 'nothing' among"),
         (["--preset", "finetunne"], "--preset: there is no preset finetunne: "),
     ],
 )
