@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from model.tables.columns import choose_text_column, show
-from model.tables.lines import LineReader, RawRow, read_header, read_raw
+from model.tables.lines import LineReader
 from model.tables.parquet import ParquetInput
+from model.tables.raw_rows import RawRow, read_header, read_raw
 from model.tables.values import read_record
 from scoring.columns import choose_columns, column_type
 from scoring.errors import InputFileError

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from model.errors import TableError
-from model.tables.lines import LineReader, RawRow, read_raw
+from model.tables.lines import LineReader
 from model.tables.parquet import ParquetInput, bad_values, keep_rows, texts_of
+from model.tables.raw_rows import RawRow, read_raw
 from model.tables.values import read_cells, read_record, text_fault
 from scoring.errors import InputFileError
 from scoring.output.manifest import BadRow, Manifest, Source, Unit

@@ -14,7 +14,8 @@ from typing import Any
 from model.errors import InputError, TableError
 from model.tables.columns import Columns, choose_text_and_label
 from model.tables.files import FORMATS, Compression, Format, format_of
-from model.tables.lines import NOT_UTF8, LineReader, import_pyarrow, read_header, read_raw
+from model.tables.lines import LineReader, import_pyarrow
+from model.tables.raw_rows import NOT_UTF8, read_header, read_raw
 from model.tables.values import read_cells, read_record
 from model.tokenization.tokenizer import TEXT_COLUMNS, check_text
 

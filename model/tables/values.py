@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from model.errors import InputError
-from model.tables.lines import NOT_UTF8, RawRow, split_tsv
+from model.tables.raw_rows import NOT_UTF8, RawRow, split_tsv
 from model.tokenization.tokenizer import check_text
 
 # From here orjson may round an integer.

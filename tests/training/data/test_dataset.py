@@ -13,14 +13,8 @@ from model.checkpoint.manifest import DataSource
 from model.tables.rows import ClassName
 from tests.labelled_files import write_rows
 from tests.matching import exactly
-from training.data.dataset import (
-    Dataset,
-    Label,
-    class_number,
-    name_classes,
-    parse_label,
-    read_dataset,
-)
+from training.data.dataset import Dataset, read_dataset
+from training.data.labels import Label, class_number, name_classes, parse_label
 from training.errors import DataError, RecipeError
 
 
