@@ -126,34 +126,6 @@ def test_two_columns_of_one_name_are_refused_at_the_plan_unless_unused(
     assert run(path, "--output", tmp_path / "text", "--columns", "text") == 0
 
 
-@pytest.mark.parametrize("form", ["csv", "tsv", "jsonl"])
-def test_lines_may_end_with_a_carriage_return_only(run: Run, tmp_path: Path, form: str) -> None:
-    path, output = tmp_path / f"rows.{form}", tmp_path / "out"
-    lines = ["id,text", "1,good", '2,"a\rb"'] if form == "csv" else ["id\ttext", "1\tgood", "2\tab"]
-    if form == "jsonl":
-        lines = ['{"text": "good"}', '{"text": "ab"}']
-    path.write_bytes("\r".join([*lines, ""]).encode())
-
-    assert run(path, "--output", output, "--part-bytes", "1") == 0
-
-    assert [row["text"] for row in rows_of(output)] == ["good", "a\rb" if form == "csv" else "ab"]
-
-
-@pytest.mark.parametrize("form", ["csv", "tsv"])
-def test_a_header_that_is_not_utf8_is_one_line(
-    run: Run, tmp_path: Path, form: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path, mark = tmp_path / f"rows.{form}", "," if form == "csv" else "\t"
-    path.write_bytes(f"größe{mark}text\n1{mark}good\n".encode("cp1252"))
-
-    assert run(path, "--output", tmp_path / "out") == 1
-
-    assert refusal(capsys) == (
-        f"{path}: row 1: the header is not UTF-8 (byte 0xf6): convert the file to UTF-8, or name "
-        "its encoding, such as --encoding cp1252"
-    )
-
-
 @pytest.mark.parametrize("columns", [[], ["--columns", "text"]])
 def test_a_name_of_a_parquet_column_that_is_not_utf8_is_one_line(
     run: Run, tmp_path: Path, columns: list[str], capsys: pytest.CaptureFixture[str]

@@ -137,26 +137,6 @@ def test_json_lines_may_be_cut_anywhere(
     ]
 
 
-@ONE_FOLDER
-@given(
-    texts=st.lists(
-        st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp", "Cf"]), min_size=1),
-        max_size=10,
-    ),
-    part_bytes=st.integers(1, 60),
-)
-def test_a_quote_is_text_in_tsv(tmp_path: Path, texts: list[str], part_bytes: int) -> None:
-    path = tmp_path / "rows.tsv"
-    rows = ["text\tid", *(f'{text}"\t"{place}' for place, text in enumerate(texts))]
-    path.write_text("\r\n".join(rows), encoding="utf-8", newline="")
-
-    found = read(plan(path, part_bytes=part_bytes))
-
-    assert found == [
-        (place + 2, (f'{text}"', (f'{text}"', f'"{place}'))) for place, text in enumerate(texts)
-    ]
-
-
 def test_bad_rows_of_each_kind_are_set_aside(tmp_path: Path) -> None:
     table = tmp_path / "rows.csv"
     table.write_bytes(
@@ -187,18 +167,6 @@ def test_bad_rows_of_each_kind_are_set_aside(tmp_path: Path) -> None:
         "the text must be a string, is int",
         NOT_UTF8,
     ]
-
-
-def test_a_quote_that_is_never_closed_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "rows.csv"
-    path.write_text('id,text\n1,fine\n2,"open\n3,lost\n', encoding="utf-8")
-
-    with pytest.raises(TableError) as caught:
-        plan(path, part_bytes=10)
-    assert str(caught.value) == (
-        f"{path}: row 3: a quote is opened and never closed: close it, or write a quote inside a "
-        'field twice ("")'
-    )
 
 
 @pytest.mark.parametrize("name", ["rows.csv.gz", "rows.csv.zst"])
