@@ -117,8 +117,7 @@ class AllowedHosts:
         if scope["type"] == "http" and not is_health(scope["path"]):
             given = [value for name, value in scope["headers"] if name == b"host"]
             host = given[0].decode("latin-1").lower() if len(given) == 1 else ""
-            name = _PORT.sub("", host)
-            if not name or not (name in self._names or name.endswith(self._endings)):
+            if not self._is_meant(_PORT.sub("", host)):
                 raise MisdirectedError(
                     "The header Host names another service: use one of this service's own names."
                 )

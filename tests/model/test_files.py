@@ -24,7 +24,7 @@ def test_written_for_people(tmp_path: Path) -> None:
         (b"{} {}", "is not JSON: Extra data: line 1 column 4 (char 3)"),
         (
             b'"\xff"',
-            "is not JSON: 'utf-8' codec can't decode byte 0xff in position 1: invalid start byte",
+            "is not UTF-8 (invalid start byte): save it as UTF-8",
         ),
         (b"[]", "must hold a JSON object, holds list"),
         (b"null", "must hold a JSON object, holds NoneType"),
