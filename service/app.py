@@ -257,5 +257,5 @@ async def _reject_routing(
     allowed = ", ".join(methods[request.scope["route"].path])
     advice = ""
     if "access-control-request-method" in request.headers:
-        advice = " A browser asks for a page of another origin: HEADLIGHT_ALLOWED_ORIGINS names it."
+        advice = " Name the origin of your page in HEADLIGHT_ALLOWED_ORIGINS."
     raise MethodNotAllowedError(f"This path answers {allowed}.{advice}", headers={"Allow": allowed})

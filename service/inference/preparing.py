@@ -54,7 +54,7 @@ class _Task:
             self.steps.close()
         except StopIteration as end:
             return partial(self._settle, self.future.set_result, end.value)
-        except BaseException as error:  # whoever waits must get it, a panic of Rust code too
+        except BaseException as error:  # the request must get it, a panic of Rust code too
             return partial(self._settle, self.future.set_exception, error)
         return lambda: None
 
