@@ -10,7 +10,15 @@ from functools import cache
 from typing import Any, NoReturn, TypeVar
 from urllib.parse import parse_qsl
 
-from pydantic import BaseModel, BeforeValidator, ValidationError, ValidationInfo
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ValidationError,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
+from pydantic_core import ErrorDetails, InitErrorDetails
 from starlette.requests import Request
 
 from service.api.wording import LONGEST_INTEGER, OUT_OF_RANGE, only_one_unknown, rejection
@@ -26,6 +34,8 @@ from service.errors import (
 Schema = TypeVar("Schema", bound=BaseModel)
 
 MOST_PARAMETERS = 1000
+# Items of a list that are checked before any fault among them is reported.
+_HUNDRED = 100
 
 
 def counted(name: str) -> BeforeValidator:
@@ -40,6 +50,34 @@ def counted(name: str) -> BeforeValidator:
         return texts
 
     return BeforeValidator(check)
+
+
+def _check_in_hundreds(value: object, check: ValidatorFunctionWrapHandler) -> object:
+    """Checks a long list up to the first hundred items with a fault, which would be worded each."""
+    if not isinstance(value, list) or len(value) <= _HUNDRED:
+        return check(value)
+    checked: list[object] = []
+    for start in range(0, len(value), _HUNDRED):
+        try:
+            checked += check(value[start : start + _HUNDRED])
+        except ValidationError as error:
+            faults = [_moved(fault, start) for fault in error.errors(include_url=False)]
+            raise ValidationError.from_exception_data(error.title, faults) from None
+    return checked
+
+
+def _moved(fault: ErrorDetails, by: int) -> InitErrorDetails:
+    index, *inner = fault["loc"]
+    assert isinstance(index, int)  # noqa: S101 - the items of a list have numbers
+    return InitErrorDetails(
+        type=fault["type"],
+        loc=(index + by, *inner),
+        input=fault["input"],
+        ctx=fault.get("ctx", {}),
+    )
+
+
+InHundreds = WrapValidator(_check_in_hundreds)
 
 
 async def receive_json(request: Request, max_bytes: int) -> bytes:

@@ -8,15 +8,12 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    ValidationError,
     ValidationInfo,
-    ValidatorFunctionWrapHandler,
     WithJsonSchema,
-    WrapValidator,
     field_validator,
     model_validator,
 )
-from pydantic_core import ErrorDetails, InitErrorDetails, PydanticKnownError
+from pydantic_core import PydanticKnownError
 
 from model.checkpoint.manifest import Metric
 from model.errors import InputError
@@ -25,7 +22,7 @@ from model.explain.thumbnails import LEAST_SIDE, MOST_SIDE
 from model.explain.views import Level, Reduce
 from model.tokenization.tokenizer import Truncation, check_text
 from model.tokenization.windows import Reading
-from service.api.input import counted
+from service.api.input import InHundreds, counted
 from service.api.wording import only_one_unknown
 from service.errors import TYPE_PREFIX
 
@@ -34,8 +31,6 @@ FormName = Literal["json", "npz", "csv", "svg"]
 THUMBNAIL_FORMS: tuple[FormName, ...] = ("json", "npz")
 # Most numbers in `layer` or `head`.
 MOST_NUMBERS = 1000
-# Items of a list that are checked before any fault among them is reported.
-_HUNDRED = 100
 EXAMPLE = "The plot drags, but the cast is superb."
 
 
@@ -52,31 +47,6 @@ def _check_text(text: str) -> str:
     return text
 
 
-def check_in_hundreds(value: object, check: ValidatorFunctionWrapHandler) -> object:
-    """Checks a long list up to the first hundred items with a fault, which would be worded each."""
-    if not isinstance(value, list) or len(value) <= _HUNDRED:
-        return check(value)
-    checked: list[object] = []
-    for start in range(0, len(value), _HUNDRED):
-        try:
-            checked += check(value[start : start + _HUNDRED])
-        except ValidationError as error:
-            faults = [_moved(fault, start) for fault in error.errors(include_url=False)]
-            raise ValidationError.from_exception_data(error.title, faults) from None
-    return checked
-
-
-def _moved(fault: ErrorDetails, by: int) -> InitErrorDetails:
-    index, *inner = fault["loc"]
-    assert isinstance(index, int)  # noqa: S101 - the items of a list have numbers
-    return InitErrorDetails(
-        type=fault["type"],
-        loc=(index + by, *inner),
-        input=fault["input"],
-        ctx=fault.get("ctx", {}),
-    )
-
-
 def _check_most(numbers: object) -> object:
     """Counts the items before any is looked at."""
     if isinstance(numbers, list) and len(numbers) > MOST_NUMBERS:
@@ -85,7 +55,6 @@ def _check_most(numbers: object) -> object:
     return numbers
 
 
-InHundreds = WrapValidator(check_in_hundreds)
 _AFew = BeforeValidator(_check_most)
 
 

@@ -21,11 +21,11 @@ from service.api.compat.base import (
     wrong,
 )
 from service.api.health import ready
+from service.api.input import InHundreds
 from service.api.openapi import computes, probes
 from service.api.requests import Context, answer_get, answers, from_body, make_router
 from service.api.schemas import (
     HealthAnswer,
-    InHundreds,
     PredictionAnswer,
     RequestBody,
     RequestMember,
