@@ -25,8 +25,11 @@ def pytest_configure() -> None:
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Lets no test of another process run beside one that is marked `alone`."""
     alone = item.get_closest_marker("alone") is not None
-    with Path(__file__).open("rb") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+    lock = item.config.rootpath / ".pytest_cache" / "alone.lock"
+    lock.parent.mkdir(exist_ok=True)
+    with lock.open("ab+") as file:
+        # A lock of this process: with `flock`, a fork that a test leaves behind would keep it.
+        fcntl.lockf(file, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
         try:
             return (yield)
         finally:
