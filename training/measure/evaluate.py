@@ -148,6 +148,7 @@ def make_record(
             "weights_sha256": checkpoint.weights_sha256,
             "processor": processor(),
             "torch": torch.__version__,
+            "weight_bits": INT8_WEIGHT_BITS if dtype == "int8" else 16,
             "sets": [_compare(*each) for each in zip(names, exact, rounded, strict=True)],
         }
     )
@@ -181,5 +182,5 @@ def record_to_text(record: Precision) -> str:
     if record.dtype == "int8":
         verdict = judge(record.dtype, [record])
         may = "may" if verdict.allowed else "does not"
-        lines.append(f"  auto {may} choose it where there is no bfloat16: {verdict.reason}")
+        lines.append(f"  auto {may} choose it: {verdict.reason}")
     return "\n".join(lines) + "\n"
