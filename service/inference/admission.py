@@ -79,7 +79,7 @@ class ClientId:
 
 @dataclass(frozen=True, slots=True)
 class RequestCost:
-    """What a request costs: tokens, their cost in tokens of a prediction, seconds when idle."""
+    """What a request costs: tokens, their cost in tokens of a prediction, seconds if idle."""
 
     tokens: int
     amount: float
@@ -154,7 +154,7 @@ class Admission:
         if self._shares:
             most = self._most_seconds(seconds)
             self._check_room(caller.client, work, most, _NOTHING, "the request")
-        elif work.tokens > self._max_batch_tokens and work.seconds > seconds:
+        elif work.seconds > seconds:
             self._refuse(
                 Refusal.DEADLINE,
                 f"The request takes {work.seconds:.3g} seconds of work, and {seconds:.3g} are left "

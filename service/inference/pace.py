@@ -36,7 +36,7 @@ class WorkLimits:
         pace: seconds of a core for a token, by path; a path that is not measured has no limit.
         cores: how many compute at once.
         max_length: tokens of the longest text.
-        max_batch_tokens: what fits into a pass may always be tried, and a text by itself.
+        max_batch_tokens: what fits into a pass may always be tried, a text by itself, and a step.
         max_queue_tokens: the most tokens of any request.
     """
 
@@ -46,9 +46,10 @@ class WorkLimits:
     max_batch_tokens: int = 1
     max_queue_tokens: int = sys.maxsize
 
-    def seconds(self, path: PathName, tokens: float) -> float:
-        """Returns how long an idle replica computes."""
-        return tokens * self.pace.get(path, 0.0) / self.cores
+    def seconds(self, path: PathName, tokens: int) -> float:
+        """Returns how long an idle replica computes; 0 for what may always be tried."""
+        is_tried = tokens <= self.most_tokens(path, 0.0)
+        return 0.0 if is_tried else tokens * self.pace.get(path, 0.0) / self.cores
 
     def most_tokens(self, path: PathName, seconds: float) -> int:
         """Returns the most tokens of a request that has so many seconds in all."""

@@ -46,6 +46,11 @@ def test_the_most_tokens(path: str, seconds: float, most: int) -> None:
     assert LIMITS.most_tokens(path, seconds) == most  # type: ignore[arg-type]
 
 
+def test_an_idle_replica_computes_on_all_cores_and_always_tries_a_pass() -> None:
+    assert LIMITS.seconds(FUSED, 1400) == 7.0
+    assert [LIMITS.seconds(FUSED, 100), LIMITS.seconds(GRADIENT, 96)] == [0.0, 0.0]
+
+
 def test_a_text_by_itself_is_a_pass_and_what_is_not_measured_has_no_limit() -> None:
     assert WorkLimits({FUSED: 1.0}, max_length=32, max_batch_tokens=8).most_tokens(FUSED, 1) == 32
     WorkLimits().check(FUSED, 10**9, 0.001)
