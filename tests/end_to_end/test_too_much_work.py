@@ -11,6 +11,7 @@ from unittest import mock
 import httpx
 import pytest
 
+from headlight_client import Client
 from service.inference import engine
 from service.metrics import EXPLICIT, FUSED, GRADIENT
 from tests.builders import MAX_LENGTH
@@ -23,6 +24,7 @@ TOKENS, ATTENTION, STEPS = 672, 336, 8  # of 42 seconds; 10 rows of 32 tokens
 ATTENTIONS = Kind(
     "/attention", lambda texts: {"sentences": texts, "reduce": "mean"}, lambda _: (), foreign=False
 )
+SERIES = 'headlight_problems_total{type="too-much-work"}'
 KINDS = {"predict": PREDICT, "attention": ATTENTIONS, **FOREIGN}
 
 
@@ -130,12 +132,26 @@ def test_a_request_with_less_time_may_have_less(client: httpx.Client) -> None:
     assert_refused(client.post(INFER, json=body), foreign=True, tokens=most)
 
 
+def test_the_client_divides_what_does_not_fit(running: RunningService) -> None:
+    """Of marks, each byte is a token: more than it reckons with."""
+    texts = ["!" * 20 + word + "!" * (index % 7) for index, word in enumerate(["good", "bad"] * 30)]
+    with Client(running.url, timeout=120) as client:
+        found = client.predict(texts)
+        counted = running.metric(SERIES)
+        client.predict(["a" * 5] * 60)  # it has learnt the limit
+        assert running.metric(SERIES) == counted
+        alone = [client.predict([text])[0] for text in texts[:5]]
+    assert [each.token_count for each in found] == [23 + index % 7 for index in range(60)]
+    for one, other in zip(found, alone, strict=False):
+        assert one.score == pytest.approx(other.score, abs=1e-5)
+    assert counted > 1
+
+
 def test_it_is_counted_by_its_type_and_refused_for_no_reason_of_the_replica(
     running: RunningService, client: httpx.Client
 ) -> None:
-    series = 'headlight_problems_total{type="too-much-work"}'
-    counted, computed = running.metric(series), running.metric("headlight_texts_total")
+    counted, computed = running.metric(SERIES), running.metric("headlight_texts_total")
     refused = running.refused()
     client.post("/predict", json={"sentences": texts_of(TOKENS + 1)})
-    assert running.metric(series) == counted + 1
+    assert running.metric(SERIES) == counted + 1
     assert (running.metric("headlight_texts_total"), running.refused()) == (computed, refused)
