@@ -73,9 +73,8 @@ EXPLANATIONS: Mapping[str, Explanation] = {
         "choose layers and heads, or shorten the text",
     ),
     "too-much-work": Explanation(
-        "the request takes longer than it has, even on an idle replica; `fits` has what would fit, "
-        "as `tokens` of all texts or as `steps`: of `REQUEST_TIMEOUT` the number in `limits` of "
-        "`GET /model`, of a shorter `X-Request-Timeout` less",
+        "even an idle replica cannot compute it in time; `fits` says how many `tokens` or `steps` "
+        "it can",
         "divide the texts among several requests, or ask for fewer steps",
     ),
     "unsupported-media-type": Explanation(
@@ -108,9 +107,9 @@ EXPLANATIONS: Mapping[str, Explanation] = {
         "to the operator",
     ),
     "overloaded": Explanation(
-        "the queue has no room for the request, or the wait would be longer than the request "
-        "has; large answers that clients have not read yet leave no room for this one; all "
-        "connections are taken, or the memory nearly is",
+        "the queue has no room, or the wait would be longer than the request has; large answers "
+        "that clients have not read leave no room; all connections are taken, or the memory nearly "
+        "is",
         "try again after `Retry-After`, or ask another replica",
     ),
     "not-ready": Explanation(
