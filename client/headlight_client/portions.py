@@ -19,10 +19,8 @@ P = TypeVar("P", bound=Problem)
 _INDEX = re.compile(r"\Asentences\[([0-9]{1,9})\]")
 _LIST = ("body", "sentences")
 _TOO_LARGE, _TOO_MUCH_WORK = 413, "too-much-work"
-# English has some four bytes a token. Half of it leaves room for other text and other clients.
-_BYTES_A_TOKEN = 2
-# A byte is a token at most. It is read twice at most where windows overlap, as a part of the text
-# and of a sentence, which has two special tokens of its own.
+# A byte is a token at most, so most requests leave room for others. It is read twice at most where
+# windows overlap, as a part of the text and of a sentence, which has two special tokens of its own.
 _TOKENS_A_BYTE = 4
 
 
@@ -30,19 +28,20 @@ _TOKENS_A_BYTE = 4
 class Limits:
     """The most that a service takes in one request; by default, with its default settings.
 
-    `queue_tokens` and `work_tokens` count the tokens of windows and sentences too.
+    `work_tokens` counts the tokens of windows and sentences too.
     """
 
     sentences: int = 256
     body_bytes: int = 2_000_000
-    queue_tokens: int = 262_144
     work_tokens: int = 262_144
 
 
 def limits_of(settings: Mapping[str, float | str | None]) -> Limits:
-    """Reads the limits from `GET /model`; an older service reports none."""
-    names = {f"max_{field.name}": field.name for field in fields(Limits)}
-    known: dict[str, object] = {name: settings.get(each) for each, name in names.items()}
+    """Reads the limits from `GET /model`; an older service reports none, or those of its queue."""
+    known: dict[str, object] = {
+        each.name: settings.get(f"max_{each.name}") for each in fields(Limits)
+    }
+    known["work_tokens"] = known["work_tokens"] or settings.get("max_queue_tokens")
     return Limits(
         **{name: most for name, most in known.items() if isinstance(most, int) and most > 0}
     )
@@ -132,8 +131,8 @@ class Portions:
             and self._options.get("granularity") != "sentence"
         )
         if is_read_once:
-            return min(most, _BYTES_A_TOKEN * limits.work_tokens)
-        return min(most, limits.work_tokens, limits.queue_tokens // _TOKENS_A_BYTE)
+            return min(most, limits.work_tokens)
+        return min(most, limits.work_tokens // _TOKENS_A_BYTE)
 
     def _bytes(self, portion: range) -> int:
         return len(self.call(portion).body or b"")
@@ -162,8 +161,7 @@ class Portions:
         if len(portion) > 1 and isinstance(error, ProblemError) and error.type == _TOO_MUCH_WORK:
             self._too_much = error
             half = (self._bytes(portion) + self._bytes(range(0))) // 2
-            fitting = _BYTES_A_TOKEN * (error.fits or {}).get("tokens", half)
-            self._most = min(self._most, half, fitting)
+            self._most = min(self._most, half, (error.fits or {}).get("tokens", half))
         is_item = len(portion) == 1 and self._on_error == "item"
         if is_item and isinstance(error, InvalidRequestError) and error.status == _TOO_LARGE:
             item = {name: getattr(error.problem, name) for name in Problem.__slots__}

@@ -17,8 +17,8 @@ from service.metrics import EXPLICIT, FUSED, GRADIENT
 
 #: the share of a request's time that its work and the work before it may take
 SHARE_OF_TIME = 0.7
-# The text whose passes are timed has some 120 tokens, as many texts have.
-_TIMES_WARM_UP_TEXT = 11
+# Texts of some 120 and 500 tokens. A token of a long one takes longer; `FUSED` holds for any text.
+_TIMES_WARM_UP_TEXT, _TIMES_LONG = 11, 45
 _ROUNDS = 2
 # Rows of a text beside those of the steps: the text itself and its baseline.
 _ENDS = 2
@@ -105,21 +105,21 @@ def measure_pace(predictor: Predictor, backend: Backend, max_batch_tokens: int) 
 def _measure_here(predictor: Predictor, backend: Backend, max_batch_tokens: int) -> Pace:
     torch.set_num_threads(1)
     text = predictor.encode(WARM_UP_TEXT * _TIMES_WARM_UP_TEXT, with_tokens=True)
-    length = len(text.input_ids)
-    whole = [text] * max(1, max_batch_tokens // length)
-    options = [AttentionOptions(each) for each in whole]
+    long = predictor.encode(WARM_UP_TEXT * _TIMES_LONG)
+    length, most = len(text.input_ids), len(long.input_ids)
+    whole = [long] * max(1, max_batch_tokens // most)
+    options = [AttentionOptions(text)] * max(1, max_batch_tokens // length)
+    timed: list[tuple[PathName, Callable[[], object], int]] = [
+        (FUSED, lambda: predictor.predict(whole), most * len(whole)),
+        (EXPLICIT, lambda: predictor.explain_batch(options), length * len(options)),
+        (GRADIENT, lambda: predictor.gradients.head_importance(text, label=None), length),
+    ]
     clock = time.thread_time if backend.device.type == "cpu" else time.perf_counter
-    return {
-        FUSED: _seconds(lambda: predictor.predict(whole), clock) / (length * len(whole)),
-        EXPLICIT: _seconds(lambda: predictor.explain_batch(options), clock) / (length * len(whole)),
-        GRADIENT: _seconds(lambda: predictor.gradients.head_importance(text, label=None), clock)
-        / length,
-    }
+    return {path: _seconds(run, clock) / tokens for path, run, tokens in timed}
 
 
 def _seconds(run: Callable[[], object], clock: Callable[[], float]) -> float:
     """Returns the time of the quickest of some runs; the first of a size takes longer."""
-    run()
     times = []
     for _ in range(_ROUNDS):
         started = clock()

@@ -110,7 +110,7 @@ def test_a_service_that_takes_less_is_asked_for_its_limits(ask: Ask, refusal: Re
 
 
 def test_what_is_too_much_work_is_divided_again_and_again(ask: Ask) -> None:
-    refusal = problem(413, "too-much-work", fits={"tokens": 1000})
+    refusal = problem(413, "too-much-work", fits={"tokens": 2000})
     told = limits_reply(max_work_tokens=2000)
     replies = [
         *(refusal, told, predicted("a", "b"), refusal, told),

@@ -62,8 +62,8 @@ def test_what_is_answered_is_not_asked_again(answered: list[bool], most: int) ->
 
 def test_tokens_are_counted_by_bytes_and_shared_by_requests_at_once() -> None:
     portions = portions_of(["x" * 60] * 10)  # 63 bytes each as JSON
-    limits = limits_of({"max_work_tokens": 150})
-    assert limits == Limits(work_tokens=150)
+    limits = limits_of({"max_work_tokens": 300, "max_queue_tokens": 900})
+    assert limits == Limits(work_tokens=300)
     assert [len(portion) for portion in portions.cut(limits)] == [3, 3, 3, 1]
     assert [len(portion) for portion in portions.cut(limits, at_once=2)] == [1] * 10
     assert portions.cut(Limits(), at_once=2) == [range(10)]  # one request shares with no other
@@ -136,7 +136,7 @@ def too_much(fits: dict[str, int] | None) -> InvalidRequestError:
 
 
 @pytest.mark.parametrize(
-    ("fits", "counts"), [(None, [5, 5]), ({"tokens": 105}, [2] * 5), ({"steps": 1}, [5, 5])]
+    ("fits", "counts"), [(None, [5, 5]), ({"tokens": 210}, [2] * 5), ({"steps": 1}, [5, 5])]
 )
 def test_what_is_too_much_work_is_halved_or_as_small_as_fits(
     fits: dict[str, int] | None, counts: list[int]

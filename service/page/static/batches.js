@@ -11,7 +11,6 @@ const TRIES = 8; // of a request that the service has no room for
 const LONGEST = 60; // seconds that are waited between two of them
 const BUSY = ["overloaded", "rate-limited", "not-ready", "draining"];
 const TOO_MUCH = ["payload-too-large", "too-much-work", "timeout", "invalid-request"];
-const BYTES_A_TOKEN = 2; // English has four: room for other text
 
 const bytes = new TextEncoder();
 
@@ -36,7 +35,7 @@ export class Batches {
    */
   constructor({ max_sentences, max_body_bytes, max_work_tokens }, signal, events) {
     this.most = Math.min(MOST, max_sentences);
-    this.mostBytes = Math.min(max_body_bytes, BYTES_A_TOKEN * max_work_tokens);
+    this.mostBytes = Math.min(max_body_bytes, max_work_tokens); // a byte is a token at most
     this.signal = signal;
     this.events = events;
   }
