@@ -107,6 +107,7 @@ class Problem:
         title: the type in words.
         detail: what is wrong this time, the limit, and what to do.
         retry_after: seconds to wait before the next try.
+        fits: how much would not be `too-much-work`: `tokens` of all texts, or `steps`.
     """
 
     type: str
@@ -115,6 +116,7 @@ class Problem:
     detail: str
     errors: tuple[FieldError, ...] = ()
     retry_after: float | None = None
+    fits: Mapping[str, int] | None = field(default=None, hash=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,6 @@ from service.api.schemas import (
     ImportanceAnswer,
     ImportanceRequest,
 )
-from service.api.texts import invalid
 from service.formats.json import attributions_answer, importance_answer, json_response
 from service.inference.work_items import Job
 
@@ -101,6 +100,8 @@ async def importance_of_body(
 async def _attribute(context: RequestContext, request: AttributionsRequest) -> Response:
     engine = context.state.engine
     (encoding,) = await encode(context, request)
+    if request.method == "integrated_gradients":
+        engine.limits.check_steps(request.steps, len(encoding.input_ids), context.client.seconds)
     attributor = Attributor(
         engine.predictor.gradients,
         encoding,
@@ -117,11 +118,7 @@ async def _attribute(context: RequestContext, request: AttributionsRequest) -> R
         )
         for piece in attributor.pieces(engine.max_batch_tokens)
     ]
-    _check_work(context, len(encoding.input_ids) * sum(len(job.encodings) for job in jobs))
-    advice = partial(_fewer_steps, len(encoding.input_ids))
-    shares = await engine.batcher.run(
-        jobs, deadline=context.deadline, caller=context.client, advice=advice
-    )
+    shares = await engine.batcher.run(jobs, deadline=context.deadline, caller=context.client)
     attribution = attributor.finish(shares)
     if request.level == "word":
         attribution = attribution.by_word()
@@ -137,19 +134,3 @@ async def _rank_heads(context: RequestContext, request: ImportanceRequest) -> Re
         [job], deadline=context.deadline, caller=context.client
     )
     return json_response(importance_answer(engine.info, importance))
-
-
-def _fewer_steps(length: int, fitting: int) -> str:
-    """Advises how to ask for less; two more passes of the text are for the ends of the path."""
-    steps = fitting // length - 2
-    return f"ask for at most {steps} steps" if steps >= 1 else "shorten the sentence"
-
-
-def _check_work(context: RequestContext, tokens: int) -> None:
-    limit = context.state.settings.max_queue_tokens
-    if tokens > limit:
-        message = (
-            f"its attributions take {tokens} tokens through the network, and the queue holds "
-            f"{limit}: ask for fewer steps, or shorten it"
-        )
-        raise invalid((context.source, "sentence"), message)

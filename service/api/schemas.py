@@ -406,6 +406,9 @@ class Problem(BaseModel):
     detail: str
     errors: list[FieldErrorAnswer] | None = None
     retry_after: int | None = None
+    fits: dict[Literal["tokens", "steps"], int] | None = Field(
+        None, description="How much would not be too much work."
+    )
     trace_id: str | None = Field(default=None, pattern="^[0-9a-f]{32}$")
     error: str | None = Field(None, description="The same as `detail`, for other systems' clients.")
 
@@ -531,6 +534,11 @@ class LimitsAnswer(BaseModel):
     )
     max_normalized_characters: int = Field(
         description="Characters that any text may become when it is normalised."
+    )
+    max_work_tokens: int = Field(description="Tokens of the texts of one request.")
+    max_attention_tokens: int = Field(description="The same where attention is asked for.")
+    max_work_steps: int = Field(
+        description="`steps` of an attribution of a text of `max_length` tokens."
     )
     max_queue_tokens: int = Field(description="Tokens that may wait, of all requests together.")
     max_connections: int = Field(description="Connections at once, of all clients together.")

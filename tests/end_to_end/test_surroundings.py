@@ -204,7 +204,7 @@ def test_the_document_names_every_error_where_it_can_come(document: dict[str, An
     always = {"internal", "draining", "timeout"}
     asked = always | {"misdirected", "invalid-request"}
     keyed = asked | {"unauthorized", "not-acceptable", "not-ready"}
-    computed = keyed | {"text-too-long", "rate-limited", "overloaded"}
+    computed = keyed | {"too-much-work", "text-too-long", "rate-limited", "overloaded"}
     query = computed | {"cross-site"}
     body = {"malformed-json", "payload-too-large", "unsupported-media-type"}
     assert told == {
