@@ -13,6 +13,7 @@ from starlette.responses import Response
 from model import Attributor
 from service.api.attention import encode
 from service.api.openapi import computes
+from service.api.request_schemas import EXAMPLE, AttributionsRequest, ImportanceRequest
 from service.api.requests import (
     Context,
     RequestContext,
@@ -21,13 +22,7 @@ from service.api.requests import (
     from_query,
     make_router,
 )
-from service.api.schemas import (
-    EXAMPLE,
-    AttributionsAnswer,
-    AttributionsRequest,
-    ImportanceAnswer,
-    ImportanceRequest,
-)
+from service.api.schemas import AttributionsAnswer, ImportanceAnswer
 from service.formats.json import attributions_answer, importance_answer, json_response
 from service.inference.work_items import Job
 
