@@ -18,6 +18,7 @@ from pydantic_core import PydanticKnownError
 from model.errors import InputError
 from model.explain.attribution import MOST_STEPS, STEPS, Method
 from model.explain.thumbnails import LEAST_SIDE, MOST_SIDE
+from model.explain.units import UnitLevel
 from model.explain.views import Level, Reduce
 from model.tokenization.tokenizer import Truncation, check_text
 from model.tokenization.windows import Reading
@@ -29,6 +30,7 @@ FormName = Literal["json", "npz", "csv", "svg"]
 THUMBNAIL_FORMS: tuple[FormName, ...] = ("json", "npz")
 # Most numbers in `layer` or `head`.
 MOST_NUMBERS = 1000
+_INTEGRAL = "integrated_gradients"
 EXAMPLE = "The plot drags, but the cast is superb."
 
 
@@ -294,36 +296,46 @@ class AttentionListRequest(_Options, _Several):
     """The body of `POST /attention` for several sentences."""
 
 
-class _Explaining(_One):
-    truncation: Cut = "right"
-    label: Label = None
-
-
-class AttributionsRequest(_Explaining):
+class AttributionsRequest(_One):
     """The body of `POST /attributions`, and the query of `GET /attributions`."""
 
-    method: Method = Field(
+    method: Literal[Method, "leave_out"] = Field(
         "integrated_gradients",
-        description="Gradients in the mean over the path from the baseline, or only at the text.",
+        description="Gradients in the mean over the path from the baseline, or only at the text; "
+        "or what changes without each unit.",
     )
+    truncation: CutOrWhole = "right"
+    label: Label = None
     steps: int = Field(
         STEPS,
         ge=1,
         le=MOST_STEPS,
         description="Nodes of the integral; needs `integrated_gradients`.",
     )
-    level: Level = Field("token", description="Whether the tokens of a word are summed.")
+    level: UnitLevel = Field(
+        "token", description="What has a number; sentences only with `leave_out`."
+    )
 
     @field_validator("steps")
     @classmethod
     def _only_of_an_integral(cls, steps: int, info: ValidationInfo) -> int:
-        if info.data.get("method") == "gradient_x_input":
-            raise ValueError('`steps` needs `method: "integrated_gradients"`')
+        if info.data.get("method", _INTEGRAL) != _INTEGRAL:
+            raise ValueError(f'`steps` needs `method: "{_INTEGRAL}"`')
         return steps
 
+    @field_validator("truncation", "level")
+    @classmethod
+    def _only_of_units(cls, value: str, info: ValidationInfo) -> str:
+        if value in ("window", "sentence") and info.data.get("method") != "leave_out":
+            raise ValueError(f'`{info.field_name}: "{value}"` needs `method: "leave_out"`')
+        return value
 
-class ImportanceRequest(_Explaining):
+
+class ImportanceRequest(_One):
     """The body of `POST /importance`, and the query of `GET /importance`."""
+
+    truncation: Cut = "right"
+    label: Label = None
 
 
 class StepsQuery(RequestBody):

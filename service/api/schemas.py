@@ -131,6 +131,26 @@ class AttributionsAnswer(BaseModel):
     gap: float = Field(description="`value - baseline_value` minus the sum of `attributions`.")
 
 
+class UnitAnswer(_Span):
+    """A unit of a text, and what the label has without it; a change is what the text has more."""
+
+    text: str
+    probability: float = Field(ge=0, le=1, description="Calibrated, of `label`, without the unit.")
+    log_odds: float = Field(description="Of that probability.")
+    probability_change: float = Field(ge=-1, le=1)
+    log_odds_change: float
+
+
+class LeaveOutAnswer(AttributionsAnswer):
+    """The answer of `/attributions` with `leave_out`; `tokens` has an entry for each unit."""
+
+    units: list[UnitAnswer] = Field(
+        description="In the order of the text. A sentence stands for its words or tokens if none "
+        "of them, but the sentence was computed."
+    )
+    partial: bool = Field(description="Whether units are missing that the time was too short for.")
+
+
 class ImportanceAnswer(BaseModel):
     """The answer of `/importance`: `importance[l][h]` is how much `label` depends on a head."""
 
