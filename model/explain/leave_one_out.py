@@ -96,7 +96,8 @@ class LeaveOut:
         if self._label not in (labels := self._prediction.probabilities):
             raise ValueError(f"label {label!r} does not exist: the model has {', '.join(labels)}")
         self._value = self._log_odds(self._prediction)
-        self._found: dict[range, list[Prediction]] = {}  # of all that is joined, by the tokens
+        # By the tokens of a unit, the windows without it that are left of those that hold some.
+        self._found: dict[range, dict[int, Prediction]] = {}
         self._is_divided = False
 
     @property
@@ -123,15 +124,11 @@ class LeaveOut:
         """
         remaining = iter(predictions)
         for unit in units:
-            windows: dict[int, Prediction | None] = dict(enumerate(self._windows))
-            for number, cut in self.text.cuts(unit):
-                if self.text.is_whole(number, cut):
-                    del windows[number]
-                else:
-                    windows[number] = next(remaining)
-            found = [each for each in windows.values() if each is not None]
-            if len(found) == len(windows):
-                self._found[unit.tokens] = found or [self._nothing]
+            read = [number for number, cut in self.text.cuts(unit) if not cut.is_all]
+            pairs = [(number, next(remaining)) for number in read]
+            found = {number: each for number, each in pairs if each is not None}
+            if len(found) == len(read):
+                self._found[unit.tokens] = found
 
     def finish(self) -> LeaveOutAttribution:
         """Joins all that was computed."""
@@ -155,7 +152,11 @@ class LeaveOut:
 
     def _change(self, unit: Unit) -> UnitChange:
         start, end = unit.entry.start, unit.entry.end
-        without = self._join(self._found[unit.tokens])
+        windows = dict(enumerate(self._windows)) | self._found[unit.tokens]
+        for number, cut in self.text.cuts(unit):
+            if cut.is_all:
+                del windows[number]
+        without = self._join(list(windows.values()) or [self._nothing])
         probability, value = without.probabilities[self._label], self._log_odds(without)
         return UnitChange(
             start,

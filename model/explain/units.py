@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from model.tokenization.sentences import Span
 from model.tokenization.tokenizer import Encoding, Token
@@ -24,6 +24,14 @@ class Unit:
 
     entry: Token
     tokens: range
+
+
+class Cut(NamedTuple):
+    """The tokens of a window that are left out, by their places among its own; maybe all."""
+
+    start: int
+    stop: int
+    is_all: bool
 
 
 class TextUnits:
@@ -80,9 +88,9 @@ class TextUnits:
     def count_tokens(self, unit: Unit) -> int:
         """Counts the tokens that go through the network to leave a unit out."""
         return sum(
-            len(self.windows[number].input_ids) - len(cut)
+            len(self.windows[number].input_ids) - (cut.stop - cut.start)
             for number, cut in self.cuts(unit)
-            if not self.is_whole(number, cut)
+            if not cut.is_all
         )
 
     def fit(self, units: Iterable[Unit], most_tokens: float) -> list[Unit]:
@@ -101,24 +109,20 @@ class TextUnits:
             self._cut_out(number, cut)
             for unit in units
             for number, cut in self.cuts(unit)
-            if not self.is_whole(number, cut)
+            if not cut.is_all
         ]
 
-    def cuts(self, unit: Unit) -> Iterator[tuple[int, range]]:
-        """Yields each window that holds tokens of a unit, and where they are among its own."""
+    def cuts(self, unit: Unit) -> Iterator[tuple[int, Cut]]:
+        """Yields the number of each window that holds tokens of a unit, and these tokens."""
         tokens, step = unit.tokens, self._step
         first = max(0, (tokens.start - self._counts[0]) // step + 1)
         for number in range(first, min(len(self.windows), (tokens.stop - 1) // step + 1)):
             low = max(tokens.start - number * step, 0)
             high = min(tokens.stop - number * step, self._counts[number])
             if low < high:
-                yield number, range(low, high)
+                yield number, Cut(low, high, is_all=high - low == self._counts[number])
 
-    def is_whole(self, number: int, cut: range) -> bool:
-        """Whether nothing is left of a window."""
-        return len(cut) == self._counts[number]
-
-    def _cut_out(self, number: int, cut: range) -> Encoding:
+    def _cut_out(self, number: int, cut: Cut) -> Encoding:
         window, leading = self.windows[number], self._leading[number]
         ids = window.input_ids
         kept = ids[: leading + cut.start] + ids[leading + cut.stop :]
