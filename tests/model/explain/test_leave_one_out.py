@@ -1,7 +1,9 @@
 """What changes without each word, sentence or token, computed at once and in portions."""
 
+import json
 from collections.abc import Iterable
-from itertools import pairwise
+from itertools import pairwise, product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,8 +22,10 @@ from model import (
 )
 from model.explain.units import TextUnits, UnitLevel
 from model.network.prediction import join_predictions
-from model.tokenization.sentences import Span
+from model.tokenization.reader import load_tokenizer
+from model.tokenization.sentences import Span, split_sentences
 from tests.builders import MAX_LENGTH, WORDS, tiny_manifest
+from tests.families import FAMILIES, TEXTS, tokenizer_of
 from tests.matching import exactly
 
 TEMPERATURE = tiny_manifest().temperature
@@ -29,8 +33,10 @@ ROOM = MAX_LENGTH - 2
 CLOSE = 1e-6
 LEVELS: list[UnitLevel] = ["token", "word", "sentence"]
 PIECES = st.sampled_from([*WORDS, "films", "naïve", "\U0001f600", "!", ".", "?", "日本", "\u200b"])
-TEXTS = (
-    st.lists(PIECES, min_size=1, max_size=12).map(" ".join).filter(lambda text: text != "\u200b")
+RANDOM = (
+    st.lists(PIECES, min_size=1, max_size=12)
+    .map(" ".join)
+    .filter(lambda text: text.strip("\u200b "))
 )
 
 
@@ -39,7 +45,7 @@ def close(value: Any) -> Any:  # noqa: ANN401 - whatever pytest makes
 
 
 @settings(max_examples=60)
-@given(text=TEXTS, level=st.sampled_from(LEVELS), data=st.data())
+@given(text=RANDOM, level=st.sampled_from(LEVELS), data=st.data())
 def test_a_unit_has_what_the_text_has_without_its_tokens(
     predictor: Predictor, text: str, level: UnitLevel, data: st.DataObject
 ) -> None:
@@ -141,6 +147,23 @@ def test_of_a_cut_text_only_what_was_read_is_left_out(predictor: Predictor) -> N
         assert len(words.units) < len(text.split())
         assert words.units[0].start == sentences.units[0].start
         assert words.units[-1].end == sentences.units[-1].end
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_of_any_tokenizer_each_token_is_in_one_unit(kind: str, tmp_path: Path) -> None:
+    tokenizer_of(kind, tmp_path).save_pretrained(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": kind}))
+    tokenizer = load_tokenizer(tmp_path, max_length=ROOM)
+    large = load_tokenizer(tmp_path, max_length=1000)
+    for text, level in product(TEXTS, LEVELS):
+        windows = tokenizer.encode_windows(text, max_windows=64, with_tokens=True)
+        found = TextUnits(windows, tokenizer.encode(""), split_sentences(text), level=level)
+        in_units = [at for unit in found.units for at in unit.tokens]
+        assert in_units == list(range(len(large.encode(text).input_ids) - 2))
+        assert [unit for each in found.sentences for unit in found.inside(each)] == [*found.units]
+        assert sum(map(found.count_tokens, found.units)) == sum(
+            len(each.input_ids) for each in found.without(found.units)
+        )
 
 
 # In portions. What the texts say does not matter here.
