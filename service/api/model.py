@@ -12,8 +12,9 @@ from model.tokenization.tokenizer import MOST_GROWN
 from service.api.attention import MOST_TEXT, most_weights
 from service.api.input import MOST_PARAMETERS
 from service.api.openapi import describes
+from service.api.request_schemas import MOST_NUMBERS
 from service.api.requests import answer_get, make_router, require_key
-from service.api.schemas import MOST_NUMBERS, ModelAnswer
+from service.api.schemas import ModelAnswer
 from service.api.state import State, state_of
 from service.formats.json import json_response
 from service.http.protocol import LARGEST_HEAD

@@ -144,6 +144,24 @@ class Batcher:
         inputs = [(encoding, (encoding,)) for encoding in encodings]
         return await self._wait(self._classify, inputs, deadline, caller)
 
+    async def predict_until(
+        self,
+        encodings: Sequence[Encoding],
+        until: float,
+        *,
+        caller: ClientId = ANYONE,
+    ) -> list[Prediction | InternalError | None]:
+        """Predicts as many of the texts as it can until a time; the others have None.
+
+        Args:
+            encodings: its texts; may be none.
+            until: by the event loop's clock; admission takes it as the deadline.
+        """
+        if not encodings:
+            return []
+        inputs = [(encoding, (encoding,)) for encoding in encodings]
+        return await self._wait(self._classify, inputs, until, caller, is_whole=False)
+
     async def explain(
         self,
         options: Sequence[AttentionOptions],
@@ -213,6 +231,7 @@ class Batcher:
         *,
         finish: Callable[[int, Any], object] | None = None,
         extra: float = 0.0,
+        is_whole: bool = True,
     ) -> list[Any]:
         future = self._loop.create_future()
         request: PendingRequest[Any] = PendingRequest(
@@ -239,12 +258,19 @@ class Batcher:
         self._requests[request] = now
         answered = False
         try:
-            results = await request.future
-            answered = True
-            return results
+            if is_whole or await self._is_answered(request, deadline):
+                results = await request.future
+                answered = True
+                return results
+            return [request.results.get(index) for index in range(len(items))]
         finally:
             del self._requests[request]
             self.queue.leave(request, flow, caller, work, answered=answered)
+
+    async def _is_answered(self, request: PendingRequest[Any], until: float) -> bool:
+        """Waits for a request until a time, and gives it up then; returns whether it ended."""
+        await asyncio.wait([request.future], timeout=max(until - self._loop.time(), 0.0))
+        return not request.future.cancel()
 
     def _oldest(self) -> float:
         # In one step, because metrics are rendered on another thread.

@@ -113,7 +113,7 @@ class Preparer:
 
     async def call(self, client: Hashable, work: Callable[[], Result]) -> Result:
         """Runs a function on a thread, as one step; see `run`."""
-        return await self.run(client, _one_step(work), inline=False)
+        return await self.run(client, one_step(work), inline=False)
 
     def close(self) -> None:
         """Lets the threads end with the step that they are at."""
@@ -163,7 +163,8 @@ class Preparer:
             del self._used[next(iter(self._used))]
 
 
-def _one_step(work: Callable[[], Result]) -> Steps[Result]:
+def one_step(work: Callable[[], Result]) -> Steps[Result]:
+    """Makes one step of a function."""
     result = work()
     yield
     return result
