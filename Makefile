@@ -157,12 +157,16 @@ $(JAVASCRIPT)/installed: tests/javascript/package.json tests/javascript/package-
 	@touch $@
 
 # The installation compiles the kernels; here they are compiled again when their sources change. An
-# older library goes first, so that one that is left was compiled.
+# older library goes first, so that one that is left was compiled. Where there is no C++ compiler, pip
+# brings one.
+KERNELS := model/backends/_kernels.so
+COMPILE_KERNELS = $(BIN)/python model/kernels/compiler.py $(KERNELS)
 $(VENV)/kernels: setup.py $(wildcard model/kernels/*) | $(VENV)/installed-serve
-	@rm -rf build/kernels; test ! -e $@ || rm -f model/backends/_kernels*.so $@
-	@$(BIN)/python setup.py --quiet build_ext --inplace --build-lib build/kernels --build-temp build/kernels >/dev/null 2>&1 || true
-	@ls model/backends/_kernels*.so >/dev/null 2>&1 && touch $@ || \
-	  echo "no C++ compiler: torch computes passes, more slowly; on Debian and Ubuntu apt-get install g++, then make install"
+	@rm -f $(KERNELS) $@
+	@$(COMPILE_KERNELS) >/dev/null 2>&1 || \
+	  { $(PIP) install --quiet "$$(sed -n 's/^COMPILER_PACKAGE = "\(.*\)"/\1/p' model/kernels/compiler.py)" && $(COMPILE_KERNELS) >/dev/null; } || true
+	@test -e $(KERNELS) && touch $@ || \
+	  echo "the kernels are not compiled: torch computes passes, several times more slowly; install g++ (Debian, Ubuntu: apt-get install g++), then make install"
 
 # Only torch comes from the index of its builds, because other packages there are older. If the index
 # does not answer, the next step of the installation takes the build that pip finds.

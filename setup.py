@@ -1,29 +1,57 @@
-"""Compiles the kernels of `model/kernels`; pyproject.toml says everything else."""
+"""Compiles the kernels of `model/kernels`; pyproject.toml says everything else.
 
-import hashlib
+A wheel has no code for one version of Python, so it is for any. Two variables make one for another
+machine: HEADLIGHT_TARGET, as compilers name it (`aarch64-linux-gnu.2.28`), and HEADLIGHT_PLATFORM,
+as wheels do (`manylinux_2_28_aarch64`).
+"""
+
+import os
+import runpy
+import sys
 from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.command.build_ext import build_ext
+from setuptools.errors import CompileError
 
-SOURCES = sorted(path for path in Path("model/kernels").iterdir() if path.suffix in {".cpp", ".h"})
-# The library tells it, so that one of other sources is not loaded (model/backends/kernels.py).
-DIGEST = hashlib.sha256(b"".join(source.read_bytes() for source in SOURCES)).hexdigest()
+compiler = runpy.run_path("model/kernels/compiler.py")
+TARGET = os.environ.get("HEADLIGHT_TARGET", "")
+PLATFORM = os.environ.get("HEADLIGHT_PLATFORM", "")
+FOUND = compiler["find_compiler"](cross=bool(TARGET))
+
+
+class Kernels(build_ext):
+    """Compiles one library without Python's headers."""
+
+    def build_extension(self, ext: Extension) -> None:
+        """Compiles; without a compiler the installation goes on, and torch computes."""
+        if not FOUND:
+            raise CompileError("no C++ compiler")
+        output = Path(self.get_ext_fullpath(ext.name))
+        output.parent.mkdir(parents=True, exist_ok=True)
+        command = [*FOUND, *(["-target", TARGET] if TARGET else [])]
+        try:
+            compiler["compile_library"](output, command, machine=TARGET.partition("-")[0])
+        except compiler["CompilerError"] as error:
+            raise CompileError(str(error)) from error
+
+    def get_ext_filename(self, fullname: str) -> str:
+        """Returns the library's path, which names no version of Python."""
+        on_windows = "windows" in TARGET if TARGET else sys.platform == "win32"
+        return fullname.replace(".", os.sep) + (".dll" if on_windows else ".so")
+
+
+class Wheel(bdist_wheel):
+    """Packs for one platform and any Python 3."""
+
+    def get_tag(self) -> tuple[str, str, str]:
+        """Returns Python, ABI and platform."""
+        return "py3", "none", PLATFORM or super().get_tag()[2]
+
 
 setup(
-    ext_modules=[
-        Extension(
-            "model.backends._kernels",
-            sources=["model/kernels/encoder.cpp"],
-            depends=[str(source) for source in SOURCES],
-            define_macros=[("HEADLIGHT_SOURCES", f'"{DIGEST}"')],
-            extra_compile_args=[
-                *("-O3", "-std=c++17", "-fvisibility=hidden", "-g0"),
-                # What GCC says of its own headers for AVX-512.
-                *("-Wno-uninitialized", "-Wno-maybe-uninitialized"),
-            ],
-            language="c++",
-            # Without a C++ compiler the installation goes on, and torch computes.
-            optional=True,
-        )
-    ]
+    cmdclass={"build_ext": Kernels, "bdist_wheel": Wheel},
+    ext_modules=[Extension("model.backends._kernels", sources=[], optional=not TARGET)],
+    setup_requires=[] if FOUND else [compiler["COMPILER_PACKAGE"]],
 )

@@ -10,7 +10,7 @@ from model.explain.attention_steps import HeadInspector
 from model.explain.gradients import Gradients
 from model.files import WEIGHTS
 from model.network.architecture import stored_names
-from model.network.shared_weights import SharedWeights, narrow_embeddings
+from model.network.shared_weights import SharedWeights
 from model.predictor import ModelInfo, Predictor
 
 
@@ -46,8 +46,6 @@ def load(checkpoint: Checkpoint, backend: Backend) -> Predictor:
     parameters = sum(parameter.numel() for parameter in network.parameters())
     info = _describe(checkpoint, parameters, backend)
     tokenizer = checkpoint.tokenizer
-    if backend.narrow_embeddings:
-        narrow_embeddings(network)
     runner = backend.load(network, pad_token_id=tokenizer.pad_token_id, num_heads=info.num_heads)
     exact = SharedWeights(network, compact=backend.copies_layers)
     gradients = Gradients(
@@ -92,6 +90,7 @@ def _describe(checkpoint: Checkpoint, parameters: int, backend: Backend) -> Mode
         max_length=checkpoint.manifest.max_length,
         temperature=checkpoint.manifest.temperature,
         device=str(backend.device),
+        engine=backend.name,
         dtype=dtype_name(backend.dtype),
         dtype_reason=backend.dtype_reason,
         metrics=checkpoint.manifest.metrics,

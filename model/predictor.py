@@ -96,6 +96,7 @@ class ModelInfo:
     max_length: int
     temperature: float
     device: str
+    engine: str
     dtype: str
     dtype_reason: str
     metrics: tuple[Metric, ...]

@@ -112,7 +112,7 @@ class Runner:
 class Backend(ABC):
     """Everything that the project needs to know about a device, before any weight is read."""
 
-    #: what computes passes: `kernels`, `onednn`, `modules` or `cuda`
+    #: what computes passes: `kernels` with the instructions, `eager` or `cuda`
     name: str
     #: passes in progress at once, each on its own thread
     workers: int
@@ -126,8 +126,6 @@ class Backend(ABC):
     copies_layers = False
     #: whether padding goes through the projections too, which take most of a pass
     computes_padding = True
-    #: whether it looks tokens up in a table of 16 bits too
-    narrow_embeddings = False
     #: the fewest tokens for which a single pass uses several cores
     worth_sharing_tokens: int
     #: why networks run in this type

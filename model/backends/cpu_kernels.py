@@ -16,22 +16,21 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from model.backends.base import Runner
-from model.backends.cpu_packed import PackedEncoder
+from model.backends.cpu_packed import PackedEncoder, has_amx
 from model.backends.eager import CpuBackend, avoid_kernel_cache
 from model.backends.kernels import (
     ACTIVATIONS,
     KINDS,
     OUT_OF_MEMORY,
-    PANEL_COLUMNS,
     FirstToken,
+    InstructionSet,
     Layer,
     Network,
     Norm,
     Projection,
-    can_compute,
-    library,
+    choose_set,
 )
-from model.backends.quantized import quantize
+from model.checkpoint.precision import INT8_WEIGHT_BITS
 from model.network.architecture import Network as AnyNetwork
 from model.network.attention import MultiHeadAttention
 from model.network.batch import Batch
@@ -44,23 +43,28 @@ _WORD_BYTES = 4
 # With AMX, oneDNN computes large bfloat16 products faster than these kernels. A pass of so few
 # tokens takes as long as its weights need to come from memory.
 _FEW_TOKENS = 48
+# Of weights in int8. Processors without VNNI add two products in 16 bits, which 7 bits of a weight
+# and 8 of a state fit into; so int8 is the same on all of them.
+_LARGEST_WEIGHT = 2 ** (INT8_WEIGHT_BITS - 1) - 1
 
 
 def can_run(config: EncoderConfig, dtype: torch.dtype) -> bool:
     """Returns whether the kernels compute an encoder here."""
     sizes = config.hidden_size, config.intermediate_size
-    return can_compute(dtype) and all(size % _WORD_BYTES == 0 for size in sizes)
+    return choose_set(dtype) is not None and all(size % _WORD_BYTES == 0 for size in sizes)
 
 
 class KernelBackend(CpuBackend):
     """A processor with the project's own kernels, for an encoder."""
 
-    name = "kernels"
     copies_layers = True
     computes_padding = False
 
     def __init__(self, device: torch.device, dtype: torch.dtype, *, threads: int) -> None:
         super().__init__(device, dtype, threads=threads)
+        chosen = choose_set(dtype)
+        assert chosen is not None, "can_run asks for it first"  # noqa: S101
+        self.name = f"kernels ({chosen.family})"
         # Threads that spin between the steps of a pass lose little by waiting for each other.
         self.worth_sharing_tokens = 8
 
@@ -70,8 +74,8 @@ class KernelBackend(CpuBackend):
             raise TypeError(f"only encoders are packed, got {type(network).__name__}")
         short = KernelEncoder(network, dtype=self.dtype)
         served: KernelEncoder | ShortAndLong = short
-        if self.dtype == torch.bfloat16 and torch.cpu.get_capabilities().get("amx_bf16", False):
-            served = ShortAndLong(short, PackedEncoder(network, dtype=self.dtype))
+        if self.dtype == torch.bfloat16 and has_amx():
+            served = ShortAndLong(short, PackedEncoder(network))
         avoid_kernel_cache(network)
         return Runner(served, device=self.device, pad_token_id=pad_token_id, num_heads=num_heads)
 
@@ -79,17 +83,24 @@ class KernelBackend(CpuBackend):
 class KernelEncoder:
     """An encoder with packed weights, for inference; it shares only the embeddings."""
 
-    def __init__(self, network: EncoderClassifier, *, dtype: torch.dtype) -> None:
+    def __init__(
+        self,
+        network: EncoderClassifier,
+        *,
+        dtype: torch.dtype,
+        instructions: InstructionSet | None = None,
+    ) -> None:
         self._dtype = dtype
+        chosen = instructions or choose_set(dtype)
+        assert chosen is not None, "can_run asks for the library first"  # noqa: S101
+        self._encode = chosen.encode
+        self._panel = chosen.panel_columns
         self._kept: list[Tensor | Array[Layer]] = []  # what the structures point to
         layers = [layer for layer in network.layers if isinstance(layer, EncoderLayer)]
         embeddings = network.embeddings
         places = embeddings.places()  # [P, D]
         self._shape = len(layers), network.num_heads
         self._classes = network.classifier.out_features
-        compiled = library()
-        assert compiled is not None, "can_compute asks for the library first"  # noqa: S101
-        self._encode = compiled.headlight_encode
         with torch.no_grad():
             laid_out = (Layer * len(layers))(
                 *(self._layer(layer, is_last=layer is layers[-1]) for layer in layers)
@@ -169,8 +180,10 @@ class KernelEncoder:
         query, key, value = attention.query, attention.key, attention.value
         size, heads = query.in_features, attention.num_heads
         scale = math.sqrt(size // heads)
-        keys = [pack(part.T) for part in self._round(key.weight).view(heads, -1, size)]
-        values = [pack(part) for part in self._round(value.weight).view(heads, -1, size)]
+        keys = [pack(part.T, self._panel) for part in self._round(key.weight).view(heads, -1, size)]
+        values = [
+            pack(part, self._panel) for part in self._round(value.weight).view(heads, -1, size)
+        ]
         return FirstToken(
             self._projection(
                 self._round(query.weight) / scale, self._round(query.bias) / scale, torch.float32
@@ -189,13 +202,13 @@ class KernelEncoder:
         scales = sums = None
         if dtype == torch.int8:
             weight, terms = quantize(weight, bias)
-            scales, sums = (self._keep(_fill(row)) for row in terms[:2])
+            scales, sums = (self._keep(self._fill(row)) for row in terms[:2])
         else:
             weight, bias = weight.to(dtype), bias.to(dtype)
         columns, length = weight.shape
         return Projection(
-            self._keep(pack(weight)),
-            self._keep(_fill(bias)),
+            self._keep(pack(weight, self._panel)),
+            self._keep(self._fill(bias)),
             scales,
             sums,
             length * weight.element_size() // _WORD_BYTES,
@@ -210,6 +223,10 @@ class KernelEncoder:
         kept = tensor.detach().contiguous()
         self._kept.append(kept)
         return kept.data_ptr()
+
+    def _fill(self, row: Tensor) -> Tensor:
+        """Fills a row of numbers for columns up to whole panels, in float32."""
+        return functional.pad(row.float(), (0, -len(row) % self._panel))
 
     def _round(self, parameter: Tensor) -> Tensor:
         """Rounds a parameter as the factors of products are rounded."""
@@ -229,19 +246,30 @@ class ShortAndLong:
         return chosen(batch, need_weights=need_weights)
 
 
-def pack(weight: Tensor) -> Tensor:
-    """Packs a weight [columns, factors of a sum] for the kernels.
+def quantize(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+    """Quantizes a projection, float32 [columns, sum] with its bias [columns], to bytes.
+
+    A weight has a scale for each column, and an input one for each token (Dettmers et al. 2022,
+    "LLM.int8()", section 2, without outliers), so that no scale depends on other texts of a batch.
 
     Returns:
-        The same type [panels, words, 32, factors of a word]; the last panel is filled with zeros.
+        The bytes, int8 [columns, sum]; and float32 [3, columns]: for each column its scale, the sum
+        of its bytes times that scale, and its bias.
+    """
+    scales = (weight.abs().amax(1) / _LARGEST_WEIGHT).clamp(min=1e-12)  # [columns]
+    quantized = (weight / scales[:, None]).round()
+    return quantized.to(torch.int8), torch.stack([scales, quantized.sum(1) * scales, bias])
+
+
+def pack(weight: Tensor, panel: int) -> Tensor:
+    """Packs a weight [columns, factors of a sum] in panels of some columns.
+
+    Returns:
+        The same type [panels, words, columns, factors of a word]; the last panel is filled with
+        zeros.
     """
     factors = _WORD_BYTES // weight.element_size()
     columns, length = weight.shape
-    filled = functional.pad(weight, (0, 0, 0, -columns % PANEL_COLUMNS))
-    panels = filled.reshape(-1, PANEL_COLUMNS, length // factors, factors)
+    filled = functional.pad(weight, (0, 0, 0, -columns % panel))
+    panels = filled.reshape(-1, panel, length // factors, factors)
     return panels.permute(0, 2, 1, 3).contiguous()
-
-
-def _fill(row: Tensor) -> Tensor:
-    """Fills a row of numbers for columns up to whole panels, in float32."""
-    return functional.pad(row.float(), (0, -len(row) % PANEL_COLUMNS))

@@ -1,4 +1,4 @@
-"""Runs an encoder on a processor as one compiled call over packed weights, with oneDNN's products.
+"""Runs an encoder in bfloat16 on a processor with AMX, as one compiled call with oneDNN's products.
 
 Legend: B batch, T tokens of the longest text, N tokens of all texts, D hidden size, H heads.
 
@@ -8,16 +8,11 @@ code for each size, so token counts are rounded up.
 """
 
 import math
-import platform
 
 import torch
 from torch import Tensor
 
-from model.backends.base import Runner
-from model.backends.eager import CpuBackend, avoid_kernel_cache
 from model.backends.packed_pass import compiled
-from model.backends.quantized import quantize_weight
-from model.network.architecture import Network
 from model.network.attention import MultiHeadAttention
 from model.network.batch import Batch
 from model.network.classifier import ClassifierOutput
@@ -40,41 +35,18 @@ _EXPLICIT_MAX_LENGTH = 64
 # Up to here, each extra token would cost noticeable time. The last layer computes one token for
 # each text, beside all tokens of the other layers, so there a few more cost nothing.
 _TOKENS_AS_IS, _CLS_AS_IS = 32, 4
-_PROCESSORS = frozenset({"x86_64", "amd64"})
 
 
-def can_pack(device: torch.device, dtype: torch.dtype) -> bool:
-    """Returns whether this processor and torch have the kernels for packed weights."""
-    return (
-        device.type == "cpu"
-        and platform.machine().lower() in _PROCESSORS
-        and bool(torch._C._has_mkldnn)
-        # Without AVX-512 there is no kernel for bfloat16, and oneDNN refuses to pack it.
-        and (dtype != torch.bfloat16 or bool(torch.ops.mkldnn._is_mkldnn_bf16_supported()))
-    )
-
-
-class PackedBackend(CpuBackend):
-    """A processor with the kernels of oneDNN, for an encoder."""
-
-    name = "onednn"
-    copies_layers = True
-    computes_padding = False
-    narrow_embeddings = True
-
-    def load(self, network: Network, *, pad_token_id: int, num_heads: int) -> Runner:
-        """Packs the projections; embeddings are shared with the network."""
-        if not isinstance(network, EncoderClassifier):
-            raise TypeError(f"only encoders are packed, got {type(network).__name__}")
-        served = PackedEncoder(network, dtype=self.dtype)
-        avoid_kernel_cache(network)
-        return Runner(served, device=self.device, pad_token_id=pad_token_id, num_heads=num_heads)
+def has_amx() -> bool:
+    """Returns whether the processor multiplies tiles of bfloat16, and torch can use it."""
+    has: bool = torch.cpu.get_capabilities().get("amx_bf16", False)
+    return has and bool(torch._C._has_mkldnn)
 
 
 class PackedEncoder:
     """An encoder with packed weights, for inference; it shares only embeddings and pooler."""
 
-    def __init__(self, network: EncoderClassifier, *, dtype: torch.dtype) -> None:
+    def __init__(self, network: EncoderClassifier) -> None:
         layers = [layer for layer in network.layers if isinstance(layer, EncoderLayer)]
         embeddings = network.embeddings
         places = embeddings.places()  # [T, D]
@@ -84,16 +56,14 @@ class PackedEncoder:
         self._pooling = network.pooling
         self._activation, self._approximate = _ACTIVATIONS[layers[0].activation]
         self._run = compiled()
-        self._dtype = torch.float32 if dtype == torch.int8 else dtype
-        self._pack = quantize_weight if dtype == torch.int8 else _reorder_weight
         with torch.no_grad():
             self._embeddings = _detach(embeddings.tokens.weight, places, norm.weight, norm.bias)
             self._projections: list[Tensor] = []
-            self._terms: list[Tensor] = []
+            self._biases: list[Tensor] = []
             self._norms: list[Tensor] = []
             for layer in layers:
                 self._add_layer(layer, is_last=layer is layers[-1])
-            self._cls = _cls_parameters(layers[-1].attention, self._dtype)
+            self._cls = _cls_parameters(layers[-1].attention)
             self._classifier = _detach(
                 network.pooler.weight,
                 network.pooler.bias,
@@ -109,7 +79,7 @@ class PackedEncoder:
             *_locate_tokens(batch),
             self._embeddings,
             self._projections,
-            self._terms,
+            self._biases,
             self._norms,
             self._cls,
             self._classifier,
@@ -133,16 +103,15 @@ class PackedEncoder:
         )
         others = (attention.output, layer.intermediate, layer.output)
         for weight, bias in (joined, *((part.weight, part.bias) for part in others)):
-            weight, bias = weight.detach().to(self._dtype), bias.detach().to(self._dtype)
-            projection, terms = self._pack(weight.contiguous(), bias)
-            self._projections.append(projection)
-            self._terms.append(terms)
+            narrow = weight.detach().bfloat16().contiguous()
+            self._projections.append(torch.ops.mkldnn._reorder_linear_weight(narrow, None))
+            self._biases.append(bias.detach().bfloat16())
         for norm in (layer.attention_norm, layer.output_norm):
             self._norms += _detach(norm.weight, norm.bias)
 
 
-def _cls_parameters(attention: MultiHeadAttention, dtype: torch.dtype) -> list[Tensor]:
-    """Returns the parameters for attention of the first token, float32 rounded to `dtype`.
+def _cls_parameters(attention: MultiHeadAttention) -> list[Tensor]:
+    """Returns the parameters for attention of the first token, float32 rounded to bfloat16.
 
     Queries, divided by the root of D / H: weights [D, D] and biases [D]. Keys: weights
     [H, D / H, D]. Values: weights [H, D, D / H] and biases [D].
@@ -152,7 +121,7 @@ def _cls_parameters(attention: MultiHeadAttention, dtype: torch.dtype) -> list[T
     scale = math.sqrt(size // heads)
 
     def rounded(parameter: Tensor) -> Tensor:
-        return parameter.detach().to(dtype).float()
+        return parameter.detach().bfloat16().float()
 
     return [
         rounded(query.weight) / scale,
@@ -199,11 +168,6 @@ def _round_up(indices: Tensor, *, as_is: int = _TOKENS_AS_IS) -> Tensor:
     step = 1 if count <= as_is else 8 if count <= 128 else 16
     extra = -count % step
     return torch.cat([indices, indices[:1].expand(extra)]) if extra else indices
-
-
-def _reorder_weight(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-    packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight, None)
-    return packed, bias
 
 
 def _detach(*parameters: Tensor) -> list[Tensor]:

@@ -8,8 +8,9 @@ import torch
 
 from model.backends.base import Backend
 from model.backends.cpu_kernels import KernelBackend, can_run
-from model.backends.cpu_packed import PackedBackend, can_pack
+from model.backends.cpu_packed import has_amx
 from model.backends.eager import CpuBackend, CudaBackend
+from model.backends.kernels import choose_set, fault
 from model.backends.threads import choose_threads
 from model.checkpoint.manifest import Precision
 from model.checkpoint.opening import Checkpoint
@@ -25,6 +26,10 @@ _DTYPES = {
     "int8": torch.int8,
 }
 _NATIVE_BFLOAT16 = ("amx_bf16", "avx512_bf16", "bf16")
+# Sets of instructions where bytes are slower than float32, because four instructions multiply them.
+# On all others int8 is fastest (docs/decisions/0021-own-kernels.md). A table, never a measurement:
+# replicas and workers of a job must choose alike.
+_SLOW_INT8 = ("neon",)
 # The first GPUs that multiply 16-bit numbers natively: Volta float16, Ampere bfloat16.
 _CUDA_FLOAT16, _CUDA_BFLOAT16 = (7, 0), (8, 0)
 
@@ -67,9 +72,8 @@ def choose_dtype(
     """Chooses the type of a setting.
 
     Args:
-        name: `float32`, `bfloat16`, `float16`, `int8` or `auto`: the first of bfloat16, float16 (on
-            a GPU) and int8 (if the records allow it) that the device multiplies natively, else
-            float32.
+        name: `float32`, `bfloat16`, `float16`, `int8` or `auto`: the fastest that the device has
+            and the records allow.
         precision: the records of the checkpoint.
         set_by: what named the type, for the reason.
 
@@ -77,9 +81,9 @@ def choose_dtype(
         ConfigurationError: the device cannot compute in the type.
     """
     if name == "int8" and not computes_int8(device):
+        reason = f"{device} is none" if device.type != "cpu" else fault() or "they are switched off"
         raise ConfigurationError(
-            "dtype int8 needs a processor that multiplies bytes natively (AVX-512 VNNI), "
-            f"which {device} is not: use auto"
+            f"dtype int8 needs the kernels on a processor, and {reason}: use auto"
         )
     if name == "float16" and device.type != "cuda":
         raise ConfigurationError(f"dtype float16 is for GPUs, which {device} is not: use auto")
@@ -91,18 +95,29 @@ def choose_dtype(
 
 def _choose(device: torch.device, precision: Sequence[Precision]) -> tuple[torch.dtype, str]:
     """Chooses what `auto` means; the reason goes on from "auto: this"."""
-    kind = "GPU" if device.type == "cuda" else "processor"
-    if computes_bfloat16(device):
-        return torch.bfloat16, f"{kind} multiplies bfloat16 natively"
-    if _is_gpu_since(device, _CUDA_FLOAT16):
-        return torch.float16, f"{kind} has no bfloat16, and multiplies float16 natively"
     if device.type == "cuda":
-        return torch.float32, f"{kind} has neither bfloat16 nor float16"
-    if not computes_int8(device):
-        return torch.float32, f"{kind} has neither bfloat16 nor int8"
+        return _choose_for_gpu(device)
+    if has_amx():
+        return torch.bfloat16, "processor has AMX, where bfloat16 is fastest"
     verdict = judge("int8", precision)
-    dtype = torch.int8 if verdict.allowed else torch.float32
-    return dtype, f"{kind} has no bfloat16, and {verdict.reason}"
+    chosen = choose_set(torch.int8)
+    if chosen is None or chosen.name in _SLOW_INT8:
+        reason = f"processor has no fast int8 ({fault() or 'no products of bytes'})"
+    elif verdict.allowed:
+        return torch.int8, f"processor is fastest in int8, and {verdict.reason}"
+    else:
+        reason = f"processor is fastest in int8, but {verdict.reason}"
+    if computes_bfloat16(device):
+        return torch.bfloat16, f"{reason}; next is bfloat16"
+    return torch.float32, f"{reason}; next is float32"
+
+
+def _choose_for_gpu(device: torch.device) -> tuple[torch.dtype, str]:
+    if computes_bfloat16(device):
+        return torch.bfloat16, "GPU multiplies bfloat16 natively"
+    if _is_gpu_since(device, _CUDA_FLOAT16):
+        return torch.float16, "GPU has no bfloat16, and multiplies float16 natively"
+    return torch.float32, "GPU has neither bfloat16 nor float16"
 
 
 def choose_backend(
@@ -128,11 +143,8 @@ def choose_backend(
     kind: type[Backend] = CpuBackend
     if device.type == "cuda":
         kind = CudaBackend
-    elif isinstance(config, EncoderConfig):
-        if can_run(config, dtype):
-            kind = KernelBackend
-        elif can_pack(device, dtype):
-            kind = PackedBackend
+    elif isinstance(config, EncoderConfig) and can_run(config, dtype):
+        kind = KernelBackend
     backend = kind(device, dtype, threads=choose_threads(threads))
     backend.dtype_reason = choice.reason
     return backend
@@ -152,10 +164,8 @@ def computes_bfloat16(device: torch.device) -> bool:
 
 
 def computes_int8(device: torch.device) -> bool:
-    """Returns whether the processor multiplies bytes and adds four products in one instruction."""
-    if device.type != "cpu" or not torch._C._has_mkldnn:
-        return False
-    return bool(torch.cpu.get_capabilities().get("avx512_vnni", False))
+    """Returns whether the kernels multiply bytes there."""
+    return device.type == "cpu" and choose_set(torch.int8) is not None
 
 
 def _is_gpu_since(device: torch.device, capability: tuple[int, int]) -> bool:

@@ -36,7 +36,7 @@ _FATAL_MESSAGES = (
 class CpuBackend(Backend):
     """Any processor; each core runs its own passes."""
 
-    name = "modules"
+    name = "eager"
     default_batch_tokens = 512
     # Threads that compute yield to the one that talks to clients.
     niceness = 10

@@ -1,28 +1,38 @@
 """Loads the compiled kernels of `model/kernels` and declares what they read.
 
-They are compiled when the project is installed, if there is a C++ compiler; else torch computes.
+They are compiled when the project is installed; where they are not, torch computes.
 """
 
-import ctypes
-import hashlib
-from ctypes import POINTER, Structure, c_char_p, c_double, c_int, c_int64, c_void_p
+import os
+import runpy
+import sys
+from ctypes import (
+    CDLL,
+    CFUNCTYPE,
+    POINTER,
+    Structure,
+    byref,
+    c_char_p,
+    c_double,
+    c_int,
+    c_int64,
+    c_void_p,
+)
 from functools import cache
-from importlib import machinery
 from pathlib import Path
 
 import torch
 
-PANEL_COLUMNS = 32
-#: number of each kind of factors in `model/kernels/product.h`
+#: number of each kind of factors in `model/kernels/encoder.h`
 KINDS = {torch.float32: 0, torch.bfloat16: 1, torch.int8: 2}
 #: numbers of activations in `model/kernels/vectors.h`, by their names in configurations
 ACTIVATIONS = {"gelu": 1, "gelu_new": 2, "gelu_pytorch_tanh": 2, "relu": 3, "silu": 4, "tanh": 5}
-
-_FEATURES = ("avx512_f", "avx512_bw", "avx512_dq", "avx512_vl")
-_MORE_FEATURES = {torch.bfloat16: "avx512_bf16", torch.int8: "avx512_vnni"}
-_NAME = "_kernels"
-_SOURCES = Path(__file__).parents[1] / "kernels"
 OUT_OF_RANGE, OUT_OF_MEMORY = 1, 2
+
+_LIBRARY = Path(__file__).with_name("_kernels.dll" if sys.platform == "win32" else "_kernels.so")
+_COMPILER = Path(__file__).parents[1] / "kernels" / "compiler.py"
+# torch's own limit of the instructions that it uses holds for the kernels too.
+_LIMIT = "ATEN_CPU_CAPABILITY"
 
 
 class Projection(Structure):
@@ -87,56 +97,83 @@ class Network(Structure):
     )
 
 
-def library() -> ctypes.CDLL | None:
-    """Returns the library, whose calls release the interpreter's lock; None if there is a fault."""
-    return None if fault() else _load()
+class InstructionSet(Structure):
+    """A way to compute passes with one set of instructions."""
+
+    _fields_ = (
+        ("identifier", c_char_p),
+        ("kinds", c_int64),
+        ("panel_columns", c_int64),
+        # Calls release the interpreter's lock.
+        (
+            "encode",
+            CFUNCTYPE(
+                c_int,
+                *(POINTER(Network), c_void_p, c_void_p, c_int64, c_int64),
+                *(c_void_p, c_void_p, c_int64, c_void_p),
+            ),
+        ),
+        ("multiply", CFUNCTYPE(c_double, c_int64, c_int64)),
+    )
+
+    @property
+    def name(self) -> str:
+        """The instructions with their variant, like `avx2_vnni`."""
+        return str(self.identifier.decode())
+
+    @property
+    def family(self) -> str:
+        """The instructions without their variant, like `avx2`."""
+        return self.name.partition("_")[0]
+
+    def can_compute(self, dtype: torch.dtype) -> bool:
+        """Returns whether it multiplies factors of a type."""
+        return dtype in KINDS and bool(self.kinds >> KINDS[dtype] & 1)
+
+
+def instruction_sets() -> list[InstructionSet]:
+    """Returns what this processor can compute with, the fastest first."""
+    loaded = [] if fault() else _load()[1]
+    limit = os.environ.get(_LIMIT, "")
+    families = {"default": (), "avx2": ("avx2",)}.get(limit)
+    return [each for each in loaded if families is None or each.family in families]
+
+
+def choose_set(dtype: torch.dtype) -> InstructionSet | None:
+    """Returns the fastest instructions for a type; None if torch must compute."""
+    return next((each for each in instruction_sets() if each.can_compute(dtype)), None)
 
 
 def fault() -> str | None:
     """Returns why this process cannot compute by the kernels; None if it can."""
-    capabilities = torch.cpu.get_capabilities()
-    missing = [feature for feature in _FEATURES if not capabilities.get(feature, False)]
-    if missing:
-        return f"this processor has no {missing[0]}"
-    compiled = _load()
+    compiled, sets = _load()
     if compiled is None:
         return "they are not compiled"
+    if not sets:
+        return "this processor has no AVX2"
     if _digest() not in {None, compiled.headlight_sources().decode()}:
         return "they are compiled from other sources than model/kernels holds now"
     return None
 
 
-def can_compute(dtype: torch.dtype) -> bool:
-    """Returns whether there is a library, and this processor has what its kernels need."""
-    if dtype not in KINDS or library() is None:
-        return False
-    needed = _MORE_FEATURES.get(dtype)
-    return needed is None or bool(torch.cpu.get_capabilities().get(needed, False))
-
-
 @cache
-def _load() -> ctypes.CDLL | None:
-    for suffix in machinery.EXTENSION_SUFFIXES:
-        path = Path(__file__).with_name(_NAME + suffix)
-        if not path.is_file():
-            continue
-        compiled = ctypes.CDLL(str(path))
-        # Compiled for another kind of processor, or before it knew its sources, it has no kernels.
-        if hasattr(compiled, "headlight_encode") and hasattr(compiled, "headlight_sources"):
-            compiled.headlight_sources.restype = c_char_p
-            compiled.headlight_encode.restype = c_int
-            compiled.headlight_encode.argtypes = (
-                *(POINTER(Network), c_void_p, c_void_p, c_int64, c_int64),
-                *(c_void_p, c_void_p, c_int64, c_void_p),
-            )
-            return compiled
-    return None
+def _load() -> tuple[CDLL | None, list[InstructionSet]]:
+    """Loads the library, and the sets of it that this processor has."""
+    if not _LIBRARY.is_file():
+        return None, []
+    compiled = CDLL(str(_LIBRARY))
+    compiled.headlight_sources.restype = c_char_p
+    compiled.headlight_instruction_set.restype = c_int
+    compiled.headlight_instruction_set.argtypes = (c_int64, POINTER(InstructionSet))
+    sets: list[InstructionSet] = []
+    while compiled.headlight_instruction_set(len(sets), byref(found := InstructionSet())):
+        sets.append(found)
+    return compiled, sets
 
 
 @cache
 def _digest() -> str | None:
-    """Computes the digest of the sources as `setup.py` does; None if they are not here."""
-    if not _SOURCES.is_dir():
+    """Returns the digest of the sources; None if they are not here."""
+    if not _COMPILER.is_file():
         return None
-    sources = sorted(path for path in _SOURCES.iterdir() if path.suffix in {".cpp", ".h"})
-    return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
+    return str(runpy.run_path(str(_COMPILER))["sources_digest"]())

@@ -13,8 +13,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from model.backends.quantized import activate, project
-
 Run = Callable[..., tuple[Tensor, list[Tensor]]]
 
 
@@ -93,12 +91,10 @@ def _attend_cls(weights: Tensor, states: Tensor, cls: list[Tensor]) -> Tensor:
 
 
 def _project(
-    states: Tensor, weight: Tensor, terms: Tensor, activation: str, approximate: str
+    states: Tensor, weight: Tensor, bias: Tensor, activation: str, approximate: str
 ) -> Tensor:
-    if terms.dim() > 1:
-        return activate(project(states, weight, terms), activation, approximate)
     out: Tensor = torch.ops.mkldnn._linear_pointwise(
-        states, weight, terms, activation, [], approximate
+        states, weight, bias, activation, [], approximate
     )
     return out
 
@@ -121,7 +117,7 @@ def _rest_of_layer(
     hidden: Tensor,
     context: Tensor,
     projections: list[Tensor],
-    terms: list[Tensor],
+    biases: list[Tensor],
     norms: list[Tensor],
     eps: float,
     activation: str,
@@ -131,14 +127,14 @@ def _rest_of_layer(
 
     Missing rows of context are filled with copies of the first one.
     """
-    size, kind = hidden.shape[1], terms[0].dtype
+    size, kind = hidden.shape[1], biases[0].dtype
     missing = len(hidden) - len(context)
     if missing > 0:
         context = torch.cat([context, context[:1].expand(missing, size)])
-    attended = _project(context.to(kind), projections[1], terms[1], "none", "")
+    attended = _project(context.to(kind), projections[1], biases[1], "none", "")
     hidden = functional.layer_norm(hidden + attended, [size], norms[0], norms[1], eps)
-    inner = _project(hidden.to(kind), projections[2], terms[2], activation, approximate)
-    outer = _project(inner, projections[3], terms[3], "none", "")
+    inner = _project(hidden.to(kind), projections[2], biases[2], activation, approximate)
+    outer = _project(inner, projections[3], biases[3], "none", "")
     return functional.layer_norm(hidden + outer, [size], norms[2], norms[3], eps)
 
 
@@ -150,7 +146,7 @@ def _forward(
     cls_rows: Tensor,
     embeddings: list[Tensor],
     projections: list[Tensor],
-    terms: list[Tensor],
+    biases: list[Tensor],
     norms: list[Tensor],
     cls: list[Tensor],
     classifier: list[Tensor],
@@ -165,19 +161,17 @@ def _forward(
 ) -> tuple[Tensor, list[Tensor]]:
     batch_size, length = input_ids.shape
     size = embeddings[0].shape[1]
-    kind = terms[0].dtype
+    kind = biases[0].dtype
     is_padded = len(rows) > 0
     bias = key_bias if is_padded else None
-    # The table may be in 16 bits; its rows are widened here.
-    looked_up = functional.embedding(input_ids, embeddings[0]).float()  # [B, T, D]
-    summed = looked_up + embeddings[1][:length]
+    summed = functional.embedding(input_ids, embeddings[0]) + embeddings[1][:length]  # [B, T, D]
     hidden = summed.view(-1, size).index_select(0, tokens)  # [N, D]
     # The residual stream stays float32, as in `model.network.encoder`.
     hidden = functional.layer_norm(hidden, [size], embeddings[2], embeddings[3], eps)
     all_weights: list[Tensor] = []
     last = len(projections) - 4
     for at in range(0, last, 4):
-        joined = _project(hidden.to(kind), projections[at], terms[at], "none", "")  # [N, 3 D]
+        joined = _project(hidden.to(kind), projections[at], biases[at], "none", "")  # [N, 3 D]
         joined = _pad(joined, rows, batch_size, length)
         context, weights = _attend(_split(joined, num_heads, size), bias, explicit)
         if need_weights:
@@ -189,7 +183,7 @@ def _forward(
             hidden,
             context.index_select(0, tokens) if is_padded else context,
             projections[at : at + 4],
-            terms[at : at + 4],
+            biases[at : at + 4],
             norms[at : at + 4],
             eps,
             activation,
@@ -198,7 +192,7 @@ def _forward(
     states = _pad(hidden, rows, batch_size, length)
     if need_weights:
         # Queries and keys, no values.
-        joined = _project(hidden.to(kind), projections[last], terms[last], "none", "")  # [N, 2 D]
+        joined = _project(hidden.to(kind), projections[last], biases[last], "none", "")  # [N, 2 D]
         joined = _pad(joined, rows, batch_size, length)
         heads = _split(joined, num_heads, size)
         exact = torch.empty(heads.shape).copy_(heads)
@@ -213,7 +207,7 @@ def _forward(
         hidden.index_select(0, cls_rows),  # [B, D] from here on
         context,
         projections[last:],
-        terms[last:],
+        biases[last:],
         norms[last:],
         eps,
         activation,

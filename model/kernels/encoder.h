@@ -3,9 +3,15 @@
 // Legend: D hidden size, H heads, F intermediate size, C classes, P positions.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace headlight {
+
+using Index = std::ptrdiff_t;
+
+// The factors of products.
+enum class Kind { kFloat32, kBfloat16, kInt8 };
 
 // A linear layer, packed as in product.h. Only int8 has scales, one for each column, and sums of
 // the column's bytes times its scale.
@@ -50,6 +56,17 @@ struct Network {
   const Layer* layer;
   FirstToken first;
   Projection pooler, classifier;  // float32
+};
+
+// A way to compute passes by one set of instructions, whose functions are in encode.cpp.
+struct InstructionSet {
+  const char* name;
+  std::int64_t kinds;          // a bit for each kind that it computes
+  std::int64_t panel_columns;  // in which weights are packed
+  int (*encode)(const Network* network, const std::int64_t* ids, const std::int64_t* lengths,
+                std::int64_t texts, std::int64_t threads, float* logits, float* weights,
+                std::int64_t longest, const float* head_mask) noexcept;
+  double (*multiply)(std::int64_t kind, std::int64_t rounds) noexcept;
 };
 
 }  // namespace headlight

@@ -1,127 +1,128 @@
 // Multiplies rows of activations by packed weights.
 //
 // A word has four bytes: one float32, two bfloat16 or four int8 factors of one sum. Weights lie in
-// panels of 32 columns: for each word of the sum, the words of the 32 columns side by side. A tile
-// of up to 12 rows and 32 columns stays in registers for the whole sum.
+// panels of `kPanel` columns: for each word of the sum, the words of all columns side by side. A
+// tile of a few rows and a panel's columns stays in registers for the whole sum.
 //
 // Every number is the same sum in the same order, whatever rows are computed beside its own.
 #pragma once
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 
 #include "panels.h"
 
-namespace headlight {
+namespace headlight::HEADLIGHT_SET {
 
-constexpr int kMostRows = 12;
-
-enum class Kind { kFloat32, kBfloat16, kInt8 };
-
-template <Kind>
-struct Sum {
-  using Type = __m512;
-  static Type zero() { return _mm512_setzero_ps(); }
-  static __m512 to_float(Type sum) { return sum; }
-};
-template <>
-struct Sum<Kind::kInt8> {
-  using Type = __m512i;
-  static Type zero() { return _mm512_setzero_si512(); }
-  static __m512 to_float(Type sum) { return _mm512_cvtepi32_ps(sum); }
-};
+constexpr int kMostRows = 12;  // of any kind
+constexpr int kVectors = kPanel / kLanes;
 
 template <Kind kind>
-inline typename Sum<kind>::Type add_products(typename Sum<kind>::Type sum, __m512i row,
-                                             __m512i column) {
+using Sum = std::conditional_t<kind == Kind::kInt8, Integers, Floats>;
+
+inline Floats to_floats(Floats sums) { return sums; }
+
+template <Kind kind>
+inline Sum<kind> add_products(Sum<kind> sum, Integers row, Integers column) {
   if constexpr (kind == Kind::kFloat32) {
-    return _mm512_fmadd_ps(_mm512_castsi512_ps(row), _mm512_castsi512_ps(column), sum);
+    return multiply_add(as_floats(row), as_floats(column), sum);
   } else if constexpr (kind == Kind::kBfloat16) {
-    return _mm512_dpbf16_ps(sum, (__m512bh)row, (__m512bh)column);
+    return add_bfloat16(sum, row, column);
   } else {
-    // By name: for the intrinsic, compilers copy all sums from register to register.
-    asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(row), "v"(column));
-    return sum;
+    return add_bytes(sum, row, column);
   }
 }
 
 // Rows of words; `stride` is the number of words from one row to the next.
 struct Rows {
   const std::uint32_t* words;
-  long stride;
+  Index stride;
 };
 
 inline const std::uint32_t* words_of(const float* numbers) {
   return reinterpret_cast<const std::uint32_t*>(numbers);
 }
 
-// A weight [columns, sum], packed: [panels, words, 32] words.
+// A weight [columns, sum], packed: [panels, words, `kPanel`] words.
 struct Weight {
   const std::uint32_t* words;
-  long length;   // words of a sum
-  long columns;  // without those that fill the last panel
-  long panels() const { return (columns + kPanel - 1) / kPanel; }
-  const std::uint32_t* panel(long at) const { return words + at * length * kPanel; }
+  Index length;   // words of a sum
+  Index columns;  // without those that fill the last panel
+  Index panels() const { return (columns + kPanel - 1) / kPanel; }
+  const std::uint32_t* panel(Index at) const { return words + at * length * kPanel; }
 };
 
-// The 32 sums of each row of a tile.
+// The sums of each row of a tile.
 struct alignas(64) Tile {
   float sums[kMostRows][kPanel];
 };
 
 // A function of its own: inlined, compilers copy the sums from register to register.
 template <Kind kind, int rows>
-__attribute__((noinline)) void multiply_tile(const std::uint32_t* words, long stride,
-                                             const std::uint32_t* panel, long length, Tile& tile) {
-  typename Sum<kind>::Type low[rows], high[rows];
+__attribute__((noinline)) void multiply_tile(const std::uint32_t* words, Index stride,
+                                             const std::uint32_t* panel, Index length, Tile& tile) {
+  Sum<kind> sums[rows][kVectors];
 #pragma GCC unroll 12
-  for (int row = 0; row < rows; ++row) low[row] = high[row] = Sum<kind>::zero();
-  for (long at = 0; at < length; ++at, panel += kPanel) {
-    const __m512i low_columns = _mm512_loadu_si512(panel);
-    const __m512i high_columns = _mm512_loadu_si512(panel + kLanes);
+  for (int row = 0; row < rows; ++row) {
+#pragma GCC unroll 4
+    for (int at = 0; at < kVectors; ++at) sums[row][at] = Sum<kind>{};
+  }
+  for (Index word = 0; word < length; ++word, panel += kPanel) {
+    Integers columns[kVectors];
+#pragma GCC unroll 4
+    for (int at = 0; at < kVectors; ++at) columns[at] = load_words(panel + at * kLanes);
 #pragma GCC unroll 12
     for (int row = 0; row < rows; ++row) {
-      std::uint32_t word;
-      std::memcpy(&word, words + row * stride + at, sizeof word);
-      const __m512i factor = _mm512_set1_epi32(static_cast<int>(word));
-      low[row] = add_products<kind>(low[row], factor, low_columns);
-      high[row] = add_products<kind>(high[row], factor, high_columns);
+      const Integers factors = broadcast_word(words[row * stride + word]);
+#pragma GCC unroll 4
+      for (int at = 0; at < kVectors; ++at) {
+        sums[row][at] = add_products<kind>(sums[row][at], factors, columns[at]);
+      }
     }
   }
 #pragma GCC unroll 12
   for (int row = 0; row < rows; ++row) {
-    _mm512_store_ps(tile.sums[row], Sum<kind>::to_float(low[row]));
-    _mm512_store_ps(tile.sums[row] + kLanes, Sum<kind>::to_float(high[row]));
+#pragma GCC unroll 4
+    for (int at = 0; at < kVectors; ++at) {
+      store(tile.sums[row] + at * kLanes, to_floats(sums[row][at]));
+    }
   }
 }
 
-using MultiplyTile = void (*)(const std::uint32_t*, long, const std::uint32_t*, long, Tile&);
+using MultiplyTile = void (*)(const std::uint32_t*, Index, const std::uint32_t*, Index, Tile&);
 
 template <Kind kind, int... counts>
-inline MultiplyTile choose_tile(long rows, std::integer_sequence<int, counts...>) {
+inline MultiplyTile choose_tile(Index rows, std::integer_sequence<int, counts...>) {
   static constexpr MultiplyTile tiles[] = {&multiply_tile<kind, counts + 1>...};
   return tiles[rows - 1];
 }
 
-// Multiplies the rows from `begin` to `end` by one panel; `store` gets a row's number and its 32 sums.
+// Multiplies the rows from `begin` to `end` by one panel; `store` gets a row's number, the place of
+// a block in the panel, and the block of sums.
 template <Kind kind, class Store>
-inline void multiply(Rows left, const std::uint32_t* panel, long length, long begin, long end,
+inline void multiply(Rows left, const std::uint32_t* panel, Index length, Index begin, Index end,
                      Store&& store) {
-  const long count = end - begin;
-  const long tiles = (count + kMostRows - 1) / kMostRows;
+  constexpr int most = most_rows(kind);
+  static_assert(most <= kMostRows);
+  const Index count = end - begin;
+  const Index tiles = (count + most - 1) / most;
   Tile tile;
-  for (long number = 0, row = begin; number < tiles; ++number) {
+  for (Index number = 0, row = begin; number < tiles; ++number) {
     // Tiles of equal size: one of a single row would read the whole panel for it.
-    const long next = begin + count * (number + 1) / tiles;
-    const long rows = next - row;
-    choose_tile<kind>(rows, std::make_integer_sequence<int, kMostRows>{})(
+    const Index next = begin + count * (number + 1) / tiles;
+    const Index rows = next - row;
+    choose_tile<kind>(rows, std::make_integer_sequence<int, most>{})(
         left.words + row * left.stride, left.stride, panel, length, tile);
-    for (long at = 0; at < rows; ++at) {
-      store(row + at, _mm512_load_ps(tile.sums[at]), _mm512_load_ps(tile.sums[at] + kLanes));
+    for (Index at = 0; at < rows; ++at) {
+#pragma GCC unroll 2
+      for (Index place = 0; place < kPanel; place += kBlock) {
+        store(row + at, place, load_block(tile.sums[at] + place));
+      }
     }
     row = next;
   }
 }
 
-}  // namespace headlight
+}  // namespace headlight::HEADLIGHT_SET

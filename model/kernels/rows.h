@@ -6,64 +6,55 @@
 #include <cstring>
 #include <limits>
 
-#include "encoder.h"
-#include "panels.h"
 #include "product.h"
 
-namespace headlight {
+namespace headlight::HEADLIGHT_SET {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNotANumber = std::numeric_limits<float>::quiet_NaN();
 
 // Turns scores into weights: the softmax of `scale` times the first `count` of them.
-inline void softmax(float* scores, long count, float scale) {
-  __m512 most = _mm512_set1_ps(-std::numeric_limits<float>::infinity());
-  const __m512 scales = _mm512_set1_ps(scale);
-  for (long at = 0; at < count; at += kLanes) {
-    const __mmask16 mask = first(count - at);
-    const __m512 scaled = _mm512_mul_ps(scales, _mm512_maskz_loadu_ps(mask, scores + at));
-    most = _mm512_mask_max_ps(most, mask, most, scaled);
-    _mm512_mask_storeu_ps(scores + at, mask, scaled);
+inline void softmax(float* scores, Index count, float scale) {
+  Block most = block_of(-kInfinity);
+  for (Index at = 0; at < count; at += kBlock) {
+    const Block scaled = block_of(scale) * load_block(scores + at, count - at);
+    most = maximum(most, select_first(count - at, scaled, -kInfinity));
+    store_block(scores + at, scaled, count - at);
   }
-  const __m512 largest = _mm512_set1_ps(_mm512_reduce_max_ps(most));
-  __m512 sum = _mm512_setzero_ps();
-  for (long at = 0; at < count; at += kLanes) {
-    const __mmask16 mask = first(count - at);
-    const __m512 power =
-        exponential(_mm512_sub_ps(_mm512_maskz_loadu_ps(mask, scores + at), largest));
-    sum = _mm512_mask_add_ps(sum, mask, sum, power);
-    _mm512_mask_storeu_ps(scores + at, mask, power);
+  const Block largest = block_of(largest_of(most));
+  Block sum = block_of(0.0f);
+  for (Index at = 0; at < count; at += kBlock) {
+    const Block power = each([](Floats x) { return exponential(x); },
+                             load_block(scores + at, count - at) - largest);
+    sum = sum + select_first(count - at, power, 0.0f);
+    store_block(scores + at, power, count - at);
   }
-  const __m512 share = _mm512_set1_ps(1.0f / _mm512_reduce_add_ps(sum));
-  for (long at = 0; at < count; at += kLanes) {
-    const __mmask16 mask = first(count - at);
-    _mm512_mask_storeu_ps(scores + at, mask,
-                          _mm512_mul_ps(share, _mm512_maskz_loadu_ps(mask, scores + at)));
+  const Block share = block_of(1.0f / sum_of(sum));
+  for (Index at = 0; at < count; at += kBlock) {
+    store_block(scores + at, share * load_block(scores + at, count - at), count - at);
   }
 }
 
 // Layer normalisation (Ba, Kiros and Hinton 2016).
-inline void normalize(float* row, long size, const Norm& norm, float eps) {
-  __m512 sum = _mm512_setzero_ps();
-  for (long at = 0; at < size; at += kLanes) {
-    sum = _mm512_add_ps(sum, _mm512_maskz_loadu_ps(first(size - at), row + at));
+inline void normalize(float* row, Index size, const Norm& norm, float eps) {
+  Block sum = block_of(0.0f);
+  for (Index at = 0; at < size; at += kBlock) sum = sum + load_block(row + at, size - at);
+  const Block mean = block_of(sum_of(sum) / size);
+  Block squares = block_of(0.0f);
+  for (Index at = 0; at < size; at += kBlock) {
+    const Block rest = select_first(size - at, load_block(row + at, size - at) - mean, 0.0f);
+    squares = multiply_add(rest, rest, squares);
   }
-  const __m512 mean = _mm512_set1_ps(_mm512_reduce_add_ps(sum) / size);
-  __m512 squares = _mm512_setzero_ps();
-  for (long at = 0; at < size; at += kLanes) {
-    const __mmask16 mask = first(size - at);
-    const __m512 rest = _mm512_maskz_sub_ps(mask, _mm512_maskz_loadu_ps(mask, row + at), mean);
-    squares = _mm512_fmadd_ps(rest, rest, squares);
-  }
-  const float variance = _mm512_reduce_add_ps(squares) / size;
+  const float variance = sum_of(squares) / size;
   // One over infinity is 0, and every number of such a row would silently become the bias.
   const bool is_finite = variance <= std::numeric_limits<float>::max();
-  const __m512 scale = _mm512_set1_ps(is_finite ? 1.0f / std::sqrt(variance + eps)
-                                                : std::numeric_limits<float>::quiet_NaN());
-  for (long at = 0; at < size; at += kLanes) {
-    const __mmask16 mask = first(size - at);
-    const __m512 rest = _mm512_sub_ps(_mm512_maskz_loadu_ps(mask, row + at), mean);
-    const __m512 scaled = _mm512_mul_ps(rest, scale);
-    const __m512 weight = _mm512_maskz_loadu_ps(mask, norm.weight + at);
-    const __m512 bias = _mm512_maskz_loadu_ps(mask, norm.bias + at);
-    _mm512_mask_storeu_ps(row + at, mask, _mm512_fmadd_ps(scaled, weight, bias));
+  const Block scale = block_of(is_finite ? 1.0f / std::sqrt(variance + eps) : kNotANumber);
+  for (Index at = 0; at < size; at += kBlock) {
+    const Index count = size - at;
+    const Block scaled = (load_block(row + at, count) - mean) * scale;
+    const Block moved =
+        multiply_add(scaled, load_block(norm.weight + at, count), load_block(norm.bias + at, count));
+    store_block(row + at, moved, count);
   }
 }
 
@@ -71,55 +62,66 @@ inline void normalize(float* row, long size, const Norm& norm, float eps) {
 // for each row.
 struct Factors {
   std::uint32_t* words;
-  long stride;  // words from one row to the next
+  Index stride;  // words from one row to the next
   float* steps;
   float* leasts;
   Rows rows() const { return {words, stride}; }
 };
 
 // Quantizes a row to bytes that span from its least to its largest number (Dettmers et al. 2022).
-inline void quantize(const float* row, long size, std::uint8_t* bytes, float& step, float& least) {
+inline void quantize(const float* row, Index size, std::uint8_t* bytes, float& step, float& least) {
   constexpr float kSmallestSpan = 1e-12f;
-  const float infinity = std::numeric_limits<float>::infinity();
-  __m512 low = _mm512_set1_ps(infinity), high = _mm512_set1_ps(-infinity);
-  __mmask16 unordered = 0;
-  for (long at = 0; at < size; at += kLanes) {
-    const __mmask16 mask = first(size - at);
-    const __m512 numbers = _mm512_maskz_loadu_ps(mask, row + at);
-    low = _mm512_mask_min_ps(low, mask, low, numbers);
-    high = _mm512_mask_max_ps(high, mask, high, numbers);
-    unordered |= _mm512_cmp_ps_mask(numbers, numbers, _CMP_UNORD_Q);
+  Block low = block_of(kInfinity), high = block_of(-kInfinity), none = block_of(0.0f);
+  for (Index at = 0; at < size; at += kBlock) {
+    const Block numbers = load_block(row + at, size - at);
+    low = minimum(low, select_first(size - at, numbers, kInfinity));
+    high = maximum(high, select_first(size - at, numbers, -kInfinity));
+    none = multiply_add(numbers, block_of(0.0f), none);
   }
-  least = _mm512_reduce_min_ps(low);
-  step = std::fmax(_mm512_reduce_max_ps(high) - least, kSmallestSpan) / 255.0f;
-  // Bytes cannot say that a number is none.
-  if (unordered) step = std::numeric_limits<float>::quiet_NaN();
+  least = smallest_of(low);
+  const float span = largest_of(high) - least;
+  step = (span > kSmallestSpan ? span : kSmallestSpan) / 255.0f;
+  // Bytes cannot say that a number is none, or infinite.
+  if (sum_of(none) != 0.0f) step = kNotANumber;
   // The half step turns truncation into rounding.
-  const __m512 start = _mm512_set1_ps(least - 0.5f * step), width = _mm512_set1_ps(step);
-  for (long at = 0; at < size; at += kLanes) {
-    const __mmask16 mask = first(size - at);
-    const __m512 numbers = _mm512_maskz_loadu_ps(mask, row + at);
-    const __m512 places = _mm512_div_ps(_mm512_sub_ps(numbers, start), width);
-    const __m128i narrow = _mm512_cvtusepi32_epi8(_mm512_cvttps_epu32(places));
-    _mm_mask_storeu_epi8(bytes + at, mask, narrow);
+  const Block start = block_of(least - 0.5f * step), width = block_of(step);
+  for (Index at = 0; at < size; at += kBlock) {
+    const Block places = (load_block(row + at, size - at) - start) / width;
+#pragma GCC unroll 4
+    for (int part = 0; part < kParts; ++part) {
+      const Index place = at + part * kLanes;
+      store_bytes(bytes + place, size - place, places.part[part]);
+    }
+  }
+  least += kByteOffset * step;
+}
+
+// Stores the first `count` numbers of a block as factors, at a place of their row.
+template <Kind kind>
+inline void store_factors(std::uint32_t* words, Index place, const Block& x, Index count) {
+  if constexpr (kind == Kind::kFloat32) {
+    store_block(reinterpret_cast<float*>(words) + place, x, count);
+  } else if constexpr (kHasBfloat16) {
+    std::uint16_t* to = reinterpret_cast<std::uint16_t*>(words) + place;
+#pragma GCC unroll 4
+    for (int at = 0; at < kParts; ++at) {
+      store_bfloat16(to + at * kLanes, count - at * kLanes, x.part[at]);
+    }
   }
 }
 
 // Writes a row of numbers as factors.
 template <Kind kind>
-void write_factors(const float* numbers, long size, const Factors& factors, long row) {
+void write_factors(const float* numbers, Index size, const Factors& factors, Index row) {
   std::uint32_t* words = factors.words + row * factors.stride;
-  if constexpr (kind == Kind::kFloat32) {
-    std::memcpy(words, numbers, size * sizeof(float));
-  } else if constexpr (kind == Kind::kBfloat16) {
-    for (long at = 0; at < size; at += kPanel) {
-      write_bfloat16(words, at, size, _mm512_maskz_loadu_ps(first(size - at), numbers + at),
-                     _mm512_maskz_loadu_ps(first(size - at - kLanes), numbers + at + kLanes));
-    }
-  } else {
+  if constexpr (kind == Kind::kInt8) {
     quantize(numbers, size, reinterpret_cast<std::uint8_t*>(words), factors.steps[row],
              factors.leasts[row]);
+  } else {
+    for (Index at = 0; at < size; at += kBlock) {
+      store_factors<kind>(words, at, load_block(numbers + at, size - at), size - at);
+    }
   }
 }
 
-}  // namespace headlight
+}  // namespace headlight::HEADLIGHT_SET

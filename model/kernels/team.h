@@ -13,53 +13,54 @@
 // is its own for ever, and each pass has room for all helpers that there are.
 #pragma once
 
-#include <immintrin.h>
-#include <pthread.h>
-#include <sched.h>
-
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
+#include <mutex>
 #include <new>
+#include <system_error>
+#include <thread>
 
-namespace headlight {
+#include "encoder.h"
+
+namespace headlight::HEADLIGHT_SET {
 
 constexpr int kMostThreads = 64;
 
 class Team {
  public:
-  static constexpr long kMostTasks = (1l << 20) - 1;
+  static constexpr Index kMostTasks = (Index{1} << 20) - 1;
 
   // Lets up to `threads` - 1 helpers join until `leave`. Returns the number of threads that need
   // room; 1 if the caller is alone, because it wants to be, another pass has the helpers, or none
   // can be made.
   int gather(std::int64_t threads) {
     const int most = static_cast<int>(std::min<std::int64_t>(threads, kMostThreads));
-    if (most < 2 || pthread_mutex_trylock(&taken_) != 0) return 1;
+    if (most < 2 || !taken_.try_lock()) return 1;
     while (helpers_ < most - 1 && add_helper()) continue;
     if (helpers_ == 0) {
-      pthread_mutex_unlock(&taken_);
+      taken_.unlock();
       return 1;
     }
     ticket_.store(next_ticket(0), std::memory_order_release);
-    pthread_mutex_lock(&asleep_);
+    const std::lock_guard<std::mutex> guard(asleep_);
     joined_ = 0;
     wanted_ = most - 1;
     open_.store(++passes_, std::memory_order_release);
-    pthread_cond_broadcast(&awake_);
-    pthread_mutex_unlock(&asleep_);
+    awake_.notify_all();
     return helpers_ + 1;
   }
 
   void leave() {
     open_.store(0, std::memory_order_release);
-    pthread_mutex_unlock(&taken_);
+    taken_.unlock();
   }
 
   // Runs up to `kMostTasks` tasks, each with the number of its thread; the caller is number 0.
   template <class Work>
-  void run(long count, Work& work) {
-    call_ = [](void* context, long task, int thread) {
+  void run(Index count, Work& work) {
+    call_ = [](void* context, Index task, int thread) {
       (*static_cast<Work*>(context))(task, thread);
     };
     context_ = &work;
@@ -77,21 +78,16 @@ class Team {
   static constexpr int kBits = 20;
   static constexpr std::uint64_t kMask = (std::uint64_t{1} << kBits) - 1;
 
-  struct Seat {
-    Team* team;
-    int number;
-  };
-
-  std::uint64_t next_ticket(long count) {
+  std::uint64_t next_ticket(Index count) {
     return (++steps_ << (2 * kBits)) | (static_cast<std::uint64_t>(count) << kBits);
   }
 
   bool add_helper() {
-    Seat& seat = seats_[helpers_];
-    seat = {this, helpers_ + 1};
-    pthread_t thread;
-    if (pthread_create(&thread, nullptr, &Team::help, &seat) != 0) return false;
-    pthread_detach(thread);
+    try {
+      std::thread([this, number = helpers_ + 1] { help(number); }).detach();
+    } catch (const std::system_error&) {
+      return false;
+    }
     ++helpers_;
     return true;
   }
@@ -104,7 +100,7 @@ class Team {
       if (task >= count) return took;
       // If this fails, it reads the ticket again.
       if (!ticket_.compare_exchange_weak(ticket, ticket + 1, std::memory_order_acq_rel)) continue;
-      call_(context_, static_cast<long>(task), thread);
+      call_(context_, static_cast<Index>(task), thread);
       done_.fetch_add(1, std::memory_order_acq_rel);
       took = true;
       ticket = ticket_.load(std::memory_order_acquire);
@@ -113,26 +109,23 @@ class Team {
 
   static void pause(int turns) {
     if (turns % 4096 == 4095) {
-      sched_yield();
+      std::this_thread::yield();
     } else {
-      _mm_pause();
+#if defined(__x86_64__)
+      __builtin_ia32_pause();
+#else
+      asm volatile("yield");
+#endif
     }
-  }
-
-  static void* help(void* seat) {
-    static_cast<Seat*>(seat)->team->help(static_cast<Seat*>(seat)->number);
-    return nullptr;
   }
 
   [[noreturn]] void help(int number) {
     for (;;) {
-      pthread_mutex_lock(&asleep_);
-      while (open_.load(std::memory_order_acquire) == 0 || joined_ >= wanted_) {
-        pthread_cond_wait(&awake_, &asleep_);
-      }
+      std::unique_lock<std::mutex> guard(asleep_);
+      awake_.wait(guard, [this] { return open_.load() != 0 && joined_ < wanted_; });
       ++joined_;
       const std::uint64_t pass = open_.load(std::memory_order_acquire);
-      pthread_mutex_unlock(&asleep_);
+      guard.unlock();
       for (int turns = 0; open_.load(std::memory_order_acquire) == pass; ++turns) {
         if (take_tasks(number)) turns = 0;
         pause(turns);
@@ -140,17 +133,15 @@ class Team {
     }
   }
 
-  pthread_mutex_t taken_ = PTHREAD_MUTEX_INITIALIZER;
-  pthread_mutex_t asleep_ = PTHREAD_MUTEX_INITIALIZER;
-  pthread_cond_t awake_ = PTHREAD_COND_INITIALIZER;
+  std::mutex taken_, asleep_;
+  std::condition_variable awake_;
   int helpers_ = 0, wanted_ = 0, joined_ = 0;
   std::uint64_t steps_ = 0, passes_ = 0;
-  void (*call_)(void*, long, int) = nullptr;
+  void (*call_)(void*, Index, int) = nullptr;
   void* context_ = nullptr;
-  Seat seats_[kMostThreads] = {};
   alignas(64) std::atomic<std::uint64_t> open_{0};  // number of the pass that helpers may join
   alignas(64) std::atomic<std::uint64_t> ticket_{0};
-  alignas(64) std::atomic<long> done_{0};
+  alignas(64) std::atomic<Index> done_{0};
 };
 
 // The threads of one pass, as long as it lives.
@@ -168,11 +159,11 @@ class Gathering {
 
   // Runs tasks, each with the number of its thread, and returns when all are done.
   template <class Work>
-  void run(long count, Work& work) {
+  void run(Index count, Work& work) {
     if (threads_ > 1 && count > 1 && count <= Team::kMostTasks) {
       team_.run(count, work);
     } else {
-      for (long task = 0; task < count; ++task) work(task, 0);
+      for (Index task = 0; task < count; ++task) work(task, 0);
     }
   }
 
@@ -181,4 +172,4 @@ class Gathering {
   const int threads_;
 };
 
-}  // namespace headlight
+}  // namespace headlight::HEADLIGHT_SET

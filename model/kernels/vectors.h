@@ -1,90 +1,188 @@
-// Computes exponentials and activations of 16 floats at once.
+// Computes on blocks of 16 floats, whatever the width of a vector is.
+//
+// The numbers of a row are added in 16 partial sums, and these in one order. So a row of float32 has
+// the same sum on every set of instructions.
 #pragma once
 
-#include <immintrin.h>
+#if defined(__AVX512F__)
+#include "avx512.h"
+#elif defined(__AVX2__)
+#include "avx2.h"
+#else
+#include "neon.h"
+#endif
 
-namespace headlight {
+namespace headlight::HEADLIGHT_SET {
 
-constexpr long kLanes = 16;
+// Only a set with `kHasBfloat16` defines it.
+void store_bfloat16(std::uint16_t* to, Index count, Floats x);
 
-inline __mmask16 first(long count) {
-  return count >= kLanes ? 0xffff : count <= 0 ? 0 : static_cast<__mmask16>((1u << count) - 1);
+constexpr Index kBlock = 16;
+constexpr int kParts = kBlock / kLanes;
+
+struct Block {
+  Floats part[kParts];
+};
+
+template <class Work, class... Blocks>
+inline Block each(Work work, const Blocks&... blocks) {
+  Block found;
+#pragma GCC unroll 4
+  for (int at = 0; at < kParts; ++at) found.part[at] = work(blocks.part[at]...);
+  return found;
+}
+
+inline Block operator+(const Block& x, const Block& y) {
+  return each([](Floats x, Floats y) { return x + y; }, x, y);
+}
+inline Block operator-(const Block& x, const Block& y) {
+  return each([](Floats x, Floats y) { return x - y; }, x, y);
+}
+inline Block operator*(const Block& x, const Block& y) {
+  return each([](Floats x, Floats y) { return x * y; }, x, y);
+}
+inline Block operator/(const Block& x, const Block& y) {
+  return each([](Floats x, Floats y) { return x / y; }, x, y);
+}
+
+// x * y + z, rounded once.
+inline Block multiply_add(const Block& x, const Block& y, const Block& z) {
+  return each([](Floats x, Floats y, Floats z) { return multiply_add(x, y, z); }, x, y, z);
+}
+// Of two numbers the second if one is not a number.
+inline Block minimum(const Block& x, const Block& y) {
+  return each([](Floats x, Floats y) { return minimum(x, y); }, x, y);
+}
+inline Block maximum(const Block& x, const Block& y) {
+  return each([](Floats x, Floats y) { return maximum(x, y); }, x, y);
+}
+
+inline Block block_of(float number) {
+  Block found;
+#pragma GCC unroll 4
+  for (int at = 0; at < kParts; ++at) found.part[at] = broadcast(number);
+  return found;
+}
+
+// Loads the first `count` numbers of a block, and zeros.
+inline Block load_block(const float* from, Index count = kBlock) {
+  Block found;
+#pragma GCC unroll 4
+  for (int at = 0; at < kParts; ++at) {
+    const Index place = at * kLanes;
+    found.part[at] = count >= kBlock ? load(from + place) : load(from + place, count - place);
+  }
+  return found;
+}
+
+// Stores the first `count` numbers of a block.
+inline void store_block(float* to, const Block& x, Index count = kBlock) {
+#pragma GCC unroll 4
+  for (int at = 0; at < kParts; ++at) {
+    const Index place = at * kLanes;
+    if (count >= kBlock) {
+      store(to + place, x.part[at]);
+    } else {
+      store(to + place, count - place, x.part[at]);
+    }
+  }
+}
+
+// Replaces all but the first `count` numbers of a block.
+inline Block select_first(Index count, const Block& x, float rest) {
+  if (count >= kBlock) return x;
+  Block found;
+#pragma GCC unroll 4
+  for (int at = 0; at < kParts; ++at) {
+    found.part[at] = select_first(count - at * kLanes, x.part[at], broadcast(rest));
+  }
+  return found;
+}
+
+// Joins the 16 numbers of a block: each of the first half with one of the second, and so on.
+template <class Join>
+inline float reduce(const Block& x, Join join) {
+  alignas(64) float numbers[kBlock];
+  store_block(numbers, x);
+  for (Index half = kBlock / 2; half > 0; half /= 2) {
+    for (Index at = 0; at < half; ++at) numbers[at] = join(numbers[at], numbers[at + half]);
+  }
+  return numbers[0];
+}
+inline float sum_of(const Block& x) {
+  return reduce(x, [](float x, float y) { return x + y; });
+}
+inline float largest_of(const Block& x) {
+  return reduce(x, [](float x, float y) { return x > y ? x : y; });
+}
+inline float smallest_of(const Block& x) {
+  return reduce(x, [](float x, float y) { return x < y ? x : y; });
 }
 
 // e^x within 2 units in the last place: 2^n times a polynomial of the rest (Cody and Waite 1980).
 // A value that is not a number stays one.
-inline __m512 exponential(__m512 x) {
+inline Floats exponential(Floats x) {
   // The constant comes first: these instructions return the second operand if one is not a number.
-  x = _mm512_min_ps(_mm512_set1_ps(88.7f), x);
-  x = _mm512_max_ps(_mm512_set1_ps(-87.3f), x);
-  const __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(x, _mm512_set1_ps(1.44269504088896341f)),
-                                        _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-  __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(0.693359375f), x);
-  r = _mm512_fnmadd_ps(n, _mm512_set1_ps(-2.12194440e-4f), r);
-  __m512 p = _mm512_set1_ps(1.0f / 5040);
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f / 720));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f / 120));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f / 24));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f / 6));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.5f));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f));
-  return _mm512_scalef_ps(p, n);
+  x = minimum(broadcast(88.0f), x);
+  x = maximum(broadcast(-87.3f), x);
+  const Floats n = round_to_nearest(x * broadcast(1.44269504088896341f));
+  Floats r = negative_multiply_add(n, broadcast(0.693359375f), x);
+  r = negative_multiply_add(n, broadcast(-2.12194440e-4f), r);
+  Floats p = broadcast(1.0f / 5040);
+  p = multiply_add(p, r, broadcast(1.0f / 720));
+  p = multiply_add(p, r, broadcast(1.0f / 120));
+  p = multiply_add(p, r, broadcast(1.0f / 24));
+  p = multiply_add(p, r, broadcast(1.0f / 6));
+  p = multiply_add(p, r, broadcast(0.5f));
+  p = multiply_add(p, r, broadcast(1.0f));
+  p = multiply_add(p, r, broadcast(1.0f));
+  return scale_by_power(p, n);
 }
 
 // 1 / (1 + e^-x)
-inline __m512 sigmoid(__m512 x) {
-  const __m512 one = _mm512_set1_ps(1.0f);
-  const __m512 power = exponential(_mm512_sub_ps(_mm512_setzero_ps(), x));
-  return _mm512_div_ps(one, _mm512_add_ps(one, power));
-}
-
-inline __m512 hyperbolic_tangent(__m512 x) {
-  const __m512 two = _mm512_set1_ps(2.0f);
-  return _mm512_fmsub_ps(two, sigmoid(_mm512_mul_ps(two, x)), _mm512_set1_ps(1.0f));
+inline Floats sigmoid(Floats x) {
+  return broadcast(1.0f) / (broadcast(1.0f) + exponential(broadcast(0.0f) - x));
 }
 
 // The error function within 1.5e-7 (Abramowitz and Stegun 1964, formula 7.1.26).
-inline __m512 error_function(__m512 x) {
-  const __m512 one = _mm512_set1_ps(1.0f);
-  const __m512 size = _mm512_abs_ps(x);
-  const __m512 t = _mm512_div_ps(one, _mm512_fmadd_ps(_mm512_set1_ps(0.3275911f), size, one));
-  __m512 p = _mm512_set1_ps(1.061405429f);
-  p = _mm512_fmadd_ps(p, t, _mm512_set1_ps(-1.453152027f));
-  p = _mm512_fmadd_ps(p, t, _mm512_set1_ps(1.421413741f));
-  p = _mm512_fmadd_ps(p, t, _mm512_set1_ps(-0.284496736f));
-  p = _mm512_fmadd_ps(p, t, _mm512_set1_ps(0.254829592f));
-  const __m512 power = exponential(_mm512_sub_ps(_mm512_setzero_ps(), _mm512_mul_ps(x, x)));
-  const __m512 found = _mm512_fnmadd_ps(_mm512_mul_ps(p, t), power, one);
-  const __m512i sign = _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(1 << 31));
-  return _mm512_castsi512_ps(_mm512_or_si512(_mm512_castps_si512(found), sign));
+inline Floats error_function(Floats x) {
+  const Floats one = broadcast(1.0f);
+  const Floats t = one / multiply_add(broadcast(0.3275911f), magnitude(x), one);
+  Floats p = broadcast(1.061405429f);
+  p = multiply_add(p, t, broadcast(-1.453152027f));
+  p = multiply_add(p, t, broadcast(1.421413741f));
+  p = multiply_add(p, t, broadcast(-0.284496736f));
+  p = multiply_add(p, t, broadcast(0.254829592f));
+  const Floats power = exponential(broadcast(0.0f) - x * x);
+  return copy_sign(negative_multiply_add(p * t, power, one), x);
 }
 
 enum class Activation { kNone, kGelu, kGeluTanh, kRelu, kSilu, kTanh };
 
-inline __m512 activate(Activation activation, __m512 x) {
+inline Floats activate(Activation activation, Floats x) {
   switch (activation) {
     case Activation::kNone:
       return x;
     case Activation::kGelu: {  // x times the normal distribution function (Hendrycks, Gimpel 2016)
-      const __m512 half = _mm512_mul_ps(_mm512_set1_ps(0.5f), x);
-      const __m512 scaled = _mm512_mul_ps(_mm512_set1_ps(0.70710678118654752f), x);
-      return _mm512_fmadd_ps(half, error_function(scaled), half);
+      const Floats half = broadcast(0.5f) * x;
+      return multiply_add(half, error_function(broadcast(0.70710678118654752f) * x), half);
     }
     case Activation::kGeluTanh: {  // the same, with section 2's approximation by a tangent
-      const __m512 square = _mm512_mul_ps(x, x);
-      const __m512 inner = _mm512_fmadd_ps(_mm512_set1_ps(0.0713548162726f), square,
-                                           _mm512_set1_ps(1.5957691216057308f));
-      return _mm512_mul_ps(x, sigmoid(_mm512_mul_ps(x, inner)));
+      const Floats inner = multiply_add(broadcast(0.0713548162726f), x * x, broadcast(1.5957691216057308f));
+      return x * sigmoid(x * inner);
     }
     case Activation::kRelu:
-      return _mm512_max_ps(_mm512_setzero_ps(), x);
+      return maximum(broadcast(0.0f), x);
     case Activation::kSilu:
-      return _mm512_mul_ps(x, sigmoid(x));
+      return x * sigmoid(x);
     case Activation::kTanh:
-      return hyperbolic_tangent(x);
+      return multiply_add(broadcast(2.0f), sigmoid(broadcast(2.0f) * x), broadcast(-1.0f));
   }
   return x;
 }
 
-}  // namespace headlight
+inline Block activate(Activation activation, const Block& x) {
+  return each([activation](Floats x) { return activate(activation, x); }, x);
+}
+
+}  // namespace headlight::HEADLIGHT_SET

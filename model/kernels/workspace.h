@@ -4,14 +4,12 @@
 // 4 kB. There are as many workspaces as there were passes at once.
 #pragma once
 
-#include <pthread.h>
-
-#include <cstdlib>
+#include <mutex>
 #include <new>
 
 #include "team.h"
 
-namespace headlight {
+namespace headlight::HEADLIGHT_SET {
 
 // An array that grows and never shrinks, on a cache line's boundary.
 class Buffer {
@@ -19,23 +17,29 @@ class Buffer {
   Buffer() = default;
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
-  ~Buffer() { std::free(start_); }
+  ~Buffer() { release(); }
 
   // Returns room for `count` numbers; its content is undefined. Throws std::bad_alloc.
   template <class Number>
-  Number* room(long count) {
+  Number* room(Index count) {
     const std::size_t needed = (static_cast<std::size_t>(count) * sizeof(Number) + 63) / 64 * 64;
     if (needed > bytes_) {
-      std::free(start_);
-      bytes_ = 0;
-      start_ = std::aligned_alloc(64, needed);
-      if (start_ == nullptr) throw std::bad_alloc();
+      release();
+      start_ = ::operator new(needed, kLine);
       bytes_ = needed;
     }
     return static_cast<Number*>(start_);
   }
 
  private:
+  static constexpr std::align_val_t kLine{64};
+
+  void release() {
+    ::operator delete(start_, kLine);
+    start_ = nullptr;
+    bytes_ = 0;
+  }
+
   void* start_ = nullptr;
   std::size_t bytes_ = 0;
 };
@@ -52,25 +56,27 @@ class Workspaces {
  public:
   // Throws std::bad_alloc.
   Workspace* take() {
-    pthread_mutex_lock(&lock_);
-    Workspace* taken = free_;
-    if (taken != nullptr) free_ = taken->next;
-    pthread_mutex_unlock(&lock_);
-    return taken != nullptr ? taken : new Workspace;
+    {
+      const std::lock_guard<std::mutex> guard(lock_);
+      if (Workspace* const taken = free_) {
+        free_ = taken->next;
+        return taken;
+      }
+    }
+    return new Workspace;
   }
 
   void give_back(Workspace* taken) {
-    pthread_mutex_lock(&lock_);
+    const std::lock_guard<std::mutex> guard(lock_);
     taken->next = free_;
     free_ = taken;
-    pthread_mutex_unlock(&lock_);
   }
 
   // Frees the lock in a process that a fork made, where its holder may not live.
-  void forget() { lock_ = PTHREAD_MUTEX_INITIALIZER; }
+  void forget() { new (&lock_) std::mutex; }
 
  private:
-  pthread_mutex_t lock_ = PTHREAD_MUTEX_INITIALIZER;
+  std::mutex lock_;
   Workspace* free_ = nullptr;
 };
 
@@ -88,4 +94,4 @@ class Loan {
   Workspace* const space_;
 };
 
-}  // namespace headlight
+}  // namespace headlight::HEADLIGHT_SET

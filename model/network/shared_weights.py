@@ -107,15 +107,6 @@ class SharedWeights:
         return copy.deepcopy(self._network, memo)
 
 
-def narrow_embeddings(network: Network) -> None:
-    """Keeps the embeddings of an encoder's tokens in 16 bits if that is exact.
-
-    The encoder widens the few rows that a text needs.
-    """
-    if isinstance(network, EncoderClassifier):
-        _narrow(network.embeddings.tokens)
-
-
 def _narrow(part: nn.Module) -> list[nn.Parameter]:
     """Replaces the weights of linear maps and embeddings that fit into 16 bits; returns them."""
     narrowed = []

@@ -262,6 +262,7 @@ class ModelAnswer(BaseModel):
     max_length: int
     temperature: float
     device: str
+    engine: str = Field(description="What computes it: `kernels (avx2)`, `eager`, `cuda`.")
     dtype: str
     dtype_reason: str = Field(description="Why it computes in `dtype`, in one sentence.")
     metrics: list[Metric]

@@ -230,7 +230,7 @@ class Engine:
                 "model": predictor.info.name,
                 "version": predictor.info.version,
                 "device": predictor.info.device,
-                "engine": self._backend.name,
+                "engine": predictor.info.engine,
                 "dtype": predictor.info.dtype,
                 "dtype_reason": predictor.info.dtype_reason,
                 "threads": self._backend.threads,

@@ -1,0 +1,134 @@
+// Classifies texts by an encoder (Vaswani et al. 2017; Devlin et al. 2019) without padding, with the
+// instructions that this file is compiled for.
+#include "encoder.h"
+
+#if !defined(_WIN32)
+#include <pthread.h>
+#endif
+
+#include <cstdint>
+
+#include "pass.h"
+
+#define NAME_OF(set) NAME(set)
+#define NAME(set) #set
+
+namespace headlight::HEADLIGHT_SET {
+namespace {
+
+enum Fault { kNone, kOutOfRange, kOutOfMemory };
+
+// Never destroyed: helpers sleep in the team until the process ends.
+Team& team = *new Team;
+Workspaces& spaces = *new Workspaces;
+
+#if !defined(_WIN32)
+[[maybe_unused]] const int fork_is_watched = pthread_atfork(nullptr, nullptr, [] {
+  team.forget();
+  spaces.forget();
+});
+#endif
+
+bool is_in_range(const Network& network, const Request& request) {
+  Index tokens = 0;
+  for (Index text = 0; text < request.texts; ++text) {
+    const std::int64_t length = request.lengths[text];
+    if (length < 1 || length > network.positions || length > request.longest) return false;
+    tokens += length;
+  }
+  for (Index at = 0; at < tokens; ++at) {
+    if (request.ids[at] < 0 || request.ids[at] >= network.vocabulary) return false;
+  }
+  return true;
+}
+
+template <Kind kind>
+void run(const Network& network, const Request& request, std::int64_t threads) {
+  const Loan space(spaces);
+  Gathering gathering(team, threads);
+  Pass<kind>(network, request, gathering, *space).run();
+}
+
+// Classifies texts. Several threads may call it at once.
+//
+// Args:
+//   network: the parameters.
+//   ids: token ids of all texts, one text behind the other.
+//   lengths: tokens of each text.
+//   texts: number of texts.
+//   threads: that may share the pass.
+//   logits: gets float32 [texts, classes].
+//   weights: gets float32 [layers, texts, H, longest, longest], or null. Rows past a text's end
+//     stay as they are.
+//   longest: tokens of the longest text.
+//   head_mask: factor of each head's output, float32 [layers, texts, H], or null.
+//
+// Returns 0; 1 if an id or a length is outside the network's tables, 2 without memory: then nothing
+// was written.
+int encode(const Network* network, const std::int64_t* ids, const std::int64_t* lengths,
+           std::int64_t texts, std::int64_t threads, float* logits, float* weights,
+           std::int64_t longest, const float* head_mask) noexcept {
+  const Request request = {ids,    lengths, static_cast<Index>(texts), static_cast<Index>(longest),
+                           logits, weights, head_mask};
+  if (!is_in_range(*network, request)) return kOutOfRange;
+  try {
+    switch (static_cast<Kind>(network->kind)) {
+      case Kind::kFloat32:
+        run<Kind::kFloat32>(*network, request, threads);
+        break;
+      case Kind::kBfloat16:
+        if constexpr (kHasBfloat16) run<Kind::kBfloat16>(*network, request, threads);
+        break;
+      case Kind::kInt8:
+        run<Kind::kInt8>(*network, request, threads);
+        break;
+    }
+  } catch (...) {  // only std::bad_alloc is thrown
+    return kOutOfMemory;
+  }
+  return kNone;
+}
+
+template <Kind kind>
+double multiply_constants(std::int64_t rounds) {
+  constexpr int kSums = most_rows(kind) * kVectors;
+  Sum<kind> sums[kSums] = {};
+  Integers row = {}, column = {};
+  for (std::int64_t round = 0; round < rounds; ++round) {
+    make_opaque(row);
+#pragma GCC unroll 24
+    for (int at = 0; at < kSums; ++at) sums[at] = add_products<kind>(sums[at], row, column);
+  }
+  float total = 0.0f, numbers[kLanes];
+  for (int at = 0; at < kSums; ++at) {
+    store(numbers, to_floats(sums[at]));
+    total += numbers[0];
+  }
+  constexpr double kFactors = kind == Kind::kFloat32 ? 1 : kind == Kind::kBfloat16 ? 2 : 4;
+  return total + 2.0 * kFactors * kLanes * kSums * static_cast<double>(rounds);
+}
+
+// Repeats the instructions of a product in registers only, and returns the number of operations.
+double multiply(std::int64_t kind, std::int64_t rounds) noexcept {
+  switch (static_cast<Kind>(kind)) {
+    case Kind::kFloat32:
+      return multiply_constants<Kind::kFloat32>(rounds);
+    case Kind::kBfloat16:
+      if constexpr (kHasBfloat16) return multiply_constants<Kind::kBfloat16>(rounds);
+      return 0.0;
+    case Kind::kInt8:
+      return multiply_constants<Kind::kInt8>(rounds);
+  }
+  return 0.0;
+}
+
+}  // namespace
+
+extern const InstructionSet set;
+const InstructionSet set = {NAME_OF(HEADLIGHT_SET),
+                            kHasBfloat16 ? 0b111 : 0b101,
+                            kPanel,
+                            encode,
+                            multiply};
+
+}  // namespace headlight::HEADLIGHT_SET
