@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from benchmarks.client import open_loop, predict_once
 from benchmarks.errors import AnswerError, BenchmarkError
-from benchmarks.limit import model_rate
+from benchmarks.limit import ModelSpeed, measure_model
 from benchmarks.loads import SATURATION, Figures, Load
 from benchmarks.servers import Program, Server, serve
 from benchmarks.texts import SENTENCES, write_literals
@@ -40,14 +40,14 @@ class Timing:
 class Run:
     """The result of one start of a server.
 
-    `figures` are by the name of the load. `model_rate` is that of the model alone, measured right
-    after `SATURATION`, or None.
+    `figures` are by the name of the load. `model` is the model alone, measured right after
+    `SATURATION`, or None.
     """
 
     start_seconds: float
     memory_bytes: int = 0
     figures: dict[str, Figures] = field(default_factory=dict)
-    model_rate: float | None = None
+    model: ModelSpeed | None = None
 
 
 class Prediction(NamedTuple):
@@ -148,7 +148,7 @@ class Comparison:
                         rate = load.share * run.figures[SATURATION.name].rate
                         run.figures[load.name] = self._open(rate, server, first)
                 if load == SATURATION and program.dtype is not None:
-                    run.model_rate = self._model_rate(program)
+                    run.model = self._measure_model(program)
         for name, server in servers.items():
             runs[name].memory_bytes = server.processes.memory_bytes()
         return runs
@@ -163,13 +163,17 @@ class Comparison:
             seconds=self._timing.seconds,
         )
 
-    def _model_rate(self, program: Program) -> float:
+    def _measure_model(self, program: Program) -> ModelSpeed:
         """Measures the model alone in a process of its own, whose memory then ends with it."""
         device = "cuda" if program.sees_gpu else "cpu"
         spawn = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(1, spawn, signal.signal, (signal.SIGINT, signal.SIG_IGN)) as child:
             return child.submit(
-                model_rate, self._checkpoint, device, program.dtype or "auto", self._timing.seconds
+                measure_model,
+                self._checkpoint,
+                device,
+                program.dtype or "auto",
+                self._timing.seconds,
             ).result()
 
 

@@ -3,9 +3,10 @@
 import math
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,13 +23,18 @@ from model.backends.device import (
     computes_bfloat16,
     computes_int8,
 )
+from model.backends.kernels import KINDS, choose_set
 from model.loading import load
+from model.network.config import EncoderConfig
+from model.tokenization.tokenizer import Encoding
 
 # All sentences together may fill less than one pass of a GPU.
 _PASSES_EACH = 8
 _PARITY_TEXTS = 8
 _WARM_UP_ROUNDS = 10
 _ROUNDS = 50
+# Of the loop of products, some 20 ms.
+_PEAK_ROUNDS = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +51,57 @@ class Speed:
     weight_difference: float
 
 
-def model_rate(checkpoint: Path, device: str, dtype: str, seconds: float) -> float:
-    """Measures how many sentences a second the workers of the service compute, without a server."""
-    return _rate(*_open(checkpoint, device, dtype), seconds)
+@dataclass(frozen=True, slots=True)
+class ModelSpeed:
+    """The workers of the service without a server: sentences a second.
+
+    `peak` is how many operations a second the same cores manage in a loop of the instruction that
+    multiplies, in registers only; `share` is the part of it that the products of the model use.
+    Both are 0 where the kernels do not compute.
+    """
+
+    rate: float
+    peak: float
+    share: float
+
+
+def measure_model(checkpoint: Path, device: str, dtype: str, seconds: float) -> ModelSpeed:
+    """Measures the model, and what its processor could do at most, one after the other."""
+    predictor, backend = _open(checkpoint, device, dtype)
+    rate = _rate(predictor, backend, seconds)
+    config = open_checkpoint(checkpoint).config
+    chosen = choose_set(backend.dtype) if backend.name.startswith("kernels") else None
+    if chosen is None or not isinstance(config, EncoderConfig):
+        return ModelSpeed(rate, 0.0, 0.0)
+    peak = _peak(partial(chosen.multiply, KINDS[backend.dtype]), backend.cores)
+    lengths = [len(encoding.input_ids) for encoding in _sentences(predictor)]
+    mean = statistics.mean(_operations(config, length) for length in lengths)
+    return ModelSpeed(rate, peak, rate * mean / peak)
+
+
+def _peak(multiply: Callable[[int], float], cores: int) -> float:
+    """Returns the operations a second of the median round, on all cores at once."""
+
+    def run(_: int) -> float:
+        started = time.perf_counter()
+        operations = multiply(_PEAK_ROUNDS)
+        return operations / (time.perf_counter() - started)
+
+    with ThreadPoolExecutor(cores) as workers:
+        return statistics.median(sum(workers.map(run, range(cores))) for _ in range(_ROUNDS))
+
+
+def _operations(config: EncoderConfig, tokens: int) -> int:
+    """Counts the multiplications and additions of an encoder's products for a text.
+
+    The last layer has one token, whose keys and values are not computed.
+    """
+    size, inner = config.hidden_size, config.intermediate_size
+    of_token = 4 * size * size + 2 * size * inner
+    of_attention = 2 * tokens * size
+    layers = config.num_hidden_layers - 1
+    last = of_token + 2 * config.num_attention_heads * tokens * size
+    return 2 * (layers * tokens * (of_token + of_attention) + last)
 
 
 def measure_device(checkpoint: Path, *, device: str, seconds: float) -> Iterator[Speed]:
@@ -79,11 +133,15 @@ def _open(folder: Path, device: str, dtype: str) -> tuple[Predictor, Backend]:
     return load(checkpoint, backend), backend
 
 
-def _rate(predictor: Predictor, backend: Backend, seconds: float) -> float:
-    encodings = [
+def _sentences(predictor: Predictor) -> list[Encoding]:
+    return [
         predictor.encode(numbered(text, number))
         for number, text in enumerate(SENTENCES, start=FIRST_NUMBER)
     ]
+
+
+def _rate(predictor: Predictor, backend: Backend, seconds: float) -> float:
+    encodings = _sentences(predictor)
     tokens = sum(len(encoding.input_ids) for encoding in encodings)
     wanted = _PASSES_EACH * backend.workers * backend.default_batch_tokens
     passes = batches(

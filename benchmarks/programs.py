@@ -7,7 +7,7 @@ import torch
 
 from benchmarks.errors import BenchmarkError
 from benchmarks.servers import Program
-from model.backends.device import computes_bfloat16, computes_int8
+from model.backends.device import computes_bfloat16
 
 OURS = "headlight"
 
@@ -25,17 +25,18 @@ def programs(peers: Path, device: str) -> tuple[Program, ...]:
         module = f"benchmarks.peers.{name}_app"
         return Program(f"{name}-{precision}", module, options, environment=peers / name)
 
-    int8 = ("--dtype", "int8")
     bfloat16 = ("--dtype", "bfloat16")
     return (
         Program(OURS, "service", explains=True, dtype="auto"),
-        Program("headlight-int8", "service", int8, explains=True, dtype="int8"),
+        Program(f"{OURS}-bf16", "service", bfloat16, explains=True, dtype="bfloat16"),
         Program("pipeline", _PIPELINE, explains=True),
         Program("litserve", _LITSERVE, environment=peers / "litserve"),
         Program("litserve-bf16", _LITSERVE, bfloat16, environment=peers / "litserve"),
         engine("openvino", "bf16"),
         engine("openvino", "int8"),
+        engine("openvino", "fp32"),
         engine("onnxruntime", "int8"),
+        engine("onnxruntime", "fp32"),
     )
 
 
@@ -88,5 +89,4 @@ def _slow_suffixes(device: str) -> tuple[str, ...]:
     has_bfloat16 = computes_bfloat16(torch.device(device))
     if device == "cuda":
         return ("-fp16",) if has_bfloat16 else ("-bf16",)
-    has_int8 = computes_int8(torch.device(device))
-    return ("-bf16",) * (not has_bfloat16) + ("-int8",) * (not has_int8)
+    return ("-bf16",) * (not has_bfloat16)

@@ -47,7 +47,11 @@ def comparison_table(runs: Mapping[str, Sequence[Run]], loads: Iterable[Load], *
     """
     rows = [row for load in loads for row in _load_rows(runs, load, ours)]
     totals: dict[str, Callable[[Run], float | None]] = {
-        "the model alone, sentences/s": lambda run: run.model_rate,
+        "the model alone, sentences/s": lambda run: run.model.rate if run.model else None,
+        "the model alone, share of the processor's peak": lambda run: (
+            run.model.share if run.model else None
+        ),
+        "peak, billion operations/s": lambda run: run.model.peak / 1e9 if run.model else None,
         "memory, MB": lambda run: run.memory_bytes / _MEGABYTE,
         "start to first answer, s": lambda run: run.start_seconds,
     }
@@ -81,7 +85,8 @@ def _load_rows(runs: Mapping[str, Sequence[Run]], load: Load, ours: str) -> Iter
         yield [f"{load.name}: {ours} is faster by", *ratios]
     if load.share is None and load.route == "predict":
         yield row(
-            "share of the model alone", lambda run: run.model_rate and rate(run) / run.model_rate
+            "share of the model alone",
+            lambda run: rate(run) / run.model.rate if run.model else None,
         )
 
 

@@ -106,7 +106,7 @@ def _write_openvino(checkpoint: Path, precision: str, file: Path) -> None:
     openvino.save_model(model, file, compress_to_fp16=False)
 
 
-def _write_onnx(checkpoint: Path, file: Path) -> None:
+def _write_onnx(checkpoint: Path, precision: str, file: Path) -> None:
     import torch
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
@@ -124,7 +124,10 @@ def _write_onnx(checkpoint: Path, file: Path) -> None:
             opset_version=17,
             dynamo=False,
         )
-        quantize_dynamic(float32, file, per_channel=True, weight_type=QuantType.QInt8)
+        if precision == "fp32":
+            float32.replace(file)
+        else:
+            quantize_dynamic(float32, file, per_channel=True, weight_type=QuantType.QInt8)
 
 
 def main() -> None:
@@ -132,13 +135,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Exports a checkpoint for an engine.")
     parser.add_argument("--checkpoint", type=Path, required=True)
     parser.add_argument("--engine", choices=list(_SUFFIXES), required=True)
-    parser.add_argument("--precision", choices=("bf16", "int8"), required=True)
+    parser.add_argument("--precision", choices=("bf16", "int8", "fp32"), required=True)
     parser.add_argument("file", type=Path)
     options = parser.parse_args()
     if options.engine == "openvino":
         _write_openvino(options.checkpoint, options.precision, options.file)
     else:
-        _write_onnx(options.checkpoint, options.file)
+        _write_onnx(options.checkpoint, options.precision, options.file)
 
 
 if __name__ == "__main__":

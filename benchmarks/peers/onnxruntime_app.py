@@ -1,4 +1,4 @@
-"""Serves the ONNX Runtime peer in int8."""
+"""Serves the ONNX Runtime peer in int8 or float32."""
 
 import argparse
 from pathlib import Path
@@ -12,9 +12,9 @@ from benchmarks.peers.export import exported
 class OnnxRuntimeEngine:
     """Computes each batch on its share of the cores, and a single text on all of them."""
 
-    def __init__(self, checkpoint: Path, *, streams: int) -> None:
+    def __init__(self, checkpoint: Path, *, precision: str, streams: int) -> None:
         self.streams = streams
-        file = exported(checkpoint, "onnxruntime", "int8")
+        file = exported(checkpoint, "onnxruntime", precision)
 
         def session(threads: int) -> onnxruntime.InferenceSession:
             options = onnxruntime.SessionOptions()
@@ -37,7 +37,7 @@ class OnnxRuntimeEngine:
 
 def open_engine(checkpoint: Path, options: argparse.Namespace) -> OnnxRuntimeEngine:
     """Opens a checkpoint with the options of the command line."""
-    return OnnxRuntimeEngine(checkpoint, streams=options.streams)
+    return OnnxRuntimeEngine(checkpoint, precision=options.precision, streams=options.streams)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Serves the OpenVINO peer in bfloat16 or int8."""
+"""Serves the OpenVINO peer in bfloat16, int8 or float32."""
 
 import argparse
 from pathlib import Path
@@ -21,7 +21,8 @@ class OpenVinoEngine:
 
         def compiled(count: int) -> openvino.CompiledModel:
             options = {
-                "INFERENCE_PRECISION_HINT": "bf16",  # for everything that is not int8
+                # Of everything that is not int8; on a processor without bfloat16 it is float32.
+                "INFERENCE_PRECISION_HINT": "f32" if precision == "fp32" else "bf16",
                 "NUM_STREAMS": str(count),
                 "INFERENCE_NUM_THREADS": cores(),
                 # One scale of activations for each token and this many numbers.

@@ -45,10 +45,6 @@ inline Floats scale_by_power(Floats x, Floats n) {
   const __m256i exponent = _mm256_slli_epi32(_mm256_cvtps_epi32(n + broadcast(127.0f)), 23);
   return x * _mm256_castsi256_ps(exponent);
 }
-inline Floats magnitude(Floats x) { return _mm256_andnot_ps(broadcast(-0.0f), x); }
-inline Floats copy_sign(Floats size, Floats sign) {
-  return _mm256_or_ps(size, _mm256_and_ps(broadcast(-0.0f), sign));
-}
 
 // Writes `count` numbers from 0 to 255 without their fractions.
 inline void store_bytes(std::uint8_t* to, Index count, Floats x) {

@@ -39,11 +39,6 @@ inline Floats round_to_nearest(Floats x) {
   return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 inline Floats scale_by_power(Floats x, Floats n) { return _mm512_scalef_ps(x, n); }
-inline Floats magnitude(Floats x) { return _mm512_abs_ps(x); }
-inline Floats copy_sign(Floats size, Floats sign) {
-  const __m512i bit = _mm512_and_si512(_mm512_castps_si512(sign), _mm512_set1_epi32(1 << 31));
-  return _mm512_castsi512_ps(_mm512_or_si512(_mm512_castps_si512(size), bit));
-}
 
 // Writes `count` numbers from 0 to 255 without their fractions.
 inline void store_bytes(std::uint8_t* to, Index count, Floats x) {

@@ -92,12 +92,25 @@ int encode(const Network* network, const std::int64_t* ids, const std::int64_t* 
 template <Kind kind>
 double multiply_constants(std::int64_t rounds) {
   constexpr int kSums = most_rows(kind) * kVectors;
-  Sum<kind> sums[kSums] = {};
-  Integers row = {}, column = {};
-  for (std::int64_t round = 0; round < rounds; ++round) {
-    make_opaque(row);
+  Sum<kind> sums[kSums];
+  // Else compilers compute equal sums, and equal products, only once.
+  Integers row = {}, column = {}, start = {};
+  make_opaque(column);
 #pragma GCC unroll 24
-    for (int at = 0; at < kSums; ++at) sums[at] = add_products<kind>(sums[at], row, column);
+  for (int at = 0; at < kSums; ++at) {
+    make_opaque(start);
+    if constexpr (kind == Kind::kInt8) {
+      sums[at] = start;
+    } else {
+      sums[at] = as_floats(start);
+    }
+  }
+  for (std::int64_t round = 0; round < rounds; ++round) {
+#pragma GCC unroll 24
+    for (int at = 0; at < kSums; ++at) {
+      make_opaque(row);
+      sums[at] = add_products<kind>(sums[at], row, column);
+    }
   }
   float total = 0.0f, numbers[kLanes];
   for (int at = 0; at < kSums; ++at) {

@@ -46,10 +46,6 @@ inline Floats scale_by_power(Floats x, Floats n) {
   const int32x4_t exponent = vshlq_n_s32(vcvtq_s32_f32(n + broadcast(127.0f)), 23);
   return x * vreinterpretq_f32_s32(exponent);
 }
-inline Floats magnitude(Floats x) { return vabsq_f32(x); }
-inline Floats copy_sign(Floats size, Floats sign) {
-  return vbslq_f32(vdupq_n_u32(1u << 31), sign, size);
-}
 
 inline Integers load_words(const std::uint32_t* from) {
   return vreinterpretq_s32_u32(vld1q_u32(from));

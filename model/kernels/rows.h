@@ -84,9 +84,9 @@ inline void quantize(const float* row, Index size, std::uint8_t* bytes, float& s
   // Bytes cannot say that a number is none, or infinite.
   if (sum_of(none) != 0.0f) step = kNotANumber;
   // The half step turns truncation into rounding.
-  const Block start = block_of(least - 0.5f * step), width = block_of(step);
+  const Block start = block_of(least - 0.5f * step), scale = block_of(1.0f / step);
   for (Index at = 0; at < size; at += kBlock) {
-    const Block places = (load_block(row + at, size - at) - start) / width;
+    const Block places = (load_block(row + at, size - at) - start) * scale;
 #pragma GCC unroll 4
     for (int part = 0; part < kParts; ++part) {
       const Index place = at + part * kLanes;

@@ -41,9 +41,6 @@ inline Block operator-(const Block& x, const Block& y) {
 inline Block operator*(const Block& x, const Block& y) {
   return each([](Floats x, Floats y) { return x * y; }, x, y);
 }
-inline Block operator/(const Block& x, const Block& y) {
-  return each([](Floats x, Floats y) { return x / y; }, x, y);
-}
 
 // x * y + z, rounded once.
 inline Block multiply_add(const Block& x, const Block& y, const Block& z) {
@@ -144,17 +141,23 @@ inline Floats sigmoid(Floats x) {
   return broadcast(1.0f) / (broadcast(1.0f) + exponential(broadcast(0.0f) - x));
 }
 
-// The error function within 1.5e-7 (Abramowitz and Stegun 1964, formula 7.1.26).
+// The error function of x / sqrt(2) within 4e-7: a rational function of x * x, fitted to |x| < 5.6.
 inline Floats error_function(Floats x) {
-  const Floats one = broadcast(1.0f);
-  const Floats t = one / multiply_add(broadcast(0.3275911f), magnitude(x), one);
-  Floats p = broadcast(1.061405429f);
-  p = multiply_add(p, t, broadcast(-1.453152027f));
-  p = multiply_add(p, t, broadcast(1.421413741f));
-  p = multiply_add(p, t, broadcast(-0.284496736f));
-  p = multiply_add(p, t, broadcast(0.254829592f));
-  const Floats power = exponential(broadcast(0.0f) - x * x);
-  return copy_sign(negative_multiply_add(p * t, power, one), x);
+  // The constant comes first, as in `exponential`.
+  x = maximum(broadcast(-5.6f), minimum(broadcast(5.6f), x));
+  const Floats square = x * x;
+  Floats above = broadcast(4.34211209e-8f), below = broadcast(1.18514924e-6f);
+  above = multiply_add(above, square, broadcast(1.31810657e-5f));
+  below = multiply_add(below, square, broadcast(8.10101046e-5f));
+  above = multiply_add(above, square, broadcast(3.80306097e-4f));
+  below = multiply_add(below, square, broadcast(2.00334238e-3f));
+  above = multiply_add(above, square, broadcast(9.61081218e-3f));
+  below = multiply_add(below, square, broadcast(2.9803846e-2f));
+  above = multiply_add(above, square, broadcast(7.16939941e-2f));
+  below = multiply_add(below, square, broadcast(2.56517828e-1f));
+  above = multiply_add(above, square, broadcast(7.97883809e-1f));
+  below = multiply_add(below, square, broadcast(1.0f));
+  return x * above / below;
 }
 
 enum class Activation { kNone, kGelu, kGeluTanh, kRelu, kSilu, kTanh };
@@ -165,7 +168,7 @@ inline Floats activate(Activation activation, Floats x) {
       return x;
     case Activation::kGelu: {  // x times the normal distribution function (Hendrycks, Gimpel 2016)
       const Floats half = broadcast(0.5f) * x;
-      return multiply_add(half, error_function(broadcast(0.70710678118654752f) * x), half);
+      return multiply_add(half, error_function(x), half);
     }
     case Activation::kGeluTanh: {  // the same, with section 2's approximation by a tangent
       const Floats inner = multiply_add(broadcast(0.0713548162726f), x * x, broadcast(1.5957691216057308f));

@@ -112,7 +112,10 @@ def test_the_service_is_measured_beside_a_peer_under_every_kind_of_load(
         assert all(figures.rate > 0 for figures in run.figures.values())
         assert run.memory_bytes > 0
     assert runs["headlight"][0].figures["open"].requests == 6
-    assert (runs["headlight"][0].model_rate or 0) > 0
+    model = runs["headlight"][0].model
+    assert model is not None
+    assert model.rate > 0
+    assert 0 <= model.share < 1
     table = comparison_table(runs, loads, ours="headlight").splitlines()
     assert {line.count("|") for line in table} == {4}
     (ratio,) = (line for line in table if line.startswith("| load: headlight is"))

@@ -24,7 +24,7 @@ needs_wrk = pytest.mark.skipif(
     shutil.which("wrk") is None and "CI" not in os.environ, reason="wrk is not installed"
 )
 BOTH = ["headlight", "pipeline", "litserve"]
-ENGINES = ["openvino-bf16", "openvino-int8", "onnxruntime-int8"]
+ENGINES = ["openvino-int8", "openvino-fp32", "onnxruntime-int8", "onnxruntime-fp32"]
 
 
 @pytest.fixture
@@ -39,11 +39,14 @@ def peers(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("device", "is_native", "names"),
     [
-        ("cpu", False, BOTH),
+        ("cpu", False, [*BOTH, *ENGINES]),
         (
             "cpu",
             True,
-            [*("headlight", "headlight-int8", "pipeline", "litserve", "litserve-bf16"), *ENGINES],
+            [
+                *("headlight", "headlight-bf16", "pipeline", "litserve", "litserve-bf16"),
+                *("openvino-bf16", *ENGINES),
+            ],
         ),
         ("cuda", False, [*BOTH, "litserve-fp16"]),
         ("cuda", True, [*BOTH, "litserve-bf16"]),
@@ -52,8 +55,7 @@ def peers(tmp_path: Path) -> Path:
 def test_servers_are_measured_whose_type_the_device_computes_natively(
     peers: Path, monkeypatch: pytest.MonkeyPatch, device: str, is_native: bool, names: list[str]
 ) -> None:
-    for name in ("computes_bfloat16", "computes_int8"):
-        monkeypatch.setattr(f"benchmarks.programs.{name}", lambda _device: is_native)
+    monkeypatch.setattr("benchmarks.programs.computes_bfloat16", lambda _device: is_native)
 
     chosen = choose_programs([], peers, device)
 
