@@ -143,7 +143,7 @@ def precision_set(
 
 
 def precision(
-    *sets: PrecisionSet, dtype: str = "int8", weights: str = "0" * 64, weight_bits: int = 7
+    *sets: PrecisionSet, dtype: str = "int8", weights: str = "0" * 64, scheme: int = 2
 ) -> Precision:
     """A record of these sets; one of 1,000 rows of which none turns if none is given."""
     return Precision.model_validate(
@@ -152,7 +152,7 @@ def precision(
             "weights_sha256": weights,
             "processor": "one",
             "torch": torch.__version__,
-            "weight_bits": weight_bits,
+            "scheme": scheme,
             "sets": sets or (precision_set(),),
         }
     )

@@ -30,7 +30,6 @@ from model.backends.kernels import (
     Projection,
     choose_set,
 )
-from model.checkpoint.precision import INT8_WEIGHT_BITS
 from model.network.architecture import Network as AnyNetwork
 from model.network.attention import MultiHeadAttention
 from model.network.batch import Batch
@@ -43,9 +42,9 @@ _WORD_BYTES = 4
 # With AMX, oneDNN computes large bfloat16 products faster than these kernels. A pass of so few
 # tokens takes as long as its weights need to come from memory.
 _FEW_TOKENS = 48
-# Of weights in int8. Processors without VNNI add two products in 16 bits, which 7 bits of a weight
-# and 8 of a state fit into; so int8 is the same on all of them.
-_LARGEST_WEIGHT = 2 ** (INT8_WEIGHT_BITS - 1) - 1
+# Processors without VNNI add the products of two neighbours in 16 bits. With states of 8 bits, that
+# holds weights which add up to 128 where their signs are the same. So int8 is one on all processors.
+_LARGEST_PAIR = 127
 
 
 def can_run(config: EncoderConfig, dtype: torch.dtype) -> bool:
@@ -256,7 +255,10 @@ def quantize(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
         The bytes, int8 [columns, sum]; and float32 [3, columns]: for each column its scale, the sum
         of its bytes times that scale, and its bias.
     """
-    scales = (weight.abs().amax(1) / _LARGEST_WEIGHT).clamp(min=1e-12)  # [columns]
+    pairs = weight.reshape(len(weight), -1, 2)
+    positive, negative = pairs.clamp(min=0).sum(2), pairs.clamp(max=0).sum(2)
+    largest = torch.maximum(positive, -negative).amax(1)
+    scales = (largest / _LARGEST_PAIR).clamp(min=1e-12)  # [columns]
     quantized = (weight / scales[:, None]).round()
     return quantized.to(torch.int8), torch.stack([scales, quantized.sum(1) * scales, bias])
 

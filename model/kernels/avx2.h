@@ -76,7 +76,7 @@ inline Integers add_bytes(Integers sum, Integers row, Integers column) {
 #else
 // Products of bytes need a register for what they add up.
 constexpr int most_rows(Kind kind) { return kind == Kind::kInt8 ? 4 : 6; }
-// A sum of two products has 16 bits, which suffice for weights of 7 bits.
+// A sum of two products has 16 bits, which suffice as the weights are scaled.
 inline Integers add_bytes(Integers sum, Integers row, Integers column) {
   const Integers pairs = _mm256_maddubs_epi16(row, column);
   return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));

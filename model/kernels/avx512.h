@@ -58,7 +58,7 @@ inline Integers add_bytes(Integers sum, Integers row, Integers column) {
   return sum;
 }
 #else
-// A sum of two products has 16 bits, which suffice for weights of 7 bits.
+// A sum of two products has 16 bits, which suffice as the weights are scaled.
 inline Integers add_bytes(Integers sum, Integers row, Integers column) {
   const Integers pairs = _mm512_maddubs_epi16(row, column);
   return _mm512_add_epi32(sum, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from model.checkpoint.baseline import Baseline, count_baseline
 from model.checkpoint.manifest import Precision, PrecisionSet
 from model.checkpoint.opening import Checkpoint
-from model.checkpoint.precision import INT8_WEIGHT_BITS, judge
+from model.checkpoint.precision import INT8_SCHEME, judge
 from model.checkpoint.record_types import LONGEST_NAME
 from model.checkpoint.thresholds import Thresholds, count_thresholds, threshold_reports
 from model.predictor import ModelInfo, Predictor
@@ -148,7 +148,7 @@ def make_record(
             "weights_sha256": checkpoint.weights_sha256,
             "processor": processor(),
             "torch": torch.__version__,
-            "weight_bits": INT8_WEIGHT_BITS if info.dtype == "int8" else 16,
+            "scheme": INT8_SCHEME if info.dtype == "int8" else 1,
             "sets": [_compare(*each) for each in zip(names, exact, rounded, strict=True)],
         }
     )

@@ -471,12 +471,12 @@ def test_each_type_has_its_own_record() -> None:
     assert judge("bfloat16", [precision(precision_set(lost=9)), other]).allowed
 
 
-def test_a_record_of_other_weights_says_nothing() -> None:
-    verdict = judge("int8", [precision(weight_bits=8)])
+def test_a_record_of_another_scheme_says_nothing() -> None:
+    verdict = judge("int8", [precision(scheme=1)])
 
     assert (verdict.allowed, verdict.reason) == (
         False,
-        "the checkpoint's record of int8 is of weights of 8 bits, and they have 7: record it again",
+        "the checkpoint's record of int8 is of an older way to quantize: record it again",
     )
 
 
