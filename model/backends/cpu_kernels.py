@@ -42,8 +42,8 @@ _WORD_BYTES = 4
 # With AMX, oneDNN computes large bfloat16 products faster than these kernels. A pass of so few
 # tokens takes as long as its weights need to come from memory.
 _FEW_TOKENS = 48
-# Processors without VNNI add the products of two neighbours in 16 bits. With states of 8 bits, that
-# holds weights which add up to 128 where their signs are the same. So int8 is one on all processors.
+# Processors without VNNI add the products of two neighbours in 16 bits. With states of 8 bits, they
+# hold weights that add up to 128 where their signs are the same. So int8 is one on all processors.
 _LARGEST_PAIR = 127
 
 
