@@ -117,7 +117,8 @@ def compile_library(
             f'-DHEADLIGHT_SOURCES="{sources_digest()}"',
         ]
         parts = [str(SOURCES / "library.cpp"), *([str(program)] if program else [])]
-        objects = [f"{folder}/{name}.o" for name in names]
+        # With -c nothing is linked.
+        objects = [] if "-c" in options else [f"{folder}/{name}.o" for name in names]
         # Some compilers write more files beside it.
         linked = Path(folder) / "linked" / output.name
         linked.parent.mkdir()
