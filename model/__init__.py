@@ -12,7 +12,9 @@ from model.explain.attention_steps import HeadInspector, HeadSteps
 from model.explain.attribution import Attribution, Attributor, attribute
 from model.explain.gradients import Gradients, HeadImportance
 from model.explain.interventions import Head, leave_out, switch_off
+from model.explain.leave_one_out import LeaveOut, LeaveOutAttribution, UnitChange
 from model.explain.thumbnails import Thumbnail
+from model.explain.units import TextUnits
 from model.loading import load_predictor
 from model.network import reference
 from model.network.architecture import Network, NetworkConfig
@@ -25,6 +27,7 @@ from model.network.encoder import EncoderClassifier, build_encoder
 from model.network.masks import causal_mask, padding_mask
 from model.network.prediction import Prediction
 from model.predictor import AttentionOptions, Explanation, ModelInfo, Predictor
+from model.reading import leave_each_out
 from model.tokenization.tokenizer import Encoding, Token, Tokenizer
 
 __all__ = [
@@ -47,6 +50,8 @@ __all__ = [
     "HeadImportance",
     "HeadInspector",
     "HeadSteps",
+    "LeaveOut",
+    "LeaveOutAttribution",
     "Manifest",
     "ModelInfo",
     "MultiHeadAttention",
@@ -54,13 +59,16 @@ __all__ = [
     "NetworkConfig",
     "Prediction",
     "Predictor",
+    "TextUnits",
     "Thumbnail",
     "Token",
     "Tokenizer",
+    "UnitChange",
     "attribute",
     "build_encoder",
     "causal_mask",
     "collate",
+    "leave_each_out",
     "leave_out",
     "load_predictor",
     "open_checkpoint",

@@ -90,6 +90,7 @@ def _describe(checkpoint: Checkpoint, parameters: int, backend: Backend) -> Mode
         max_length=checkpoint.manifest.max_length,
         temperature=checkpoint.manifest.temperature,
         device=str(backend.device),
+        engine=backend.name,
         dtype=dtype_name(backend.dtype),
         dtype_reason=backend.dtype_reason,
         metrics=checkpoint.manifest.metrics,

@@ -96,6 +96,7 @@ class ModelInfo:
     max_length: int
     temperature: float
     device: str
+    engine: str
     dtype: str
     dtype_reason: str
     metrics: tuple[Metric, ...]
@@ -139,14 +140,18 @@ class Predictor:
         check_text(text)
         return self._tokenizer.encode(text, truncation=truncation, with_tokens=with_tokens)
 
-    def encode_windows(self, text: str, *, max_windows: int = MAX_WINDOWS) -> list[Encoding]:
+    def encode_windows(
+        self, text: str, *, max_windows: int = MAX_WINDOWS, with_tokens: bool = False
+    ) -> list[Encoding]:
         """Checks a text and encodes the whole of it, in windows, for `predict` and then `join`.
 
         Raises:
             InputError: the text is blank, not valid Unicode, or takes more windows.
         """
         check_text(text)
-        return self._tokenizer.encode_windows(text, max_windows=max_windows)
+        return self._tokenizer.encode_windows(
+            text, max_windows=max_windows, with_tokens=with_tokens
+        )
 
     def encode_window(self, text: str, number: int, *, max_windows: int = MAX_WINDOWS) -> Encoding:
         """Checks a text and encodes one of its windows with its tokens, for `explain`.
@@ -160,6 +165,10 @@ class Predictor:
     def join(self, windows: Sequence[Prediction]) -> Prediction:
         """Puts the predictions of all windows of one text together; see `join_predictions`."""
         return join_predictions(windows, temperature=self.info.temperature)
+
+    def encode_nothing(self) -> Encoding:
+        """Encodes an empty text, of which special tokens alone are left."""
+        return self._tokenizer.encode("")
 
     @property
     def unknown_id(self) -> int | None:

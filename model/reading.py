@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from model.explain.interventions import Head, leave_out, switch_off
+from model.explain.leave_one_out import LeaveOut, LeaveOutAttribution
+from model.explain.units import TextUnits, UnitLevel
 from model.network.prediction import Prediction
 from model.predictor import Predictor
 from model.tokenization.sentences import MAX_SENTENCES, Span, find_sentences
@@ -12,6 +14,7 @@ from model.tokenization.tokenizer import Encoding
 from model.tokenization.windows import MAX_WINDOWS, Reading
 
 Fault = TypeVar("Fault", bound=Exception)
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +87,7 @@ def read_text(predictor: Predictor, text: str, options: ReadingOptions) -> Encod
             token to leave out.
         TokenizerError: the tokenizer broke on the text.
     """
-    steps = read_in_steps(predictor, text, options)
-    try:
-        while True:
-            next(steps)
-    except StopIteration as end:
-        read: EncodedText = end.value
-        return read
+    return _finish(read_in_steps(predictor, text, options))
 
 
 def read_in_steps(
@@ -136,6 +133,59 @@ def read_window(
     return _intervene(predictor, encoding, options) if options.intervenes else encoding
 
 
+def read_units_in_steps(
+    predictor: Predictor, text: str, options: ReadingOptions, level: UnitLevel
+) -> Generator[None, None, TextUnits]:
+    """Encodes a text to leave its units out; yields after each part of it.
+
+    Args:
+        options: how the text is read; sentences are always found, and nothing is switched off.
+
+    Raises:
+        InputError, TokenizerError: see `read_text`.
+    """
+    windows = _encode(predictor, text, options, with_tokens=True)
+    found = find_sentences(text, max_sentences=len(text))
+    spans: list[Span] = []
+    for span in found:
+        yield
+        if span is not None:
+            spans.append(span)
+    return TextUnits(windows, predictor.encode_nothing(), spans, level=level)
+
+
+def leave_each_out(
+    predictor: Predictor,
+    text: str,
+    *,
+    level: UnitLevel = "word",
+    label: str | None = None,
+    truncation: Reading = "right",
+    max_batch_tokens: int = 512,
+) -> LeaveOutAttribution:
+    """Leaves each unit of a text out, on this thread; see `LeaveOut`.
+
+    Args:
+        level: whether words, sentences or tokens are left out.
+        label: the class to explain; None means the predicted one.
+        max_batch_tokens: tokens that go through the network together.
+
+    Raises:
+        ValueError: the model has no such label.
+        InputError, TokenizerError: see `read_text`.
+    """
+    parts = _finish(read_units_in_steps(predictor, text, ReadingOptions(truncation), level))
+    whole = [prediction for each in parts.whole for prediction in predictor.predict([each])]
+    work = LeaveOut(parts, whole, temperature=predictor.info.temperature, label=label)
+    units = work.take()
+    while units:
+        batch = parts.fit(units, max_batch_tokens)
+        units = units[len(batch) :]
+        without = parts.without(batch)
+        work.add(batch, predictor.predict(without) if without else ())
+    return work.finish()
+
+
 def join_results(
     predictor: Predictor, text: EncodedText, results: Iterator[Prediction | Fault]
 ) -> TextResult | Fault:
@@ -164,12 +214,25 @@ def join_results(
     return TextResult(whole, list(map(SentenceResult, text.spans, sentences)))
 
 
+def _finish(steps: Generator[None, None, Result]) -> Result:
+    try:
+        while True:
+            next(steps)
+    except StopIteration as end:
+        result: Result = end.value
+        return result
+
+
+def _encode(
+    predictor: Predictor, text: str, options: ReadingOptions, *, with_tokens: bool
+) -> Sequence[Encoding]:
+    if options.truncation != "window":
+        return [predictor.encode(text, truncation=options.truncation, with_tokens=with_tokens)]
+    return predictor.encode_windows(text, max_windows=options.max_windows, with_tokens=with_tokens)
+
+
 def _read_whole(predictor: Predictor, text: str, options: ReadingOptions) -> Sequence[Encoding]:
-    if options.truncation == "window":
-        windows = predictor.encode_windows(text, max_windows=options.max_windows)
-    else:
-        with_tokens = bool(options.omit)
-        windows = [predictor.encode(text, truncation=options.truncation, with_tokens=with_tokens)]
+    windows = _encode(predictor, text, options, with_tokens=bool(options.omit))
     if options.intervenes:
         return [_intervene(predictor, window, options) for window in windows]
     return windows

@@ -9,6 +9,7 @@ ServiceError
 ├── NotAcceptableError          406
 ├── PayloadTooLargeError        413
 ├── TooManyWeightsError         413
+├── TooMuchWorkError            413
 ├── UnsupportedMediaTypeError   415
 ├── MisdirectedError            421
 ├── InvalidRequestError         422
@@ -68,6 +69,7 @@ class ServiceError(Exception):
         retry_after: seconds until a retry makes sense; sent as whole seconds, rounded up.
         headers: further response headers.
         refusal: why the request is refused, if it is valid; `usual_refusal` if left out.
+        fits: how much would not be too much, by its unit.
     """
 
     type: ClassVar[str]
@@ -83,6 +85,7 @@ class ServiceError(Exception):
         retry_after: float | None = None,
         headers: Mapping[str, str] | None = None,
         refusal: Refusal | EllipsisType | None = ...,
+        fits: Mapping[str, int] | None = None,
     ) -> None:
         super().__init__(detail)
         self.detail = detail
@@ -90,6 +93,7 @@ class ServiceError(Exception):
         self.retry_after = None if retry_after is None else max(1, math.ceil(retry_after))
         self.headers = dict(headers or {})
         self.refusal = self.usual_refusal if refusal is ... else refusal
+        self.fits = fits
 
     def problem(self, *, with_error: bool = False) -> dict[str, object]:
         """Returns the members as they are sent; for other systems, `error` repeats `detail`."""
@@ -103,6 +107,8 @@ class ServiceError(Exception):
             members["errors"] = self.errors
         if self.retry_after is not None:
             members["retry_after"] = self.retry_after
+        if self.fits is not None:
+            members["fits"] = self.fits
         if with_error:
             members["error"] = self.detail
         return members
@@ -169,6 +175,12 @@ class TooManyWeightsError(ServiceError):
     """An attention response would exceed its limit."""
 
     type, title, status = "too-many-weights", "The attention weights are too many", 413
+
+
+class TooMuchWorkError(ServiceError):
+    """An idle replica could not compute it before the deadline; `fits` says how much it could."""
+
+    type, title, status = "too-much-work", "The request is too much work", 413
 
 
 class UnsupportedMediaTypeError(ServiceError):

@@ -142,7 +142,9 @@ def precision_set(
     )
 
 
-def precision(*sets: PrecisionSet, dtype: str = "int8", weights: str = "0" * 64) -> Precision:
+def precision(
+    *sets: PrecisionSet, dtype: str = "int8", weights: str = "0" * 64, weight_bits: int = 7
+) -> Precision:
     """A record of these sets; one of 1,000 rows of which none turns if none is given."""
     return Precision.model_validate(
         {
@@ -150,6 +152,7 @@ def precision(*sets: PrecisionSet, dtype: str = "int8", weights: str = "0" * 64)
             "weights_sha256": weights,
             "processor": "one",
             "torch": torch.__version__,
+            "weight_bits": weight_bits,
             "sets": sets or (precision_set(),),
         }
     )

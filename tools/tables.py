@@ -21,7 +21,7 @@ import model
 import model.errors
 import scoring.__main__
 import training.__main__
-from service.api import schemas
+from service.api import request_schemas
 from service.errors import ALL_ERRORS
 from service.metrics import AnswerCounts, Metrics
 from service.page.problems import EXPLANATIONS
@@ -176,7 +176,7 @@ def _errors(_argument: str, _page: Path) -> Iterator[str]:
 
 def _fields(name: str, _page: Path) -> Rows:
     yield "field", "default", ""
-    for field, info in getattr(schemas, name).model_fields.items():
+    for field, info in getattr(request_schemas, name).model_fields.items():
         yield code(field), _value(info), _words(info.description)
 
 

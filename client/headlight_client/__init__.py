@@ -28,7 +28,7 @@ from headlight_client.errors import (
     UnavailableError,
     UnexpectedAnswerError,
 )
-from headlight_client.explanations import AttentionSteps, Attributions, Importance
+from headlight_client.explanations import AttentionSteps, Attributions, Importance, Unit
 from headlight_client.plot import plot_heads
 from headlight_client.predictions import Predictions
 from headlight_client.version import __version__
@@ -63,6 +63,7 @@ __all__ = [
     "UnauthorizedError",
     "UnavailableError",
     "UnexpectedAnswerError",
+    "Unit",
     "__version__",
     "plot_heads",
 ]

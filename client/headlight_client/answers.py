@@ -107,6 +107,7 @@ class Problem:
         title: the type in words.
         detail: what is wrong this time, the limit, and what to do.
         retry_after: seconds to wait before the next try.
+        fits: how much would not be `too-much-work`: `tokens` of all texts, or `steps`.
     """
 
     type: str
@@ -115,6 +116,7 @@ class Problem:
     detail: str
     errors: tuple[FieldError, ...] = ()
     retry_after: float | None = None
+    fits: Mapping[str, int] | None = field(default=None, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +209,7 @@ class ModelInfo:
         parameters: number of trained weights.
         max_length: most tokens that the model reads, special tokens included.
         temperature: divides the logits.
+        engine: what computes it, like `kernels (avx2)`; blank from an older service.
         dtype_reason: why it computes in `dtype`; blank from an older service.
         limits: the largest requests that it takes, by setting; empty from an older service.
         thresholds: measured on the validation texts; None if it was not recorded.
@@ -225,6 +228,7 @@ class ModelInfo:
     device: str
     dtype: str
     metrics: tuple[Metric, ...]
+    engine: str = ""
     dtype_reason: str = ""
     limits: Mapping[str, float | str | None] = field(default_factory=dict, hash=False)
     thresholds: Thresholds | None = None

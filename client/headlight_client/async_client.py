@@ -110,16 +110,18 @@ class AsyncClient:
             omit=omit,
         )
         with Progress(len(portions), shown=progress) as shown:
-            for is_last in (False, True):
-                if is_last or (self._limits is None and not portions.fit(Limits())):
+            must_ask = self._limits is None and not portions.fit(Limits())
+            while True:
+                if must_ask:
                     self._limits = limits_of((await self.model()).limits)
                 try:
-                    cut = portions.cut(self._limits or Limits())
+                    cut = portions.cut(self._limits or Limits(), at_once=concurrency)
                     await self._predict_all(portions, cut, shown, concurrency)
                     break
                 except InvalidRequestError as error:
                     # The service takes less at once than it did, or than others do.
-                    if is_last or not portions.exceeds_limits(error):
+                    must_ask = portions.may_divide(error)
+                    if not must_ask:
                         raise
         return portions.result()
 

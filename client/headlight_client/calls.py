@@ -34,7 +34,8 @@ Granularity = Literal["text", "sentence"]
 OnError = Literal["request", "item"]
 Reduce = Literal["none", "mean", "max", "rollout"]
 Level = Literal["token", "word"]
-Method = Literal["integrated_gradients", "gradient_x_input"]
+UnitLevel = Literal["token", "word", "sentence"]
+Method = Literal["integrated_gradients", "gradient_x_input", "leave_out"]
 # `{"layer": 0, "head": 3}`, or `{"layer": 0}` for all heads of a layer.
 HeadMask = Iterable[Mapping[str, SupportsIndex]]
 
@@ -210,19 +211,19 @@ def attributions(
     label: str | None = None,
     method: Method = "integrated_gradients",
     steps: SupportsIndex | None = None,
-    level: Level = "token",
-    truncation: Truncation = "right",
+    level: UnitLevel = "token",
+    truncation: Reading = "right",
 ) -> Call[Attributions]:
-    """Returns what each token or word adds to the log-odds of a label, by gradients.
+    """Returns what each token, word or sentence adds to the log-odds of a label.
 
     Args:
         sentence: not blank.
         label: to explain; the predicted one if None.
-        method: `integrated_gradients` (Sundararajan, Taly and Yan 2017), or the quicker and
-            rougher `gradient_x_input`.
+        method: `integrated_gradients` (Sundararajan, Taly and Yan 2017); the quicker and rougher
+            `gradient_x_input`; or `leave_out`: what changes without each, in `units`.
         steps: nodes of the integral; the service's default if None.
-        level: `token`, or `word`: the tokens of a word are summed.
-        truncation: as in `predict`.
+        level: `token`, `word`, or with `leave_out` `sentence`.
+        truncation: as in `predict`; `window` only with `leave_out`.
     """
     return _post(
         "/attributions",

@@ -139,8 +139,9 @@ class Client:
             omit=omit,
         )
         with Progress(len(portions), shown=progress) as shown:
-            for is_last in (False, True):
-                if is_last or (self._limits is None and not portions.fit(Limits())):
+            must_ask = self._limits is None and not portions.fit(Limits())
+            while True:
+                if must_ask:
                     self._limits = limits_of(self.model().limits)
                 try:
                     for portion in portions.cut(self._limits or Limits()):
@@ -149,7 +150,8 @@ class Client:
                     break
                 except InvalidRequestError as error:
                     # The service takes less at once than it did, or than others do.
-                    if is_last or not portions.exceeds_limits(error):
+                    must_ask = portions.may_divide(error)
+                    if not must_ask:
                         raise
         return portions.result()
 

@@ -15,6 +15,7 @@ Any other rejection, such as a wrong path, is a plain ProblemError. No message h
 sentence or the key.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Self
@@ -127,6 +128,11 @@ class ProblemError(HeadlightError):
     def retry_after(self) -> float | None:
         """Seconds to wait before the next try."""
         return self.problem.retry_after
+
+    @property
+    def fits(self) -> Mapping[str, int] | None:
+        """How much would not be too much work: `tokens` of all texts, or `steps`."""
+        return self.problem.fits
 
 
 class InvalidRequestError(ProblemError):

@@ -3,7 +3,7 @@
 L layers, H heads, T tokens or words, D features of a query, a key or a value.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,19 +16,39 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A word, sentence or token that was left out, and what the label has without it.
+
+    The changes are what the whole text has more. Offsets are in Unicode code points.
+    """
+
+    start: int
+    end: int
+    text: str
+    probability: float
+    log_odds: float
+    probability_change: float
+    log_odds_change: float
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Attributions(HoldsTokens):
-    """What each token or word adds to the log-odds of a label.
+    """What each token, word or sentence adds to the log-odds of a label.
 
     Args:
-        tokens: T tokens or words.
+        tokens: T tokens, words or sentences.
         values: float64 [T], what each one adds.
         label: whose calibrated log-odds are explained.
-        view: the method, with `+word` where the tokens of a word were summed.
+        view: the method, with `+word` or `+sentence`.
         steps: nodes of the integral; None for a method without one.
         value: log-odds of the label for the sentence.
-        baseline_value: log-odds of the label for the baseline: the text with padding for its words.
+        baseline_value: log-odds of the label for the baseline: the text with padding for its words,
+            or with `leave_out` an empty text.
         gap: what the sum misses: `value - baseline_value - values.sum()`.
+        units: with `leave_out`, what was left out, in order; a sentence for its words or tokens if
+            the service had time for the sentence only.
+        partial: whether units are missing that the service had no time for.
     """
 
     model: ModelName
@@ -41,6 +61,8 @@ class Attributions(HoldsTokens):
     value: float
     baseline_value: float
     gap: float
+    units: tuple[Unit, ...] = ()
+    partial: bool = False
 
     def __repr__(self) -> str:
         return (
@@ -49,7 +71,14 @@ class Attributions(HoldsTokens):
         )
 
     def to_dataframe(self) -> "pd.DataFrame":
-        """Returns a pandas table of the tokens: `text`, `start`, `end`, `special`, `value`."""
+        """Returns a pandas table of the tokens: `text`, `start`, `end`, `special`, `value`.
+
+        With `leave_out` it is a table of `units`.
+        """
+        if self.units:
+            names = [field.name for field in fields(Unit)]
+            units = {name: [getattr(unit, name) for unit in self.units] for name in names}
+            return frame(units, {"text": "string"})
         columns = self._token_columns("text", "start", "end", "special")
         return frame({**columns, "value": self.values}, {"text": "string"})
 

@@ -4,6 +4,7 @@ Both clients send the portions in their own way: one after the other, or some at
 """
 
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TypeVar, Unpack
@@ -17,9 +18,9 @@ P = TypeVar("P", bound=Problem)
 
 _INDEX = re.compile(r"\Asentences\[([0-9]{1,9})\]")
 _LIST = ("body", "sentences")
-_TOO_LARGE = 413
-# A byte is a token at most. It is read twice at most where windows overlap, as a part of the text
-# and of a sentence, which has two special tokens of its own.
+_TOO_LARGE, _TOO_MUCH_WORK = 413, "too-much-work"
+# A byte is a token at most, so most requests leave room for others. It is read twice at most where
+# windows overlap, as a part of the text and of a sentence, which has two special tokens of its own.
 _TOKENS_A_BYTE = 4
 
 
@@ -27,18 +28,20 @@ _TOKENS_A_BYTE = 4
 class Limits:
     """The most that a service takes in one request; by default, with its default settings.
 
-    `queue_tokens` counts the tokens of windows and sentences too.
+    `work_tokens` counts the tokens of windows and sentences too.
     """
 
     sentences: int = 256
     body_bytes: int = 2_000_000
-    queue_tokens: int = 262_144
+    work_tokens: int = 262_144
 
 
 def limits_of(settings: Mapping[str, float | str | None]) -> Limits:
-    """Reads the limits from `GET /model`; an older service reports none."""
-    names = {f"max_{field.name}": field.name for field in fields(Limits)}
-    known: dict[str, object] = {name: settings.get(each) for each, name in names.items()}
+    """Reads the limits from `GET /model`; an older service reports none, or those of its queue."""
+    known: dict[str, object] = {
+        each.name: settings.get(f"max_{each.name}") for each in fields(Limits)
+    }
+    known["work_tokens"] = known["work_tokens"] or settings.get("max_queue_tokens")
     return Limits(
         **{name: most for name, most in known.items() if isinstance(most, int) and most > 0}
     )
@@ -73,6 +76,9 @@ class Portions:
         self._answers: list[Prediction | ItemError | None] = [None] * len(self._texts)
         self._answered = 0
         self._several = False
+        self._most = sys.maxsize  # bytes of a portion; less since one was too much work
+        self._may_ask = True
+        self._too_much: HeadlightError | None = None
 
     def __len__(self) -> int:
         return len(self._texts)
@@ -86,14 +92,20 @@ class Portions:
         """Whether one request takes all of them."""
         return len(list(self._cut(limits))) <= 1
 
-    def cut(self, limits: Limits) -> list[range]:
-        """Cuts what has no answer yet into portions, in order; at least one."""
+    def cut(self, limits: Limits, *, at_once: int = 1) -> list[range]:
+        """Cuts what has no answer yet into portions, in order; at least one.
+
+        If there are several, `at_once` of them together are not too much work.
+        """
         portions = list(self._cut(limits))
+        if len(portions) > 1 < at_once:
+            shared = replace(limits, work_tokens=limits.work_tokens // at_once)
+            portions = list(self._cut(shared))
         self._several |= len(portions) > 1
         return portions or [range(0)]
 
     def _cut(self, limits: Limits) -> Iterator[range]:
-        around = len(self.call(range(0)).body or b"") - 1  # the first text has no comma
+        around = self._bytes(range(0)) - 1  # the first text has no comma
         most_bytes = self._most_bytes(limits)
         start = size = 0
         for index, text in enumerate(self._texts):
@@ -112,14 +124,18 @@ class Portions:
             yield range(start, len(self._texts))
 
     def _most_bytes(self, limits: Limits) -> int:
-        """The most bytes of a portion, so that its tokens fit into the queue of the service too."""
+        """The most bytes of a portion, so that its tokens are not too many either."""
+        most = min(limits.body_bytes, self._most)
         is_read_once = (
             self._options.get("truncation") != "window"
             and self._options.get("granularity") != "sentence"
         )
         if is_read_once:
-            return limits.body_bytes  # a service takes all of these
-        return min(limits.body_bytes, limits.queue_tokens // _TOKENS_A_BYTE)
+            return min(most, limits.work_tokens)
+        return min(most, limits.work_tokens // _TOKENS_A_BYTE)
+
+    def _bytes(self, portion: range) -> int:
+        return len(self.call(portion).body or b"")
 
     def call(self, portion: range) -> Call[list[Prediction | ItemError]]:
         """The request of a portion."""
@@ -142,6 +158,10 @@ class Portions:
             HeadlightError: the error itself. If there are several portions, its `part` shows which
                 one failed and what is answered.
         """
+        if len(portion) > 1 and isinstance(error, ProblemError) and error.type == _TOO_MUCH_WORK:
+            self._too_much = error
+            half = (self._bytes(portion) + self._bytes(range(0))) // 2
+            self._most = min(self._most, half, (error.fits or {}).get("tokens", half))
         is_item = len(portion) == 1 and self._on_error == "item"
         if is_item and isinstance(error, InvalidRequestError) and error.status == _TOO_LARGE:
             item = {name: getattr(error.problem, name) for name in Problem.__slots__}
@@ -154,12 +174,17 @@ class Portions:
             error.part = FailedPart(portion.start, portion.stop, len(self), tuple(self._answers))
         raise error
 
-    def exceeds_limits(self, error: HeadlightError) -> bool:
-        """Whether the service rejected a request for too many sentences or bytes."""
-        if not isinstance(error, InvalidRequestError) or len(self) < 2:
-            return False
+    def may_divide(self, error: InvalidRequestError) -> bool:
+        """Whether smaller portions may be taken where one was rejected.
+
+        Those of too much work get smaller each time. For too many sentences or bytes, the limits of
+        the service are to be asked, once.
+        """
+        if error is self._too_much:
+            return True
         counted = [each.loc for each in error.errors] == [_LIST]
-        return error.status == _TOO_LARGE or counted
+        may_ask, self._may_ask = self._may_ask, False
+        return may_ask and len(self) > 1 and (error.status == _TOO_LARGE or counted)
 
     def result(self) -> Predictions[Prediction | ItemError]:
         """All answers, in the order of the sentences."""

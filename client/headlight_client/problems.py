@@ -69,6 +69,9 @@ def _members(content: Mapping[str, Any]) -> dict[str, Any]:
     is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
     if is_number and 0 <= seconds < math.inf:
         members["retry_after"] = seconds
+    fits: Any = content.get("fits")
+    if isinstance(fits, dict) and all(type(most) is int for most in fits.values()):
+        members["fits"] = fits
     return members
 
 

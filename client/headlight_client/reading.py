@@ -28,7 +28,7 @@ from headlight_client.answers import (
     Token,
 )
 from headlight_client.attention import Attention, Thumbnails
-from headlight_client.explanations import AttentionSteps, Attributions, Importance
+from headlight_client.explanations import AttentionSteps, Attributions, Importance, Unit
 from headlight_client.problems import read_item_error
 
 T = TypeVar("T")
@@ -131,7 +131,10 @@ def read_attributions(answer: Answer) -> Attributions:
     content = json.loads(answer.content)
     tokens = _tokens(content["tokens"])
     values = _array(content, "attributions", (len(tokens),), np.float64)
-    return _make(Attributions, content, **_predicted(content), tokens=tokens, values=values)
+    units = tuple(_make(Unit, unit) for unit in content.get("units", ()))
+    return _make(
+        Attributions, content, **_predicted(content), tokens=tokens, values=values, units=units
+    )
 
 
 def read_importance(answer: Answer) -> Importance:

@@ -30,6 +30,7 @@ from model.backends.kernels import (
     Projection,
     choose_set,
 )
+from model.checkpoint.precision import INT8_WEIGHT_BITS
 from model.network.architecture import Network as AnyNetwork
 from model.network.attention import MultiHeadAttention
 from model.network.batch import Batch
@@ -44,7 +45,7 @@ _WORD_BYTES = 4
 _FEW_TOKENS = 48
 # Of weights in int8. Processors without VNNI add two products in 16 bits, which 7 bits of a weight
 # and 8 of a state fit into; so int8 is the same on all of them.
-LARGEST_WEIGHT = 63
+_LARGEST_WEIGHT = 2 ** (INT8_WEIGHT_BITS - 1) - 1
 
 
 def can_run(config: EncoderConfig, dtype: torch.dtype) -> bool:
@@ -255,7 +256,7 @@ def quantize(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
         The bytes, int8 [columns, sum]; and float32 [3, columns]: for each column its scale, the sum
         of its bytes times that scale, and its bias.
     """
-    scales = (weight.abs().amax(1) / LARGEST_WEIGHT).clamp(min=1e-12)  # [columns]
+    scales = (weight.abs().amax(1) / _LARGEST_WEIGHT).clamp(min=1e-12)  # [columns]
     quantized = (weight / scales[:, None]).round()
     return quantized.to(torch.int8), torch.stack([scales, quantized.sum(1) * scales, bias])
 

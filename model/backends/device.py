@@ -81,9 +81,9 @@ def choose_dtype(
         ConfigurationError: the device cannot compute in the type.
     """
     if name == "int8" and not computes_int8(device):
-        reason = fault() if device.type == "cpu" else f"{device} is none"
+        reason = f"{device} is none" if device.type != "cpu" else fault() or "they are switched off"
         raise ConfigurationError(
-            f"dtype int8 is computed by the kernels on a processor, and {reason}: use auto"
+            f"dtype int8 needs the kernels on a processor, and {reason}: use auto"
         )
     if name == "float16" and device.type != "cuda":
         raise ConfigurationError(f"dtype float16 is for GPUs, which {device} is not: use auto")

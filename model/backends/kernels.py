@@ -1,6 +1,6 @@
 """Loads the compiled kernels of `model/kernels` and declares what they read.
 
-They are compiled when the project is installed, if there is a C++ compiler; else torch computes.
+They are compiled when the project is installed; where they are not, torch computes.
 """
 
 import os

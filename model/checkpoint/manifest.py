@@ -107,6 +107,8 @@ class Precision(Record):
     weights_sha256: Digest
     processor: str
     torch: str
+    #: of a weight; records from before it was noted are of 8
+    weight_bits: int = 8
     sets: tuple[PrecisionSet, ...] = Field(min_length=1)
 
     @model_validator(mode="after")

@@ -7,6 +7,8 @@ from model.checkpoint.manifest import Precision, PrecisionSet
 
 # The most that the accuracy over all rows may differ from float32's.
 MOST_POINTS = 0.2
+#: of the weights of int8, which every processor's products take
+INT8_WEIGHT_BITS = 7
 # On fewer rows, a single one is more than that.
 LEAST_ROWS = 500
 # Squared, the number of standard deviations within which 95 % of a normal distribution lie.
@@ -31,6 +33,12 @@ def judge(dtype: str, records: Sequence[Precision]) -> Verdict:
     record = next((each for each in records if each.dtype == dtype), None)
     if record is None:
         return Verdict(allowed=False, reason=f"the checkpoint has no record of {dtype}")
+    if dtype == "int8" and record.weight_bits != INT8_WEIGHT_BITS:
+        reason = (
+            f"the checkpoint's record of int8 is of weights of {record.weight_bits} bits, and they "
+            f"have {INT8_WEIGHT_BITS}: record it again"
+        )
+        return Verdict(allowed=False, reason=reason)
     rows = sum(one.rows for one in record.sets)
     change = sum(one.change for one in record.sets)
     measured = f"{100 * change / rows:+.2f} over {rows:,} rows"

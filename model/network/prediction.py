@@ -94,6 +94,14 @@ def join_predictions(windows: Sequence[Prediction], *, temperature: float) -> Pr
     )
 
 
+def log_odds(prediction: Prediction, label: str, *, temperature: float) -> float:
+    """Computes log(p / (1 - p)) of the calibrated probability p of a label, from the logits."""
+    pairs = zip(prediction.probabilities, prediction.logits, strict=True)
+    scaled = {name: logit / temperature for name, logit in pairs}
+    own, most = scaled.pop(label), max(scaled.values())
+    return own - most - math.log(math.fsum(math.exp(other - most) for other in scaled.values()))
+
+
 def _predict(
     logits: Sequence[float],
     labels: Sequence[str],

@@ -245,17 +245,22 @@ class Tokenizer:
             text=text if with_tokens else None,
         )
 
-    def encode_windows(self, text: str, *, max_windows: int) -> list[Encoding]:
-        """Encodes a whole text in overlapping windows, without tokens; raises as `encode`.
+    def encode_windows(
+        self, text: str, *, max_windows: int, with_tokens: bool = False
+    ) -> list[Encoding]:
+        """Encodes a whole text in overlapping windows; raises as `encode`.
 
         Raises:
             TooManyWindowsError: it takes more than `max_windows`.
         """
-        _, encoded, windows = self._divide(text, max_windows, with_tokens=False)
+        excerpt, encoded, windows = self._divide(text, max_windows, with_tokens=with_tokens)
+        own = self._own_tokens(text, excerpt, encoded, slice(None)) if with_tokens else ()
         return [
             Encoding(
                 self._input_ids(encoded, kept),
                 truncated=False,
+                tokens=self._surround(own[kept]) if with_tokens else None,
+                text=text if with_tokens else None,
                 window=number,
                 windows=len(windows),
             )
@@ -328,12 +333,17 @@ class Tokenizer:
     def _tokens(
         self, text: str, excerpt: Excerpt, encoded: tokenizers.Encoding, kept: slice
     ) -> tuple[Token, ...]:
+        return self._surround(self._own_tokens(text, excerpt, encoded, kept))
+
+    def _own_tokens(
+        self, text: str, excerpt: Excerpt, encoded: tokenizers.Encoding, kept: slice
+    ) -> tuple[Token, ...]:
         words = _NON_SPACE.finditer(text, 0, excerpt.stop)
         word_ends = array("q", (word.end() for word in words))
         last = len(word_ends) - 1
         # A token of another tokenizer may begin with the space before its word. The count of
         # words that end before the token still gives the right word.
-        inner = tuple(
+        return tuple(
             Token(
                 token,
                 excerpt.start + start,
@@ -343,7 +353,10 @@ class Tokenizer:
             )
             for token, (start, end) in zip(encoded.tokens[kept], encoded.offsets[kept], strict=True)
         )
-        tokens = (*self._leading_tokens, *inner, *self._trailing_tokens) or (self._nothing,)
+
+    def _surround(self, own: tuple[Token, ...]) -> tuple[Token, ...]:
+        """The kept tokens, with special tokens and padding."""
+        tokens = (*self._leading_tokens, *own, *self._trailing_tokens) or (self._nothing,)
         return tokens + (self._padding,) * (self._padded_length - len(tokens))
 
     def token_id(self, token: str) -> int | None:

@@ -37,7 +37,7 @@ def group_words(text: str, tokens: Sequence[Token]) -> Words:
         range(len(tokens)), key=lambda at: -1 - at if tokens[at].special else tokens[at].word
     )
     groups = tuple(tuple(group) for _, group in places)
-    return Words(tuple(_join(text, [tokens[at] for at in group]) for group in groups), groups)
+    return Words(tuple(join_tokens(text, [tokens[at] for at in group]) for group in groups), groups)
 
 
 def sum_words(values: NDArray[Number], words: Words, *, axis: int = -1) -> NDArray[Number]:
@@ -47,7 +47,8 @@ def sum_words(values: NDArray[Number], words: Words, *, axis: int = -1) -> NDArr
     return sums
 
 
-def _join(text: str, tokens: Sequence[Token]) -> Token:
+def join_tokens(text: str, tokens: Sequence[Token]) -> Token:
+    """Joins neighbours to one entry that has their characters, but no white space at its ends."""
     if tokens[0].special:
         return tokens[0]
     start = min(token.start for token in tokens)

@@ -15,19 +15,9 @@ from model.reading import ReadingOptions, read_window
 from model.tokenization.tokenizer import Token
 from model.tokenization.words import Words, group_words
 from service.api.openapi import computes
-from service.api.requests import (
-    Context,
-    Reader,
-    RequestContext,
-    answers,
-    from_body,
-    from_query,
-    make_router,
-)
-from service.api.schemas import (
+from service.api.request_schemas import (
     EXAMPLE,
     THUMBNAIL_FORMS,
-    AttentionAnswer,
     AttentionListRequest,
     AttentionQuery,
     AttentionRequest,
@@ -37,6 +27,16 @@ from service.api.schemas import (
     StepsQuery,
     wrong_thumbnail,
 )
+from service.api.requests import (
+    Context,
+    Reader,
+    RequestContext,
+    answers,
+    from_body,
+    from_query,
+    make_router,
+)
+from service.api.schemas import AttentionAnswer
 from service.api.state import State
 from service.api.texts import Loc, bad_text, guarded, heads_off, invalid, prepare
 from service.errors import TooManyWeightsError

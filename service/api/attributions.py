@@ -1,18 +1,25 @@
 """Answers `/attributions` and `/importance`: what a prediction depends on, by tokens or heads.
 
-The work is cut into jobs about as large as a batch, so that other requests run between them, and
-the remaining jobs are dropped when the client leaves or the deadline passes.
+Gradients are cut into jobs about as large as a batch, so that other requests run between them, and
+the remaining jobs are dropped when the client leaves or the deadline passes. Leaving out takes
+predictions like any others, in portions that admission lets in.
 """
 
+import asyncio
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from fastapi import Body, Query
 from starlette.responses import Response
 
-from model import Attributor
+from model import Attributor, Encoding, LeaveOut, Prediction, TextUnits
+from model.errors import InputError
+from model.explain.units import Unit
+from model.reading import ReadingOptions, read_units_in_steps
 from service.api.attention import encode
 from service.api.openapi import computes
+from service.api.request_schemas import EXAMPLE, AttributionsRequest, ImportanceRequest
 from service.api.requests import (
     Context,
     RequestContext,
@@ -21,21 +28,34 @@ from service.api.requests import (
     from_query,
     make_router,
 )
-from service.api.schemas import (
-    EXAMPLE,
-    AttributionsAnswer,
-    AttributionsRequest,
-    ImportanceAnswer,
-    ImportanceRequest,
+from service.api.schemas import AttributionsAnswer, ImportanceAnswer, LeaveOutAnswer
+from service.api.texts import bad_text, guarded, prepare
+from service.errors import (
+    DrainingError,
+    InternalError,
+    NotReadyError,
+    RateLimitedError,
+    ServiceError,
 )
-from service.api.texts import invalid
 from service.formats.json import attributions_answer, importance_answer, json_response
+from service.inference.preparing import Steps, one_step
 from service.inference.work_items import Job
+from service.tracing.record import stage
+
+Result = TypeVar("Result")
+Maybe = TypeVar("Maybe", Prediction, Prediction | None)
 
 router = make_router()
 
+# Leaving out ends after this share of the time; the rest is for the answer.
+_SHARE_OF_TIME = 0.9
+
 _OF_WORDS: dict[str, Any] = {
-    "attributions": {"summary": "Of words", "value": {"sentence": EXAMPLE, "level": "word"}}
+    "attributions": {"summary": "Of words", "value": {"sentence": EXAMPLE, "level": "word"}},
+    "left_out": {
+        "summary": "What changes without each word",
+        "value": {"sentence": EXAMPLE, "method": "leave_out", "level": "word"},
+    },
 }
 _OF_HEADS: dict[str, Any] = {
     "importance": {"summary": "Of every head", "value": {"sentence": EXAMPLE}}
@@ -46,13 +66,13 @@ _OF_HEADS: dict[str, Any] = {
     "/attributions",
     summary="What moved the prediction of a sentence in the URL",
     tags=["attributions"],
-    **computes("query", AttributionsAnswer),
+    **computes("query", AttributionsAnswer | LeaveOutAnswer),
 )
 @answers(from_query(AttributionsRequest))
 async def attributions_of_query(
     context: Context, query: Annotated[AttributionsRequest, Query()]
 ) -> Response:
-    """Returns what each token, or each word, adds to the log-odds of a label."""
+    """Returns what each token, word or sentence adds to the log-odds of a label."""
     return await _attribute(context, query)
 
 
@@ -60,7 +80,7 @@ async def attributions_of_query(
     "/attributions",
     summary="What moved the prediction of a sentence",
     tags=["attributions"],
-    **computes("body", AttributionsAnswer),
+    **computes("body", AttributionsAnswer | LeaveOutAnswer),
 )
 @answers(from_body(AttributionsRequest))
 async def attributions_of_body(
@@ -99,8 +119,12 @@ async def importance_of_body(
 
 
 async def _attribute(context: RequestContext, request: AttributionsRequest) -> Response:
+    if request.method == "leave_out":
+        return await _leave_out(context, request)
     engine = context.state.engine
     (encoding,) = await encode(context, request)
+    if request.method == "integrated_gradients":
+        engine.limits.check_steps(request.steps, len(encoding.input_ids), context.client.seconds)
     attributor = Attributor(
         engine.predictor.gradients,
         encoding,
@@ -117,15 +141,91 @@ async def _attribute(context: RequestContext, request: AttributionsRequest) -> R
         )
         for piece in attributor.pieces(engine.max_batch_tokens)
     ]
-    _check_work(context, len(encoding.input_ids) * sum(len(job.encodings) for job in jobs))
-    advice = partial(_fewer_steps, len(encoding.input_ids))
-    shares = await engine.batcher.run(
-        jobs, deadline=context.deadline, caller=context.client, advice=advice
-    )
+    shares = await engine.batcher.run(jobs, deadline=context.deadline, caller=context.client)
     attribution = attributor.finish(shares)
     if request.level == "word":
         attribution = attribution.by_word()
     return json_response(attributions_answer(engine.info, attribution, level=request.level))
+
+
+async def _leave_out(context: RequestContext, request: AttributionsRequest) -> Response:
+    engine, now = context.state.engine, asyncio.get_running_loop().time()
+    until = now + _SHARE_OF_TIME * (context.deadline - now)
+    text = await prepare(context, _read_units(context, request), [request.sentence])
+    whole = await engine.batcher.predict(
+        text.whole, deadline=context.deadline, caller=context.client
+    )
+    start = partial(LeaveOut, temperature=engine.info.temperature, label=request.label)
+    work = await _call(context, request, partial(start, text, _sound(whole)))
+    await _compute_units(context, request, work, until)
+
+    def write() -> Response:
+        content = attributions_answer(engine.info, work.finish(), level=request.level)
+        return json_response(content)
+
+    return await _call(context, request, write)
+
+
+def _read_units(context: RequestContext, request: AttributionsRequest) -> Steps[TextUnits]:
+    predictor = context.state.engine.predictor
+    options = ReadingOptions(request.truncation, max_windows=context.state.settings.max_windows)
+    steps = read_units_in_steps(predictor, request.sentence, options, request.level)
+    with stage("tokenize", 1):
+        try:
+            with guarded():
+                return (yield from steps)
+        except InputError as error:
+            raise bad_text(error, (context.source, "sentence")) from error
+
+
+async def _compute_units(
+    context: RequestContext, request: AttributionsRequest, work: LeaveOut, until: float
+) -> None:
+    """Computes units until all are done, the time is over, or no more are admitted.
+
+    Raises:
+        ServiceError: not even the first unit was admitted, or the service fails.
+    """
+    most = context.state.settings.max_queue_tokens
+    while asyncio.get_running_loop().time() < until:
+        units, encodings = await _call(context, request, partial(_choose, work, most))
+        if not units:
+            return
+        try:
+            predictions = await context.state.engine.batcher.predict_until(
+                encodings, until, caller=context.client
+            )
+        except (InternalError, NotReadyError, DrainingError):
+            raise
+        except ServiceError as refusal:
+            if len(units) > 1 and not isinstance(refusal, RateLimitedError):
+                most = sum(map(work.text.count_tokens, units)) // 2
+            elif work.has_found:
+                return
+            else:
+                raise
+        else:
+            work.add(units, _sound(predictions))
+
+
+def _choose(work: LeaveOut, most_tokens: int) -> tuple[list[Unit], list[Encoding]]:
+    units = work.take(most_tokens)
+    return units, work.text.without(units)
+
+
+def _sound(predictions: Sequence[Maybe | InternalError]) -> list[Maybe]:
+    """Raises the first error among predictions."""
+    for each in predictions:
+        if isinstance(each, InternalError):
+            raise each
+    return [each for each in predictions if not isinstance(each, InternalError)]
+
+
+async def _call(
+    context: RequestContext, request: AttributionsRequest, function: Callable[[], Result]
+) -> Result:
+    """Calls what takes longer for a longer text: for a long one on a thread."""
+    return await prepare(context, one_step(function), [request.sentence])
 
 
 async def _rank_heads(context: RequestContext, request: ImportanceRequest) -> Response:
@@ -137,19 +237,3 @@ async def _rank_heads(context: RequestContext, request: ImportanceRequest) -> Re
         [job], deadline=context.deadline, caller=context.client
     )
     return json_response(importance_answer(engine.info, importance))
-
-
-def _fewer_steps(length: int, fitting: int) -> str:
-    """Advises how to ask for less; two more passes of the text are for the ends of the path."""
-    steps = fitting // length - 2
-    return f"ask for at most {steps} steps" if steps >= 1 else "shorten the sentence"
-
-
-def _check_work(context: RequestContext, tokens: int) -> None:
-    limit = context.state.settings.max_queue_tokens
-    if tokens > limit:
-        message = (
-            f"its attributions take {tokens} tokens through the network, and the queue holds "
-            f"{limit}: ask for fewer steps, or shorten it"
-        )
-        raise invalid((context.source, "sentence"), message)

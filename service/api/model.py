@@ -12,12 +12,14 @@ from model.tokenization.tokenizer import MOST_GROWN
 from service.api.attention import MOST_TEXT, most_weights
 from service.api.input import MOST_PARAMETERS
 from service.api.openapi import describes
+from service.api.request_schemas import MOST_NUMBERS
 from service.api.requests import answer_get, make_router, require_key
-from service.api.schemas import MOST_NUMBERS, ModelAnswer
+from service.api.schemas import ModelAnswer
 from service.api.state import State, state_of
 from service.formats.json import json_response
 from service.http.protocol import LARGEST_HEAD
 from service.http.server import plan_capacity
+from service.metrics import EXPLICIT, FUSED
 from service.settings import Rate
 
 router = make_router(tags=["model"])
@@ -52,9 +54,10 @@ def _thresholds(thresholds: Thresholds | None) -> dict[str, object] | None:
 def _limits(state: State) -> dict[str, int | float | str | None]:
     """Returns every limit beyond which a request is refused; a setting has its own name."""
     settings = state.settings
-    max_weights = settings.max_attention_weights
+    max_weights, length = settings.max_attention_weights, state.checkpoint.manifest.max_length
+    work = state.engine.limits
     return {
-        "max_length": state.checkpoint.manifest.max_length,
+        "max_length": length,
         "max_windows": settings.max_windows,
         "max_sentences": settings.max_sentences,
         "max_item_sentences": settings.max_item_sentences,
@@ -70,6 +73,9 @@ def _limits(state: State) -> dict[str, int | float | str | None]:
         "max_text_bytes": MOST_TEXT,
         "max_sending_bytes": settings.max_sending_bytes,
         "max_normalized_characters": MOST_GROWN,
+        "max_work_tokens": work.most_tokens(FUSED, settings.request_timeout),
+        "max_attention_tokens": work.most_tokens(EXPLICIT, settings.request_timeout),
+        "max_work_steps": work.most_steps(length, settings.request_timeout),
         "max_queue_tokens": settings.max_queue_tokens,
         "max_connections": plan_capacity(settings.max_connections).connections,
         "request_timeout": settings.request_timeout,

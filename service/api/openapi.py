@@ -27,6 +27,7 @@ _PAGE: tuple[Kind, ...] = (*_ASSET, errors.NotAcceptableError)
 _KEYED: tuple[Kind, ...] = (*_ASKED, errors.NotAcceptableError, errors.NotReadyError)
 _COMPUTED: tuple[Kind, ...] = (
     *_KEYED,
+    errors.TooMuchWorkError,
     errors.SentenceTooLongError,
     errors.RateLimitedError,
     errors.OverloadedError,

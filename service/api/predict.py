@@ -10,8 +10,9 @@ from service.api.compat.base import mark_foreign
 from service.api.compat.huggingface import InputsRequest, LabelScore, answer_inputs
 from service.api.input import validate
 from service.api.openapi import computes
+from service.api.request_schemas import EXAMPLE, PredictRequest
 from service.api.requests import Context, RequestContext, answers, make_router
-from service.api.schemas import EXAMPLE, PredictAnswer, PredictRequest
+from service.api.schemas import PredictAnswer
 from service.api.texts import Texts, classify, heads_off
 from service.errors import ServiceError
 from service.formats.json import ResponseOptions, json_response, predict_answer

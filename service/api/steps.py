@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from service.api.attention import encode
 from service.api.openapi import computes
+from service.api.request_schemas import EXAMPLE, StepsQuery, StepsRequest
 from service.api.requests import (
     Context,
     RequestContext,
@@ -20,7 +21,7 @@ from service.api.requests import (
     from_query,
     make_router,
 )
-from service.api.schemas import EXAMPLE, StepsAnswer, StepsQuery, StepsRequest
+from service.api.schemas import StepsAnswer
 from service.api.texts import invalid
 from service.errors import TooManyWeightsError
 from service.formats.json import JSON, steps_body

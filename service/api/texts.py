@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 from model import Encoding, Head, Prediction, Predictor
@@ -28,6 +29,7 @@ from service.errors import (
     ServiceError,
 )
 from service.inference.preparing import Steps
+from service.metrics import FUSED
 from service.tracing.record import stage
 
 Loc = tuple[str | int, ...]
@@ -73,15 +75,16 @@ async def classify(
     """Returns the result of each text of a request, or with `by_item` its error in its place.
 
     Raises:
-        InvalidRequestError: a text is not a string, blank or not valid Unicode; the texts have
-            more tokens than the queue holds; or a token to leave out is not there.
+        InvalidRequestError: a text is not a string, blank or not valid Unicode; or a token to
+            leave out is not there.
         SentenceTooLongError: a text is longer than the options allow.
         InternalError: the tokenizer or the network fails on a text.
         ServiceError: whatever the engine raises.
     """
     state = context.state
     predictor = state.engine.predictor
-    work = _encode_items(predictor, texts, state.settings.max_queue_tokens, by_item=by_item)
+    check = partial(state.engine.limits.check, FUSED, seconds=context.client.seconds)
+    work = _encode_items(predictor, texts, check, by_item=by_item)
     items = await prepare(context, work, texts.items, with_tokens=bool(texts.options.omit))
     refused = [
         text
@@ -147,9 +150,9 @@ def _price(texts: Iterable[object]) -> int:
 
 
 def _encode_items(
-    predictor: Predictor, texts: Texts, max_tokens: int, *, by_item: bool
+    predictor: Predictor, texts: Texts, check: Callable[..., None], *, by_item: bool
 ) -> Steps[list[EncodedText | ServiceError]]:
-    """Encodes the texts; stops as soon as they have more tokens than the queue could ever hold."""
+    """Encodes the texts; stops as soon as `check` refuses the work of the first."""
     items: list[EncodedText | ServiceError] = []
     tokens = 0
     with stage("tokenize", len(texts.items)):
@@ -159,13 +162,7 @@ def _encode_items(
             items.append(item)
             if isinstance(item, EncodedText):
                 tokens += sum(len(encoding.input_ids) for encoding in item.encodings)
-            if tokens > max_tokens:
-                first = "the text has" if not index else f"the first {index + 1} texts have"
-                message = (
-                    f"{first} more than {max_tokens} tokens with all windows and sentences, "
-                    "which is all the queue holds: send fewer or shorter texts at once"
-                )
-                raise invalid(("body", *texts.field), message)
+            check(tokens, what=f"The first {index + 1} texts take" if index else "The text takes")
     errors = [item for item in items if isinstance(item, ServiceError)]
     if errors and not by_item:
         raise _join_errors(errors)

@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from starlette.responses import Response
 
 from model import Attribution, HeadImportance, HeadSteps, ModelInfo, Prediction
-from model.explain.views import RAW, Level
+from model.explain.leave_one_out import LeaveOutAttribution
+from model.explain.units import UnitLevel
+from model.explain.views import RAW
 from model.reading import TextResult
 from service.errors import ServiceError
 from service.formats.views import View
@@ -93,13 +95,13 @@ def _abstains(prediction: Prediction, options: ResponseOptions) -> bool:
 
 
 def attributions_answer(
-    info: ModelInfo, attribution: Attribution, *, level: Level
+    info: ModelInfo, attribution: Attribution | LeaveOutAttribution, *, level: UnitLevel
 ) -> dict[str, object]:
     """Returns the content of an answer of `/attributions`."""
-    return {
+    content: dict[str, object] = {
         "model": _name(info),
         "prediction": attribution.prediction,
-        "view": attribution.method + ("+word" if level == "word" else ""),
+        "view": attribution.method + (f"+{level}" if level != "token" else ""),
         "label": attribution.label,
         "tokens": attribution.tokens,
         "attributions": attribution.attributions.tolist(),
@@ -108,6 +110,9 @@ def attributions_answer(
         "baseline_value": attribution.baseline_value,
         "gap": attribution.gap,
     }
+    if isinstance(attribution, LeaveOutAttribution):
+        content |= {"units": attribution.units, "partial": attribution.partial}
+    return content
 
 
 def importance_answer(info: ModelInfo, heads: HeadImportance) -> dict[str, object]:

@@ -18,10 +18,9 @@ from dataclasses import dataclass
 from operator import attrgetter, ge
 from typing import NoReturn
 
-from service.errors import InvalidRequestError, OverloadedError, Refusal
+from service.errors import OverloadedError, Refusal
+from service.inference.pace import SHARE_OF_TIME
 
-# The share of a request's time that its work and the work before it may take.
-_SHARE_OF_TIME = 0.7
 _WEIGHT_OF_LAST = 0.05
 # The gate leaves so many requests of the usual size free, or a pass if that is less.
 _SPARE_REQUESTS = 10
@@ -75,21 +74,16 @@ class ClientId:
     client: Hashable = None
     route: str = ""
     spend: Callable[[int], None] = lambda _: None
-    seconds: float = 0.0
-
-
-def fewer_tokens(fitting: int) -> str:
-    """Advises what to send instead of a request that is too large."""
-    return f"send at most {fitting} tokens at once"
+    seconds: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)
 class RequestCost:
-    """What a request costs: tokens, their cost in tokens of a prediction, and what would fit."""
+    """What a request costs: tokens, their cost in tokens of a prediction, seconds if idle."""
 
     tokens: int
     amount: float
-    advice: Callable[[int], str] = fewer_tokens
+    seconds: float = 0.0
 
 
 @dataclass(slots=True)
@@ -155,15 +149,18 @@ class Admission:
         """Admits a request that has `seconds` until its deadline, or refuses it.
 
         Raises:
-            InvalidRequestError: an idle replica cannot answer in time either; says what would fit.
             OverloadedError: it would end too late, or the queue is full; says when to come back.
         """
-        most = self._most_seconds(seconds)
-        needed = work.amount * self._cost.per_token
-        if work.tokens > self._max_batch_tokens and needed > most:
-            self._refuse_large(work, needed, most, max(seconds, caller.seconds))
         if self._shares:
+            most = self._most_seconds(seconds)
             self._check_room(caller.client, work, most, _NOTHING, "the request")
+        elif work.seconds > seconds:
+            self._refuse(
+                Refusal.DEADLINE,
+                f"The request takes {work.seconds:.3g} seconds of work, and {seconds:.3g} are left "
+                f"of its {caller.seconds:.3g}",
+                (work.seconds - seconds) * self._workers,
+            )
 
     def check_room(self, caller: ClientId, seconds: float, *, now: float, ahead: int = 0) -> None:
         """Refuses a request before it is read, if one of the usual size would be refused.
@@ -240,29 +237,7 @@ class Admission:
 
     def _most_seconds(self, seconds: float) -> float:
         """Returns how many seconds of workers fit into the time that a request has."""
-        return _SHARE_OF_TIME * max(seconds, 0.0) * self._workers
-
-    def _refuse_large(
-        self, work: RequestCost, needed: float, most: float, whole: float
-    ) -> NoReturn:
-        """Refuses work that its time is too short for."""
-        # A busy replica may have used up a part of its `whole` seconds, which is not its fault.
-        ever = self._most_seconds(whole)
-        if needed <= ever:
-            self._refuse(
-                Refusal.DEADLINE,
-                f"The request takes {needed / self._workers:.3g} seconds of work, and "
-                f"{most / self._workers:.3g} can be computed in the time that is left of its "
-                f"{whole:.3g} seconds",
-                needed - most,
-            )
-        fitting = int(ever / needed * work.tokens)
-        raise InvalidRequestError(
-            f"The request takes {work.tokens} tokens through the network, which takes about "
-            f"{needed / self._workers:.3g} seconds here, and it may take "
-            f"{ever / self._workers:.3g} of the {whole:.3g} that it has: "
-            f"{work.advice(max(fitting, self._max_batch_tokens))}."
-        )
+        return SHARE_OF_TIME * max(seconds, 0.0) * self._workers
 
     def _check_room(
         self, client: Hashable, work: RequestCost | _Usual, most: float, before: _Share, name: str

@@ -16,7 +16,8 @@ from typing import Any, TypeVar
 from model import AttentionOptions, Encoding, Explanation, Prediction
 from model.predictor import PathName
 from service.errors import DrainingError, InternalError, NotReadyError
-from service.inference.admission import ClientId, Cost, RequestCost, fewer_tokens
+from service.inference.admission import ClientId, Cost, RequestCost
+from service.inference.pace import NO_LIMITS, WorkLimits
 from service.inference.waiting import (
     DRAINED,
     EXTRA_WORKERS,
@@ -61,6 +62,7 @@ class Batcher:
         worth_sharing: the fewest tokens for which the only pass uses several threads.
         use_threads: called before a pass with its number of threads, if that changes.
         max_batch_tokens: limit of `longest * count` of a batch; a longer text goes by itself.
+        limits: the most work of a request.
         on_pass: called after each pass with its path, when it began, and its error or None.
         on_lost: called when a worker cannot be restarted; nothing is computed any more.
     """
@@ -81,6 +83,7 @@ class Batcher:
         max_queue_tokens: int,
         computes_padding: bool = True,
         costs: dict[PathName, Cost] | None = None,
+        limits: WorkLimits = NO_LIMITS,
         metrics: Metrics,
         on_pass: Callable[[PathName, float, Exception | None], None],
         on_lost: Callable[[], None],
@@ -101,6 +104,7 @@ class Batcher:
             max_queue_tokens=max_queue_tokens,
             costs=costs,
         )
+        self._limits = limits
         self._max_batch_tokens = max_batch_tokens
         self._computes_padding = computes_padding
         self._requests: dict[PendingRequest[Any], float] = {}  # since when; the oldest is first
@@ -132,13 +136,31 @@ class Batcher:
             caller: who asks.
 
         Raises:
-            InvalidRequestError: an idle replica could not answer in time either.
+            TooMuchWorkError: an idle replica could not answer in time either.
             OverloadedError: the queue has no room for all texts, or would take too long.
             InternalError: a forward pass failed.
             DrainingError: the service is shutting down.
         """
         inputs = [(encoding, (encoding,)) for encoding in encodings]
         return await self._wait(self._classify, inputs, deadline, caller)
+
+    async def predict_until(
+        self,
+        encodings: Sequence[Encoding],
+        until: float,
+        *,
+        caller: ClientId = ANYONE,
+    ) -> list[Prediction | InternalError | None]:
+        """Predicts as many of the texts as it can until a time; the others have None.
+
+        Args:
+            encodings: its texts; may be none.
+            until: by the event loop's clock; admission takes it as the deadline.
+        """
+        if not encodings:
+            return []
+        inputs = [(encoding, (encoding,)) for encoding in encodings]
+        return await self._wait(self._classify, inputs, until, caller, is_whole=False)
 
     async def explain(
         self,
@@ -174,7 +196,6 @@ class Batcher:
         *,
         deadline: float = math.inf,
         caller: ClientId = ANYONE,
-        advice: Callable[[int], str] = fewer_tokens,
     ) -> list[Result]:
         """Returns a result for each job of a request; see `predict`. Other requests go in between.
 
@@ -182,10 +203,9 @@ class Batcher:
             jobs: at least one; several workers run them at once.
             deadline: when the results are due, by the event loop's clock.
             caller: who asks.
-            advice: names a request that would fit, by the tokens that fit.
         """
         inputs = [(job, job.encodings) for job in jobs]
-        return await self._wait(self._run_jobs, inputs, deadline, caller, advice=advice)
+        return await self._wait(self._run_jobs, inputs, deadline, caller)
 
     async def close(self, patience: float | None = None) -> bool:
         """Refuses all waiting requests; returns whether all passes ended in `patience` seconds."""
@@ -211,7 +231,7 @@ class Batcher:
         *,
         finish: Callable[[int, Any], object] | None = None,
         extra: float = 0.0,
-        advice: Callable[[int], str] = fewer_tokens,
+        is_whole: bool = True,
     ) -> list[Any]:
         future = self._loop.create_future()
         request: PendingRequest[Any] = PendingRequest(
@@ -227,20 +247,30 @@ class Batcher:
             # Neighbours of similar length share a batch, so that little of it is padding.
             sized.sort(key=lambda each: each[1])
         tokens = sum(count for _, count in sized)
+        self._limits.check(task.path, tokens, caller.seconds)
         request.cost += extra / max(tokens, 1)
         request.predictions = request.cost * self.queue.times_a_prediction(task.path)
-        work = RequestCost(tokens, tokens * request.predictions, advice)
+        work = RequestCost(
+            tokens, tokens * request.predictions, self._limits.seconds(task.path, tokens)
+        )
         now = self._loop.time()
         flow = self.queue.admit(sized, caller, work, deadline - now, is_job=is_job)
         self._requests[request] = now
         answered = False
         try:
-            results = await request.future
-            answered = True
-            return results
+            if is_whole or await self._is_answered(request, deadline):
+                results = await request.future
+                answered = True
+                return results
+            return [request.results.get(index) for index in range(len(items))]
         finally:
             del self._requests[request]
             self.queue.leave(request, flow, caller, work, answered=answered)
+
+    async def _is_answered(self, request: PendingRequest[Any], until: float) -> bool:
+        """Waits for a request until a time, and gives it up then; returns whether it ended."""
+        await asyncio.wait([request.future], timeout=max(until - self._loop.time(), 0.0))
+        return not request.future.cancel()
 
     def _oldest(self) -> float:
         # In one step, because metrics are rendered on another thread.

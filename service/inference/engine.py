@@ -11,14 +11,15 @@ from typing import Literal, TypeVar
 
 import torch
 
-from model import AttentionOptions, Encoding, ModelInfo, Predictor
+from model import ModelInfo, Predictor
 from model.allocator import return_memory
 from model.backends.base import Backend
 from model.backends.threads import yield_to_others
-from model.predictor import WARM_UP_TEXT, PathName
+from model.predictor import PathName
 from service.errors import InternalError, NotReadyError, OverloadedError
 from service.inference.admission import ClientId, Cost
 from service.inference.batcher import Batcher
+from service.inference.pace import NO_LIMITS, WorkLimits, measure_pace
 from service.inference.waiting import EXTRA_WORKERS, WorkerKind
 from service.inference.work_items import Job
 from service.logs import safe_fault
@@ -28,8 +29,6 @@ Result = TypeVar("Result")
 logger = logging.getLogger("headlight.engine")
 
 _PROBE_SECONDS = 1.0
-# The text whose passes are timed at the start has some 120 tokens, as many texts have.
-_TIMES_WARM_UP_TEXT = 11
 _LOADING = "The model is still loading: come back in a moment."
 _FAILED = "The model could not be loaded; the log of the service says why."
 _STUCK = "A forward pass has not ended for {:g} seconds: the process has to be restarted."
@@ -102,6 +101,7 @@ class Engine:
         )
         self._tasks: set[asyncio.Task[None]] = set()
         self._predictor: Predictor | None = None
+        self._limits = NO_LIMITS
         self._batcher: Batcher | None = None
         self._not_loaded: str | None = _LOADING
         self._faults = Faults()
@@ -148,6 +148,11 @@ class Engine:
     def info(self) -> ModelInfo:
         """A description of the model; raises as `predictor`."""
         return self.predictor.info
+
+    @property
+    def limits(self) -> WorkLimits:
+        """The most work of a request; it does not change once the model is loaded."""
+        return self._limits
 
     @property
     def batcher(self) -> Batcher:
@@ -213,6 +218,7 @@ class Engine:
             max_queue_tokens=self._max_queue_tokens,
             computes_padding=self._backend.computes_padding,
             costs=self._costs,
+            limits=self._limits,
             metrics=self._metrics,
             on_pass=self._note_pass,
             on_lost=self._lose_workers,
@@ -224,7 +230,7 @@ class Engine:
                 "model": predictor.info.name,
                 "version": predictor.info.version,
                 "device": predictor.info.device,
-                "engine": self._backend.name,
+                "engine": predictor.info.engine,
                 "dtype": predictor.info.dtype,
                 "dtype_reason": predictor.info.dtype_reason,
                 "threads": self._backend.threads,
@@ -235,7 +241,7 @@ class Engine:
     def _load_and_warm_up(self) -> Predictor:
         predictor = self._load()
         predictor.warm_up()
-        self._measure(predictor)
+        self._limits = self._measure(predictor)
         # All objects so far stay; to collect garbage among them takes a fifth of a second.
         gc.collect()
         gc.freeze()
@@ -244,27 +250,20 @@ class Engine:
         return_memory()
         return predictor
 
-    def _measure(self, predictor: Predictor) -> None:
-        """Times a pass of each path, so that the first requests are admitted by their cost."""
-        torch.set_num_threads(1)
-        text = predictor.encode(WARM_UP_TEXT * _TIMES_WARM_UP_TEXT, with_tokens=True)
-        whole = [text] * max(1, self.max_batch_tokens // len(text.input_ids))
-        paths: list[tuple[PathName, list[Encoding], Callable[[], object]]] = [
-            (FUSED, whole, lambda: predictor.predict(whole)),
-            (
-                EXPLICIT,
-                whole,
-                lambda: predictor.explain_batch([AttentionOptions(each) for each in whole]),
-            ),
-            (GRADIENT, [text], lambda: predictor.gradients.head_importance(text, label=None)),
-        ]
-        for path, texts, run in paths:
-            run()  # the first pass of a size takes longer
-            started = time.perf_counter()
-            run()
-            tokens = sum(len(each.input_ids) for each in texts)
-            self._costs[path].note(tokens, time.perf_counter() - started, full=True)
-        torch.set_num_threads(self._backend.threads)
+    def _measure(self, predictor: Predictor) -> WorkLimits:
+        """Measures what a token takes, so that the first requests are admitted by their cost."""
+        pace = measure_pace(predictor, self._backend, self.max_batch_tokens)
+        for path, seconds in pace.items():
+            self._costs[path].note(
+                self.max_batch_tokens, seconds * self.max_batch_tokens, full=True
+            )
+        return WorkLimits(
+            pace,
+            cores=self._backend.cores,
+            max_length=predictor.info.max_length,
+            max_batch_tokens=self.max_batch_tokens,
+            max_queue_tokens=self._max_queue_tokens,
+        )
 
     def _begin_worker(self, worker: WorkerKind) -> None:
         """Lets the event loop run before the workers, and the express worker too."""

@@ -101,19 +101,19 @@ class Preparer:
             finally:
                 with self._lock:
                     self._charge(client, time.perf_counter() - began)
-        loop = asyncio.get_running_loop()
-        task = _Task(client, steps, loop.create_future(), contextvars.copy_context())
+        future = asyncio.get_running_loop().create_future()
+        task = _Task(client, steps, future, contextvars.copy_context())
         with self._lock:
             self._waiting.setdefault(client, deque()).append(task)
             if self._busy < self._count:
                 self._busy += 1
-                self._threads.submit(self._work, loop)
+                self._threads.submit(self._work)
         outcome: Result = await task.future
         return outcome
 
     async def call(self, client: Hashable, work: Callable[[], Result]) -> Result:
         """Runs a function on a thread, as one step; see `run`."""
-        return await self.run(client, _one_step(work), inline=False)
+        return await self.run(client, one_step(work), inline=False)
 
     def close(self) -> None:
         """Lets the threads end with the step that they are at."""
@@ -121,7 +121,7 @@ class Preparer:
         with self._lock:
             self._waiting.clear()
 
-    def _work(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _work(self) -> None:
         while (task := self._next()) is not None:
             began = time.perf_counter()
             deliver = task.context.run(task.advance, _TURN_SECONDS)
@@ -130,7 +130,8 @@ class Preparer:
                 if deliver is None:
                     self._waiting.setdefault(task.client, deque()).appendleft(task)
             if deliver is not None:
-                loop.call_soon_threadsafe(deliver)
+                # A thread may outlive the event loop that woke it.
+                task.future.get_loop().call_soon_threadsafe(deliver)
 
     def _next(self) -> _Task | None:
         """Takes the oldest work of the client that has used the least; None without any."""
@@ -162,7 +163,8 @@ class Preparer:
             del self._used[next(iter(self._used))]
 
 
-def _one_step(work: Callable[[], Result]) -> Steps[Result]:
+def one_step(work: Callable[[], Result]) -> Steps[Result]:
+    """Makes one step of a function."""
     result = work()
     yield
     return result

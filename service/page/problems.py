@@ -72,6 +72,11 @@ EXPLANATIONS: Mapping[str, Explanation] = {
         "`MAX_ATTENTION_WEIGHTS` numbers, or more than 20 MB of repeated words",
         "choose layers and heads, or shorten the text",
     ),
+    "too-much-work": Explanation(
+        "even an idle replica cannot compute it in time; `fits` says how many `tokens` or `steps` "
+        "it can",
+        "divide the texts among several requests, or ask for fewer steps",
+    ),
     "unsupported-media-type": Explanation(
         "the content type is missing or is not JSON in UTF-8, or the body is compressed",
         "send `Content-Type: application/json` and plain bytes",
@@ -82,9 +87,8 @@ EXPLANATIONS: Mapping[str, Explanation] = {
     ),
     "invalid-request": Explanation(
         "a field is missing, unknown, given twice, of the wrong type or out of range; a text "
-        "is blank or not valid Unicode; `X-Request-Timeout` is not a number of seconds; or "
-        "the request takes longer than it has, even on an idle replica",
-        "correct what `errors` lists, or send what `detail` says would fit",
+        "is blank or not valid Unicode; or `X-Request-Timeout` is not a number of seconds",
+        "correct what `errors` lists",
     ),
     "text-too-long": Explanation(
         "`truncation` is `error` and the text does not fit, or it is `window` and the text takes "
@@ -103,9 +107,9 @@ EXPLANATIONS: Mapping[str, Explanation] = {
         "to the operator",
     ),
     "overloaded": Explanation(
-        "the queue has no room for the request, or the wait would be longer than the request "
-        "has; large answers that clients have not read yet leave no room for this one; all "
-        "connections are taken, or the memory nearly is",
+        "the queue has no room, or the wait would be longer than the request has; large answers "
+        "that clients have not read leave no room; all connections are taken, or the memory nearly "
+        "is",
         "try again after `Retry-After`, or ask another replica",
     ),
     "not-ready": Explanation(

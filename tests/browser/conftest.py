@@ -33,7 +33,10 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="package")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
     """The default model."""
-    with service(ROOT / "checkpoints" / "default", tmp_path_factory.mktemp("page")) as server:
+    # The page asks for exact numbers only where they take a part of this time.
+    options = ("--request-timeout", "60")
+    folder = tmp_path_factory.mktemp("page")
+    with service(ROOT / "checkpoints" / "default", folder, *options) as server:
         yield server
 
 

@@ -349,7 +349,7 @@ def test_a_service_that_stays_busy_is_named_and_tried_again(many: Many) -> None:
 
 def test_a_request_that_is_too_much_is_halved(many: Many) -> None:
     sizes: list[int] = []
-    kinds = [(413, "payload-too-large"), (504, "timeout")]
+    kinds = [(413, "too-much-work"), (504, "timeout")]
 
     def refuse_large(route: Route, _: int) -> bool:
         count = len((route.request.post_data_json or {})["sentences"])

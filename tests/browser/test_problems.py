@@ -43,6 +43,7 @@ def test_each_problem_is_named_and_only_some_can_be_tried_again(visit: Visit) ->
         (504, "timeout", "The answer took too long.", True),
         (500, "internal", "The service failed.", True),
         (413, "payload-too-large", "The text is too long to be sent.", False),
+        (413, "too-much-work", "This is more than the service can compute in time.", False),
         (413, "too-many-weights", "These are too many weights for one answer.", False),
         (429, "overloaded", busy, True),
         (503, "overloaded", "than it can answer just now. Try again in 7 seconds.", True),

@@ -109,6 +109,20 @@ def test_a_service_that_takes_less_is_asked_for_its_limits(ask: Ask, refusal: Re
     assert caught.value.part is None
 
 
+def test_what_is_too_much_work_is_divided_again_and_again(ask: Ask) -> None:
+    refusal = problem(413, "too-much-work", fits={"tokens": 2000})
+    told = limits_reply(max_work_tokens=2000)
+    replies = [
+        *(refusal, told, predicted("a", "b"), refusal, told),
+        *(predicted("c"), predicted("d")),
+    ]
+    sentences = ["x" * size for size in (800, 800, 800, 800)]
+    with scripted(replies) as server:
+        found = ask(server.url, "predict", sentences, **one_at_a_time(ask))
+    assert asked_of(server.requests) == [4, "/model", 2, 2, "/model", 1, 1]
+    assert found == [prediction(label) for label in "abcd"]
+
+
 def test_a_failure_says_which_part_and_keeps_the_answers() -> None:
     replies = [limits_reply(max_sentences=150), predicted(*["x"] * 150), problem(503, "overloaded")]
     with (

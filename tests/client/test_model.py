@@ -51,11 +51,17 @@ def test_thresholds() -> None:
 def test_the_reason_and_the_limits() -> None:
     limits = {"max_sentences": 256, "request_timeout": 10.0, "rate_limit": None}
     model, older = (
-        read_model(answer(dtype_reason="auto: because", limits=limits)),
+        read_model(answer(engine="kernels (avx2)", dtype_reason="auto: because", limits=limits)),
         read_model(answer()),
     )
 
-    assert (model.dtype, model.dtype_reason, model.limits) == ("int8", "auto: because", limits)
-    assert (older.dtype_reason, older.limits, older.thresholds) == ("", {}, None)
+    assert (model.engine, model.dtype, model.dtype_reason) == (
+        "kernels (avx2)",
+        "int8",
+        "auto: because",
+    )
+    assert model.limits == limits
+    assert (older.engine, older.dtype_reason, older.limits) == ("", "", {})
+    assert older.thresholds is None
     assert model != older
     assert len({model, older, read_model(answer())}) == 2

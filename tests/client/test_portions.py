@@ -60,6 +60,15 @@ def test_what_is_answered_is_not_asked_again(answered: list[bool], most: int) ->
     ]
 
 
+def test_tokens_are_counted_by_bytes_and_shared_by_requests_at_once() -> None:
+    portions = portions_of(["x" * 60] * 10)  # 63 bytes each as JSON
+    limits = limits_of({"max_work_tokens": 300, "max_queue_tokens": 900})
+    assert limits == Limits(work_tokens=300)
+    assert [len(portion) for portion in portions.cut(limits)] == [3, 3, 3, 1]
+    assert [len(portion) for portion in portions.cut(limits, at_once=2)] == [1] * 10
+    assert portions.cut(Limits(), at_once=2) == [range(10)]  # one request shares with no other
+
+
 @pytest.mark.parametrize(
     ("told", "limits"),
     [
@@ -120,6 +129,34 @@ def test_one_request_alone_has_no_parts() -> None:
         portions.fail(range(1), HeadlightError("gone"))
     assert caught.value.part is None
     assert str(caught.value) == "gone"
+
+
+def too_much(fits: dict[str, int] | None) -> InvalidRequestError:
+    return InvalidRequestError(Problem("too-much-work", 413, "T", "D", fits=fits), request_id="id")
+
+
+@pytest.mark.parametrize(
+    ("fits", "counts"), [(None, [5, 5]), ({"tokens": 210}, [2] * 5), ({"steps": 1}, [5, 5])]
+)
+def test_what_is_too_much_work_is_halved_or_as_small_as_fits(
+    fits: dict[str, int] | None, counts: list[int]
+) -> None:
+    portions, limits = portions_of(["x" * 60] * 10), Limits()
+    for expected in (counts, None):
+        (portion, *_) = portions.cut(limits)
+        error = too_much(fits)
+        with pytest.raises(InvalidRequestError):
+            portions.fail(portion, error)
+        assert portions.may_divide(error)
+        if expected is not None:
+            assert [len(each) for each in portions.cut(limits)] == expected
+
+
+def test_one_sentence_that_is_too_much_work_is_not_divided() -> None:
+    portions, error = portions_of(["x" * 60]), too_much({"tokens": 5})
+    with pytest.raises(InvalidRequestError):
+        portions.fail(range(1), error)
+    assert not portions.may_divide(error)
 
 
 @pytest.mark.parametrize("on_error", ["item", "request"])

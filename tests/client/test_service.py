@@ -20,6 +20,7 @@ from headlight_client import (
     Sentence,
     Token,
     UnauthorizedError,
+    Unit,
 )
 from tests.builders import LABELS
 from tests.client.conftest import Ask, ask_client
@@ -75,6 +76,10 @@ def assert_holds(result: Any, answer: Any, **names: str) -> None:  # noqa: ANN40
         elif name == "tokens":
             assert value == tuple(Token(**token) for token in content)
             assert result.texts == [token["text"] for token in content]
+        elif name == "units":
+            assert value == tuple(Unit(**unit) for unit in content or ())
+        elif name == "partial":
+            assert value is bool(content)
         elif isinstance(value, np.ndarray):
             # JSON has eight decimals, or those of float32.
             np.testing.assert_allclose(value, content, rtol=1e-7, atol=6e-9)
@@ -161,6 +166,7 @@ def test_readiness_needs_no_key(ask: Ask, running: RunningService) -> None:
         ("attributions", {}),
         ("attributions", {"method": "gradient_x_input", "level": "word"}),
         ("attributions", {"label": LABELS[0], "steps": 3, "truncation": "left"}),
+        ("attributions", {"method": "leave_out", "level": "sentence", "truncation": "window"}),
         ("importance", {"label": LABELS[1]}),
     ],
 )

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from headlight_client import (
     Predictions,
     Thumbnails,
     Token,
+    Unit,
 )
 from tests.client.test_plot import attention
 from tests.matching import exactly
@@ -120,6 +122,10 @@ def test_attributions_and_importance() -> None:
         "special": [True, False],
         "value": [0.0, 1.5],
     }
+    numbers = {"probability": 0.5, "log_odds": 0.25, "probability_change": 0.125}
+    unit = Unit(0, 4, "good", **numbers, log_odds_change=1.5)
+    left_out = replace(attributions(), units=(unit,)).to_dataframe()
+    assert left_out.to_dict("records") == [asdict(unit)]
     assert importance().to_dataframe().to_dict("list") == {
         "layer": [0, 0, 2, 2],
         "head": [1, 3, 1, 3],

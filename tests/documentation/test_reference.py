@@ -17,7 +17,7 @@ from model.checkpoint.baseline import Baseline
 from model.checkpoint.manifest import DataSource, Manifest, Metric, Precision, PrecisionSet
 from model.checkpoint.thresholds import Threshold, Thresholds
 from model.network.config import Activation
-from service.api import schemas
+from service.api import request_schemas, schemas
 from service.api.attention import FORMS
 from service.api.compat.classify import ClassifyRequest
 from service.api.compat.huggingface import InputsRequest, Parameters
@@ -87,10 +87,10 @@ def test_the_paths_that_need_a_key_are_named(url: str) -> None:
         ("POST /predict", schemas.SentenceAnswer),
         ("GET /attention and POST /attention", schemas.AttentionAnswer),
         ("GET /attention and POST /attention", schemas.TokenAnswer),
-        ("GET /attention/steps and POST /attention/steps", schemas.StepsRequest),
+        ("GET /attention/steps and POST /attention/steps", request_schemas.StepsRequest),
         ("GET /attention/steps and POST /attention/steps", schemas.StepsAnswer),
         ("GET /attributions and POST /attributions", schemas.AttributionsAnswer),
-        ("GET /importance and POST /importance", schemas.ImportanceRequest),
+        ("GET /importance and POST /importance", request_schemas.ImportanceRequest),
         ("GET /importance and POST /importance", schemas.ImportanceAnswer),
         ("GET /model", schemas.ModelAnswer),
         ("GET /model", schemas.ThresholdsAnswer),

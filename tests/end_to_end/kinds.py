@@ -24,7 +24,7 @@ class Kind:
     foreign: bool = True
 
 
-def _one(path: str, **fields: int) -> Kind:
+def _one(path: str, **fields: object) -> Kind:
     return Kind(
         path,
         lambda texts: {"sentence": texts[0], **fields},
@@ -51,6 +51,7 @@ EXPLANATIONS = {
     "attention": _one("/attention"),
     "steps": _one("/attention/steps", layer=0, head=0, query=1),
     "attributions": _one("/attributions", steps=2),
+    "leave_out": _one("/attributions", method="leave_out"),
     "importance": _one("/importance"),
 }
 # Kinds of other systems, which take several texts.

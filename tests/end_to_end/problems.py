@@ -18,11 +18,13 @@ def assert_problem(
     *locs: Loc,
     says: str = "",
     foreign: bool = False,
+    fits: Mapping[str, int] | None = None,
 ) -> None:
     """Checks a problem as a whole, headers included; its prose has tests beside the code.
 
     `kind` is the last word of its type, `locs` are the places of its errors, `says` is a part of
-    its detail, and a `foreign` one also has the member `error` of other systems.
+    its detail, a `foreign` one also has the member `error` of other systems, and `fits`
+    is what would not be too much work.
     """
     members = response.json()
     assert response.status_code == status, response.text
@@ -30,6 +32,7 @@ def assert_problem(
     assert len(response.headers["x-request-id"]) == 32
     if foreign:
         assert members.pop("error") == members["detail"]
+    assert members.pop("fits", None) == fits
     assert_members(members, status, kind, *locs, says=says, later="retry-after" in response.headers)
     if "retry_after" in members:
         assert members["retry_after"] == int(response.headers["retry-after"]) >= 1

@@ -4,16 +4,27 @@ import html
 import inspect
 import math
 import re
+from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import httpx
 import numpy as np
 import pytest
+import torch
 
-from model import Predictor, attribute, reference
+from model import Predictor, attribute, leave_each_out, reference
+from model.backends.kernels import can_compute
+from service.api import attributions
 from tests.end_to_end.conftest import Start
 from tests.end_to_end.problems import assert_problem
+from tests.end_to_end.test_predict import ask
 
+SENTENCE = "The plot drags, but the cast is superb!"
+PLACE = {"layer": 1, "head": 0, "query": 2}
+CLOSE = 1e-5
+# The kernels compute the same bits whatever is beside a text.
+SAME = 0.0 if can_compute(torch.float32) else CLOSE
 MEMBERS = [
     "model", "prediction", "view", "label", "tokens", "attributions", "steps", "value",
     "baseline_value", "gap",
@@ -25,6 +36,10 @@ def get(client: httpx.Client, **query: Any) -> Any:  # noqa: ANN401
     response = client.get("/attributions", params=query)
     assert response.status_code == 200, response.text
     return response.json()
+
+
+def same(value: Any) -> Any:  # noqa: ANN401 - whatever pytest makes
+    return pytest.approx(value, rel=0, abs=SAME)
 
 
 def test_an_answer_has_exactly_the_documented_form(client: httpx.Client) -> None:
@@ -89,6 +104,99 @@ def test_get_and_post_agree_on_what_is_asked(client: httpx.Client) -> None:
     assert answer["attributions"] == pytest.approx(expected, abs=1e-6)
 
 
+LEFT_OUT = [*MEMBERS, "units", "partial"]
+UNIT = [
+    "start", "end", "text", "probability", "log_odds", "probability_change", "log_odds_change",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "sentence", [SENTENCE, "A good film\U0001f600s, ok", "not weak. very dull!"]
+)
+@pytest.mark.parametrize("level", ["word", "token", "sentence"])
+def test_what_is_left_out_is_what_predict_omits(
+    client: httpx.Client, sentence: str, level: str
+) -> None:
+    wanted = {"sentence": sentence, "method": "leave_out", "level": level, "label": "negative"}
+    answer = get(client, **wanted)
+    assert list(answer) == LEFT_OUT
+    assert (answer["label"], answer["steps"], answer["partial"]) == ("negative", None, False)
+    assert answer["view"] == ("leave_out" if level == "token" else f"leave_out+{level}")
+    assert client.post("/attributions", json=wanted).json() == answer
+    (whole,) = ask(client, sentence)
+    before: Any = whole["probabilities"]
+    assert answer["prediction"]["probabilities"] == same(before)
+    shown = client.get("/attention", params={"sentence": sentence, "layer": 0, "head": 0})
+    tokens = shown.json()["tokens"]
+    for unit in answer["units"]:
+        assert list(unit) == UNIT
+        assert unit["text"] == sentence[unit["start"] : unit["end"]]
+        inside = range(unit["start"], unit["end"])
+        omit = [at for at, token in enumerate(tokens) if token["end"] and token["start"] in inside]
+        if len(omit) == len(tokens) - 2:  # all of it, which `omit` refuses
+            assert unit["log_odds"] == answer["baseline_value"]
+            continue
+        (without,) = ask(client, sentence, omit=omit)
+        left: Any = without["probabilities"]
+        assert unit["probability"] == same(left["negative"])
+        assert unit["probability_change"] == same(before["negative"] - left["negative"])
+        odds = math.log(unit["probability"] / (1 - unit["probability"]))
+        assert unit["log_odds"] == pytest.approx(odds, abs=1e-9)
+        assert unit["log_odds_change"] == pytest.approx(answer["value"] - odds, abs=1e-9)
+    changes = [unit["log_odds_change"] for unit in answer["units"]]
+    assert answer["attributions"] == [0, *changes, 0]
+    assert len(answer["tokens"]) == len(changes) + 2
+
+
+LONG = "It was a good film. " * 9 + "The cast is dull. " + "And not long! " * 4
+
+
+@pytest.mark.parametrize("level", ["word", "sentence"])
+def test_a_text_that_the_queue_cannot_hold_is_divided(
+    start: Start, predictor: Predictor, level: str
+) -> None:
+    limits = ("--max-queue-tokens", "256", "--max-sentences", "4", "--max-batch-tokens", "64")
+    with start(*limits) as running, running.client() as client:
+        wanted = {"sentence": LONG, "method": "leave_out", "level": level}
+        found = get(client, truncation="window", **wanted)
+        assert running.metric("headlight_queue_tokens") == 0
+    expected = leave_each_out(predictor, LONG, level=level, truncation="window")  # type: ignore[arg-type]
+    assert found["partial"] is False
+    assert len(found["units"]) == (len(LONG.split()) if level == "word" else 14)
+    for unit, other in zip(found["units"], expected.units, strict=True):
+        assert (unit["start"], unit["end"]) == (other.start, other.end)
+        assert unit["probability"] == pytest.approx(other.probability, abs=CLOSE)
+
+
+def test_what_the_quota_does_not_pay_for_is_missing(start: Start) -> None:
+    """It pays for the sentences and for one more portion, of four words with 31 tokens each."""
+    limits = ("--max-queue-tokens", "128", "--max-sentences", "4", "--max-batch-tokens", "64")
+    text = "It was a good film. The cast is dull. And not long! " * 2
+    with start(*limits, "--token-quota", "400/day") as running, running.client() as client:
+        wanted = {"sentence": text, "method": "leave_out", "level": "word"}
+        found = get(client, **wanted)
+        sentences = [unit["text"] for unit in found["units"] if " " in unit["text"]]
+        assert found["partial"] is True
+        assert len(found["units"]) - len(sentences) == 4
+        assert len(sentences) in (4, 5)
+        # With nothing computed there is no answer.
+        assert_problem(client.post("/attributions", json=wanted), 429, "rate-limited")
+
+
+def test_what_the_time_is_too_short_for_is_missing(start: Start, tmp_path: Path) -> None:
+    """A pass of the units does not end before the time; the whole text was read before."""
+    soon = mock.patch.object(attributions, "_SHARE_OF_TIME", 0.001)
+    with start("--request-timeout", "600") as running, soon, running.client() as client:
+        (tmp_path / "pass").write_text("hold 3", encoding="ascii")
+        found = get(client, sentence=SENTENCE, method="leave_out", level="word")
+        assert running.metric("headlight_queue_tokens") == 0
+        assert (found["units"], found["partial"]) == ([], True)
+        assert [token["text"] for token in found["tokens"]] == ["[CLS]", "[SEP]"]
+        (tmp_path / "pass").unlink()
+        (whole,) = ask(client, SENTENCE)
+        assert found["prediction"]["probabilities"] == same(whole["probabilities"])
+
+
 def test_importance_has_exactly_the_documented_form(
     client: httpx.Client, predictor: Predictor
 ) -> None:
@@ -114,10 +222,6 @@ def test_importance_has_exactly_the_documented_form(
     assert found.max() > 0.01
     np.testing.assert_allclose(found, computed.importance, rtol=1e-4, atol=1e-6)
 
-
-SENTENCE = "The plot drags, but the cast is superb!"
-PLACE = {"layer": 1, "head": 0, "query": 2}
-CLOSE = 1e-5
 
 Answer = dict[str, Any]
 Query = dict[str, str | int]

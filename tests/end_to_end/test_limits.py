@@ -118,7 +118,7 @@ def test_a_head(limited: RunningService, client: httpx.Client) -> None:
 
 
 def test_all_nodes_of_an_integral_fit_into_the_queue(client: httpx.Client) -> None:
-    for steps, status in ((126, 200), (127, 422)):  # and two more of 32 tokens each
+    for steps, status in ((126, 200), (127, 413)):  # and two more of 32 tokens each
         body = {"sentence": "a " * 30, "steps": steps}
         assert client.post("/attributions", json=body).status_code == status
 
@@ -162,6 +162,9 @@ def test_all_of_them(client: httpx.Client) -> None:
         "max_text_bytes": 20_000_000,
         "max_sending_bytes": 100_000_000,
         "max_normalized_characters": 1_000_000,
+        "max_work_tokens": 4096,
+        "max_attention_tokens": 4096,
+        "max_work_steps": 126,
         "max_queue_tokens": 4096,
         "max_connections": 20,
         "request_timeout": 60.5,

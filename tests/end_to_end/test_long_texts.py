@@ -202,5 +202,5 @@ def test_more_tokens_than_the_queue_holds_are_refused(narrow: httpx.Client) -> N
     assert len(divided(narrow, item, item)) == 2
     body = {"sentences": [item] * 3, "granularity": "sentence", "on_error": "item"}
     refused = narrow.post("/predict", json=body)
-    says = "the first 3 texts have more than 160 tokens"
-    assert_problem(refused, 422, "invalid-request", ("body", "sentences"), says=says)
+    says = "The first 3 texts take "
+    assert_problem(refused, 413, "too-much-work", says=says, fits={"tokens": 160})

@@ -9,9 +9,11 @@ from typing import Any
 import httpx
 import jsonschema
 import pytest
+import torch
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as read_text
 
+from model.backends.kernels import choose_set
 from service.api.schemas import ModelAnswer
 from service.errors import ALL_ERRORS, Refusal
 from tests.builders import VOCABULARY
@@ -35,6 +37,7 @@ def series(client: httpx.Client) -> dict[str, float]:
 def test_model(client: httpx.Client) -> None:
     answer = client.get("/model").json()
     predicted = client.post("/predict", json={"sentences": ["a"]}).json()["model"]
+    kernels = choose_set(torch.float32)
     assert answer == {
         "name": predicted["name"],
         "version": predicted["version"],
@@ -47,6 +50,7 @@ def test_model(client: httpx.Client) -> None:
         "max_length": 32,
         "temperature": 1.5,
         "device": "cpu",
+        "engine": f"kernels ({kernels.family})" if kernels else "eager",
         "dtype": "float32",
         "dtype_reason": "set by HEADLIGHT_DTYPE",
         "metrics": [
@@ -200,7 +204,7 @@ def test_the_document_names_every_error_where_it_can_come(document: dict[str, An
     always = {"internal", "draining", "timeout"}
     asked = always | {"misdirected", "invalid-request"}
     keyed = asked | {"unauthorized", "not-acceptable", "not-ready"}
-    computed = keyed | {"text-too-long", "rate-limited", "overloaded"}
+    computed = keyed | {"too-much-work", "text-too-long", "rate-limited", "overloaded"}
     query = computed | {"cross-site"}
     body = {"malformed-json", "payload-too-large", "unsupported-media-type"}
     assert told == {
@@ -238,7 +242,7 @@ def test_the_examples_work_and_answer_as_documented(
                     assert response.status_code == 200, (path, kwargs, response.text)
                     _check(document, operation, response)
                     tried[path] += 1
-    assert sum(tried[path] for path in _own(document)) == 20
+    assert sum(tried[path] for path in _own(document)) == 21
     assert tried.keys() == document["paths"].keys()
 
 

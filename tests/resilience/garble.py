@@ -42,9 +42,9 @@ _OPTIONS: dict[str, tuple[object, ...]] = {
     "head": ([0], [1], [-1]),
     "label": ("negative", None, "x"),
     "steps": (1, 2, 256, 257),
-    "method": ("integrated_gradients", "gradient_x_input", "x"),
-    "level": ("token", "word"),
-    "truncation": ("right", "left", "error"),
+    "method": ("integrated_gradients", "gradient_x_input", "leave_out", "x"),
+    "level": ("token", "word", "sentence"),
+    "truncation": ("right", "left", "error", "window"),
     "on_error": ("request", "item"),
 }
 _LONGEST_QUERY = 65_536

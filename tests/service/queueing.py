@@ -10,8 +10,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from model import AttentionOptions, Encoding, Explanation, Prediction
+from service.inference.admission import Cost
 from service.inference.batcher import Batcher
-from service.metrics import Metrics
+from service.inference.pace import NO_LIMITS, WorkLimits
+from service.metrics import EXPLICIT, FUSED, GRADIENT, Metrics
 
 Result = TypeVar("Result")
 HOLDING = 7
@@ -84,12 +86,14 @@ class Setting:
         cores: int | None = None,
         extra: bool = False,
         computes_padding: bool = True,
+        limits: WorkLimits = NO_LIMITS,
     ) -> None:
         self.recorder = Recorder()
         self.metrics = Metrics([])
         self.passes: list[Exception | None] = []
         self.lost: list[bool] = []
         self.threads: list[int] = []
+        self.costs = {path: Cost() for path in (FUSED, EXPLICIT, GRADIENT)}
         self.executor = ThreadPoolExecutor(max_workers=workers + 2 * extra)
         self.batcher = Batcher(
             lambda encodings: self.recorder.classify(encodings),
@@ -102,6 +106,8 @@ class Setting:
             max_batch_tokens=max_batch_tokens,
             max_queue_tokens=max_queue_tokens,
             computes_padding=computes_padding,
+            costs=self.costs,
+            limits=limits,
             metrics=self.metrics,
             on_pass=lambda _path, _began, error: self.passes.append(error),
             on_lost=lambda: self.lost.append(True),

@@ -17,6 +17,7 @@ TABLE = {
     "not-acceptable": 406,
     "payload-too-large": 413,
     "too-many-weights": 413,
+    "too-much-work": 413,
     "unsupported-media-type": 415,
     "invalid-request": 422,
     "text-too-long": 422,

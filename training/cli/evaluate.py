@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from model.backends.device import choose_dtype, computes_int8
+from model.backends.device import choose_dtype
 from model.backends.threads import choose_threads
 from model.checkpoint.hub_folder import local_folder
 from model.checkpoint.opening import Checkpoint, open_checkpoint
@@ -132,11 +132,10 @@ def _device_name(arguments: argparse.Namespace) -> str:
             f"--record-dtype {arguments.record_dtype} measures on a processor, and --device is "
             f"{name}: use cpu, or leave it out"
         )
-    if arguments.record_dtype == "int8" and not computes_int8(torch.device("cpu")):
-        raise RecipeError(
-            "--record-dtype int8 needs a processor that multiplies bytes natively (AVX-512 VNNI), "
-            "which this is not: record on one that does"
-        )
+    try:
+        choose_dtype(arguments.record_dtype, torch.device("cpu"))
+    except ConfigurationError as error:
+        raise ConfigurationError(f"--record-dtype: {error}") from error
     return "cpu"
 
 

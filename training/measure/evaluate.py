@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from model.checkpoint.baseline import Baseline, count_baseline
 from model.checkpoint.manifest import Precision, PrecisionSet
 from model.checkpoint.opening import Checkpoint
-from model.checkpoint.precision import judge
+from model.checkpoint.precision import INT8_WEIGHT_BITS, judge
 from model.checkpoint.record_types import LONGEST_NAME
 from model.checkpoint.thresholds import Thresholds, count_thresholds, threshold_reports
 from model.predictor import ModelInfo, Predictor
@@ -148,6 +148,7 @@ def make_record(
             "weights_sha256": checkpoint.weights_sha256,
             "processor": processor(),
             "torch": torch.__version__,
+            "weight_bits": INT8_WEIGHT_BITS if info.dtype == "int8" else 16,
             "sets": [_compare(*each) for each in zip(names, exact, rounded, strict=True)],
         }
     )
@@ -181,5 +182,5 @@ def record_to_text(record: Precision) -> str:
     if record.dtype == "int8":
         verdict = judge(record.dtype, [record])
         may = "may" if verdict.allowed else "does not"
-        lines.append(f"  auto {may} choose it where there is no bfloat16: {verdict.reason}")
+        lines.append(f"  auto {may} choose it: {verdict.reason}")
     return "\n".join(lines) + "\n"

@@ -19,6 +19,7 @@ from service.api.compat.base import (
     truncated_header,
 )
 from service.api.openapi import computes, describes
+from service.api.request_schemas import RequestBody
 from service.api.requests import (
     Context,
     answer_get,
@@ -27,7 +28,6 @@ from service.api.requests import (
     make_router,
     require_key,
 )
-from service.api.schemas import RequestBody
 from service.api.state import state_of
 from service.api.texts import Loc, Texts
 from service.errors import NotFoundError

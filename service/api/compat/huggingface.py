@@ -23,6 +23,7 @@ from service.api.compat.base import (
 )
 from service.api.health import ready
 from service.api.openapi import computes, describes, probes
+from service.api.request_schemas import RequestBody, RequestMember
 from service.api.requests import (
     Context,
     RequestContext,
@@ -32,7 +33,7 @@ from service.api.requests import (
     make_router,
     require_key,
 )
-from service.api.schemas import HealthAnswer, RequestBody, RequestMember
+from service.api.schemas import HealthAnswer
 from service.api.state import state_of
 from service.api.texts import Loc, Texts
 from service.formats.json import json_response

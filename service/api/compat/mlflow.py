@@ -23,13 +23,9 @@ from service.api.compat.base import (
 from service.api.health import ready
 from service.api.input import InHundreds
 from service.api.openapi import computes, probes
+from service.api.request_schemas import RequestBody, RequestMember
 from service.api.requests import Context, answer_get, answers, from_body, make_router
-from service.api.schemas import (
-    HealthAnswer,
-    PredictionAnswer,
-    RequestBody,
-    RequestMember,
-)
+from service.api.schemas import HealthAnswer, PredictionAnswer
 from service.api.texts import Loc, Texts
 from service.formats.json import json_response
 

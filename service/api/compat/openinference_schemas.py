@@ -20,7 +20,7 @@ from pydantic import (
 
 from model.tokenization.tokenizer import Truncation
 from service.api.compat.base import Counted
-from service.api.schemas import RequestBody, RequestMember
+from service.api.request_schemas import RequestBody, RequestMember
 from service.formats.tensors import Datatype
 
 OutputName = Literal[

@@ -10,7 +10,7 @@ const MOST = 256; // sentences of a request: more would make the bar move in jum
 const TRIES = 8; // of a request that the service has no room for
 const LONGEST = 60; // seconds that are waited between two of them
 const BUSY = ["overloaded", "rate-limited", "not-ready", "draining"];
-const TOO_MUCH = ["payload-too-large", "timeout", "invalid-request"];
+const TOO_MUCH = ["payload-too-large", "too-much-work", "timeout", "invalid-request"];
 
 const bytes = new TextEncoder();
 
@@ -33,9 +33,9 @@ export class Batches {
    * `onAnswer(rows, model)` comes after each answer, when the rows have their prediction or their
    * `reason`; `onWait(seconds)` before a wait.
    */
-  constructor({ max_sentences: sentences, max_body_bytes: body }, signal, events) {
-    this.most = Math.min(MOST, sentences);
-    this.mostBytes = body;
+  constructor({ max_sentences, max_body_bytes, max_work_tokens }, signal, events) {
+    this.most = Math.min(MOST, max_sentences);
+    this.mostBytes = Math.min(max_body_bytes, max_work_tokens); // a byte is a token at most
     this.signal = signal;
     this.events = events;
   }

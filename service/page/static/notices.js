@@ -14,6 +14,7 @@ const TITLES = {
   draining: "This copy of the service is shutting down.",
   timeout: "The answer took too long.",
   "too-many-weights": "These are too many weights for one answer.",
+  "too-much-work": "This is more than the service can compute in time.",
   "payload-too-large": "The text is too long to be sent.",
   "text-too-long": "The text is too long for the model.",
   "not-found": "This service does not offer that.",

@@ -1,6 +1,7 @@
-"""Faster forms of the encoder: the network's own numbers, by kernels of ours or of oneDNN."""
+"""Faster forms of the encoder: the network's own numbers, by every set of instructions here."""
 
 import os
+import platform
 import random
 import subprocess
 import sys
@@ -15,21 +16,21 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
 from model.backends.base import Selection
 from model.backends.cpu_kernels import KernelBackend, KernelEncoder, ShortAndLong, can_run
-from model.backends.cpu_packed import PackedEncoder, can_pack
-from model.backends.device import choose_dtype, computes_int8
-from model.backends.kernels import OUT_OF_RANGE, can_compute, fault
+from model.backends.cpu_packed import PackedEncoder
+from model.backends.kernels import OUT_OF_RANGE, choose_set, fault, instruction_sets
+from model.kernels.compiler import SETS
 from model.network.batch import Batch, collate
 from model.network.classifier import ClassifierOutput
 from model.network.config import Activation
 from model.network.encoder import EncoderClassifier, build_encoder
 from model.tokenization.tokenizer import Encoding
-from tests.builders import tiny_checkpoint, tiny_config
+from tests.builders import tiny_config
 
 ROOT = Path(__file__).parents[3]
 CPU = torch.device("cpu")
@@ -38,10 +39,21 @@ VOCAB_SIZE = 40
 # On both sides of where panels, tiles and groups end, and where the rounding of sizes changes.
 LONG = (15, 16, 17, 31, 32, 33, 40, 63, 64, 65, 127, 128, 129)
 # How far logits and weights may be from those of the network in float32.
-TOLERANCES = {torch.float32: (1e-5, 1e-5), torch.bfloat16: (0.05, 0.03), torch.int8: (0.1, 0.1)}
-TYPES = pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
-FORMS = pytest.mark.parametrize("form", [KernelEncoder, PackedEncoder])
-ONEDNN = pytest.mark.skipif(not can_pack(CPU, torch.float32), reason="torch has no oneDNN here")
+TOLERANCES = {torch.float32: (2e-5, 1e-5), torch.bfloat16: (0.05, 0.03), torch.int8: (0.1, 0.1)}
+BY_KERNELS = [
+    (name, dtype)
+    for name, options in SETS.get(platform.machine(), {"avx2": ()}).items()
+    for dtype in TOLERANCES
+    if dtype != torch.bfloat16 or "bf16" in " ".join(options)
+]
+# oneDNN's packed form is for bfloat16 only.
+PACKED = ("onednn", torch.bfloat16)
+FORMS = pytest.mark.parametrize("form", [*BY_KERNELS, PACKED], ids=str)
+ON_KERNELS = pytest.mark.parametrize("form", BY_KERNELS, ids=str)
+ONEDNN = pytest.mark.skipif(
+    not torch.ops.mkldnn._is_mkldnn_bf16_supported(), reason="oneDNN has no bfloat16 here"
+)
+Form = tuple[str, torch.dtype]
 
 lengths = st.lists(st.integers(1, 12), min_size=1, max_size=6) | st.lists(
     st.integers(1, 12) | st.sampled_from(LONG), min_size=1, max_size=4
@@ -50,18 +62,25 @@ lengths = st.lists(st.integers(1, 12), min_size=1, max_size=6) | st.lists(
 sizes = st.sampled_from([(4, 4, 4), (8, 2, 32), (12, 3, 20), (20, 5, 12), (36, 1, 4), (40, 4, 68)])
 
 
-def need(form: type[Fast], dtype: torch.dtype) -> None:
+def make(form: Form, network: EncoderClassifier) -> Fast:
     """Skips what this processor cannot compute; in CI a library of kernels must be there."""
-    if form is PackedEncoder:
-        if not can_pack(CPU, dtype) or (dtype == torch.int8 and not computes_int8(CPU)):
-            pytest.skip(f"oneDNN has no {dtype} here")
-        return
+    name, dtype = form
+    if form == PACKED:
+        if not torch.ops.mkldnn._is_mkldnn_bf16_supported():
+            pytest.skip("oneDNN has no bfloat16 here")
+        return PackedEncoder(network)
+    need_kernels()
+    chosen = next((each for each in instruction_sets() if each.name == name), None)
+    if chosen is None or not chosen.can_compute(dtype):
+        pytest.skip(f"this processor has no {name} for {dtype}")
+    return KernelEncoder(network, dtype=dtype, instructions=chosen)
+
+
+def need_kernels() -> None:
     reason = fault()
     if reason is not None:
         excused = "CI" not in os.environ or reason.startswith("this processor")
         (pytest.skip if excused else pytest.fail)(f"no kernels: {reason} (`make install`)")
-    if not can_compute(dtype):
-        pytest.skip(f"this processor has no kernels for {dtype}")
 
 
 def network(**changes: object) -> EncoderClassifier:
@@ -78,9 +97,15 @@ def plain() -> EncoderClassifier:
 
 
 @cache
-def served(form: type[Fast], dtype: torch.dtype) -> Fast:
-    need(form, dtype)
-    return form(plain(), dtype=dtype)
+def served(form: Form) -> Fast:
+    return make(form, plain())
+
+
+@cache
+def fastest() -> KernelEncoder:
+    """What serves float32 here."""
+    need_kernels()
+    return KernelEncoder(plain(), dtype=torch.float32)
 
 
 def batch_of(lengths: Sequence[int]) -> Batch:
@@ -127,31 +152,23 @@ def check(
 
 
 @FORMS
-@TYPES
+@settings(max_examples=40)
 @given(lengths=lengths)
-def test_the_numbers_are_those_of_the_network(
-    form: type[Fast], dtype: torch.dtype, lengths: list[int]
-) -> None:
-    check(served(form, dtype), plain(), lengths, dtype)  # type: ignore[arg-type] # a class is hashable
+def test_the_numbers_are_those_of_the_network(form: Form, lengths: list[int]) -> None:
+    check(served(form), plain(), lengths, form[1])
 
 
 @FORMS
-@TYPES
 @pytest.mark.parametrize("activation", get_args(Activation))
-def test_every_activation(form: type[Fast], activation: str, dtype: torch.dtype) -> None:
-    need(form, dtype)
+def test_every_activation(form: Form, activation: str) -> None:
     other = network(hidden_act=activation, num_hidden_layers=1)
-    check(form(other, dtype=dtype), other, [5, 9, 9], dtype)
+    check(make(form, other), other, [5, 9, 9], form[1])
 
 
 @FORMS
-@TYPES
-def test_it_shares_the_embeddings_and_copies_the_projections(
-    form: type[Fast], dtype: torch.dtype
-) -> None:
-    need(form, dtype)
+def test_it_shares_the_embeddings_and_copies_the_projections(form: Form) -> None:
     shared = network()
-    own = form(shared, dtype=dtype)
+    own = make(form, shared)
     tokens = (
         own._network.tokens if isinstance(own, KernelEncoder) else own._embeddings[0].data_ptr()
     )
@@ -165,19 +182,16 @@ def test_it_shares_the_embeddings_and_copies_the_projections(
 
 
 @FORMS
-@TYPES
-def test_several_threads_at_once_get_their_own_answers(
-    form: type[Fast], dtype: torch.dtype
-) -> None:
+def test_several_threads_at_once_get_their_own_answers(form: Form) -> None:
     """One at a time has the helpers of the kernels' team."""
-    own = served(form, dtype)  # type: ignore[arg-type] # a class is hashable
+    own = served(form)
     batches = [batch_of([length, 3 * length]) for length in range(1, 9)]
     expected = [own(batch).logits for batch in batches]
     wrong: list[int] = []
-    bound = 0.0 if form is KernelEncoder else 1e-6
+    bound = 1e-6 if form == PACKED else 0.0
 
     def ask(place: int) -> None:
-        torch.set_num_threads(1 + place % 3 if form is KernelEncoder else 1)
+        torch.set_num_threads(1 if form == PACKED else 1 + place % 3)
         for _ in range(30):
             if (own(batches[place]).logits - expected[place]).abs().max() > bound:
                 wrong.append(place)
@@ -191,7 +205,8 @@ def test_several_threads_at_once_get_their_own_answers(
     assert wrong == []
 
 
-@TYPES
+@ON_KERNELS
+@settings(max_examples=40)
 @given(
     sizes=sizes,
     layers=st.integers(1, 3),
@@ -200,14 +215,13 @@ def test_several_threads_at_once_get_their_own_answers(
     lengths=lengths,
 )
 def test_networks_of_any_size(
-    dtype: torch.dtype,
+    form: Form,
     sizes: tuple[int, int, int],
     layers: int,
     classes: int,
     activation: str,
     lengths: list[int],
 ) -> None:
-    need(KernelEncoder, dtype)
     hidden, heads, inner = sizes
     small = network(
         hidden_size=hidden,
@@ -217,10 +231,10 @@ def test_networks_of_any_size(
         hidden_act=activation,
         labels=tuple("abcde"[:classes]),
     )
-    own = KernelEncoder(small, dtype=dtype)
+    own = make(form, small)
 
-    if dtype == torch.float32:
-        check(own, small, lengths, dtype)
+    if form[1] == torch.float32:
+        check(own, small, lengths, form[1])
     # In few bits a network of four features is too rough to be compared, but not to be exact.
     _check_equal(own, lengths)
 
@@ -245,14 +259,27 @@ def _check_equal(own: Fast, lengths: Sequence[int]) -> None:
             assert not weights[:, :, length:].any()
 
 
-@TYPES
-@pytest.mark.parametrize("poison", [float("nan"), float("inf"), 1e30])
-def test_a_text_that_overflows_leaves_the_others_as_they_are(
-    dtype: torch.dtype, poison: float
+@settings(max_examples=20)
+@given(lengths=lengths)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int8], ids=str)
+def test_every_set_of_instructions_gives_the_same_bits(
+    dtype: torch.dtype, lengths: list[int]
 ) -> None:
-    need(KernelEncoder, dtype)
+    """Row sums have one order, whatever the width of a vector."""
+    need_kernels()
+    batch = batch_of(lengths)
+    outputs = [served((each.name, dtype))(batch, need_weights=True) for each in instruction_sets()]
+    for output in outputs[1:]:
+        assert torch.equal(output.logits, outputs[0].logits)
+        pairs = zip(cut(output, lengths), cut(outputs[0], lengths), strict=True)
+        assert all(torch.equal(*pair) for pair in pairs)
+
+
+@ON_KERNELS
+@pytest.mark.parametrize("poison", [float("nan"), float("inf"), 1e30])
+def test_a_text_that_overflows_leaves_the_others_as_they_are(form: Form, poison: float) -> None:
     sick = network()
-    own = KernelEncoder(sick, dtype=dtype)
+    own = make(form, sick)
     lengths = [3, 9, 70, 5]
     batch = batch_of(lengths)
     batch.input_ids[batch.input_ids == 8] = 7
@@ -272,23 +299,21 @@ def test_a_text_that_overflows_leaves_the_others_as_they_are(
         assert torch.equal(weights, others) is (at % len(lengths) in sound)
 
 
-@TYPES
 @pytest.mark.parametrize("token", [VOCAB_SIZE, -1, None])
-def test_an_unknown_token_or_position_is_refused(dtype: torch.dtype, token: int | None) -> None:
+def test_an_unknown_token_or_position_is_refused(token: int | None) -> None:
     batch = batch_of([3, 4 if token is not None else max(LONG) + 1])
     if token is not None:
         batch.input_ids[1, 3] = token
     message = r"^the network has 40 tokens and 129 positions, and the batch asks for others$"
     for need_weights in (False, True):
         with pytest.raises(IndexError, match=message):
-            served(KernelEncoder, dtype)(batch, need_weights=need_weights)
+            fastest()(batch, need_weights=need_weights)
 
 
 @pytest.mark.parametrize("length", [0, -1, 4, max(LONG) + 1])
 def test_the_library_checks_lengths_itself(length: int) -> None:
     """It would read and write past the ends of these arrays."""
-    own = served(KernelEncoder, torch.float32)
-    assert isinstance(own, KernelEncoder)
+    own = fastest()
     longest = max(length, 3) if length > max(LONG) else 3
     ids, lengths = np.ones(2 * longest, np.int64), np.array([3, length])
     logits = np.full((2, 2), 7.0, np.float32)
@@ -304,7 +329,7 @@ def test_the_library_checks_lengths_itself(length: int) -> None:
 def test_a_text_of_padding_only_is_refused() -> None:
     padding = torch.tensor([[False] * 3, [True] * 3])
     with pytest.raises(IndexError, match=r"^the network has 40 tokens and 129 positions"):
-        served(KernelEncoder, torch.float32)(Batch(torch.ones(2, 3, dtype=torch.int64), padding))
+        fastest()(Batch(torch.ones(2, 3, dtype=torch.int64), padding))
 
 
 def run(program: str, *arguments: str, **environment: str) -> str:
@@ -322,8 +347,8 @@ def run(program: str, *arguments: str, **environment: str) -> str:
 FORK_AND_NO_MEMORY = """
 import os, resource, signal, sys, warnings
 import torch
-from tests.model.backends.test_cpu_encoders import KernelEncoder, batch_of, served
-own = served(KernelEncoder, torch.float32)
+from tests.model.backends.test_cpu_encoders import batch_of, fastest
+own = fastest()
 batch = batch_of([5, 40, 9])
 torch.set_num_threads(3)
 expected = own(batch).logits
@@ -352,7 +377,7 @@ print(torch.equal(own(batch).logits, expected))
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the limit is Linux's")
 def test_passes_end_after_a_fork_and_the_next_one_after_a_lack_of_memory() -> None:
-    need(KernelEncoder, torch.float32)
+    need_kernels()
     assert run(FORK_AND_NO_MEMORY).splitlines() == [
         "forked",
         "no memory for a pass of 6000 texts of up to 129 tokens",
@@ -362,9 +387,7 @@ def test_passes_end_after_a_fork_and_the_next_one_after_a_lack_of_memory() -> No
 
 @ONEDNN
 def test_by_its_tokens_a_pass_is_short_or_long() -> None:
-    need(KernelEncoder, torch.float32)
-    short = Mock(wraps=KernelEncoder(plain(), dtype=torch.float32))
-    long = Mock(wraps=PackedEncoder(plain(), dtype=torch.float32))
+    short, long = Mock(wraps=fastest()), Mock(wraps=PackedEncoder(plain()))
     both = ShortAndLong(short, long)
     with torch.inference_mode():
         for lengths in ([48], [24, 20], [49], [25, 2]):
@@ -373,13 +396,14 @@ def test_by_its_tokens_a_pass_is_short_or_long() -> None:
     assert (short.call_count, long.call_count) == (2, 2)
 
 
+@ONEDNN
 @pytest.mark.parametrize(("amx", "kind"), [(False, KernelEncoder), (True, ShortAndLong)])
 def test_with_amx_long_passes_are_left_to_onednn(
     amx: bool, kind: type, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    need(KernelEncoder, torch.bfloat16)
-    capabilities = {**torch.cpu.get_capabilities(), "amx_bf16": amx}
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities)
+    if choose_set(torch.bfloat16) is None:
+        pytest.skip("this processor has no bfloat16")
+    monkeypatch.setattr("model.backends.cpu_kernels.has_amx", lambda: amx)
     backend = KernelBackend(CPU, torch.bfloat16, threads=2)
 
     runner = backend.load(network(), pad_token_id=0, num_heads=2)
@@ -396,18 +420,18 @@ def test_with_amx_long_passes_are_left_to_onednn(
     ("hidden", "inner", "runs"), [(8, 16, True), (12, 4, True), (6, 16, False), (8, 18, False)]
 )
 def test_rows_of_factors_fill_words(hidden: int, inner: int, runs: bool) -> None:
-    need(KernelEncoder, torch.float32)
+    need_kernels()
     config = tiny_config(hidden_size=hidden, intermediate_size=inner)
     assert can_run(config, torch.float32) is runs
 
 
+@ONEDNN
 @pytest.mark.parametrize("longest", [64, 65, 82, 129])
 def test_in_bfloat16_a_text_is_answered_alike_beside_a_long_one(longest: int) -> None:
     """Whatever kernel the longest text of a batch asks for."""
-    need(PackedEncoder, torch.bfloat16)
     wide = network()
     wide.initialize(std=0.6, generator=torch.Generator().manual_seed(0))
-    packed = PackedEncoder(wide, dtype=torch.bfloat16)
+    packed = PackedEncoder(wide)
     batch = batch_of([*range(1, 64, 3), longest])
     with torch.inference_mode():
         together = packed(batch).logits.softmax(dim=-1)
@@ -417,36 +441,6 @@ def test_in_bfloat16_a_text_is_answered_alike_beside_a_long_one(longest: int) ->
             torch.testing.assert_close(together[row], alone[0], atol=0.002, rtol=0)
 
 
-def test_only_processors_are_packed_for() -> None:
-    assert not can_pack(torch.device("cuda", 0), torch.float32)
-    assert not can_pack(torch.device("meta"), torch.float32)
-
-
-SERVED_BY = """
-import sys
-from pathlib import Path
-import torch
-from model import load_predictor, open_checkpoint
-from model.backends import device
-from model.backends.cpu_packed import can_pack
-
-device.can_run = lambda *_: False  # the project's own kernels do not ask oneDNN
-checkpoint = open_checkpoint(Path(sys.argv[1]))
-for dtype in (torch.bfloat16, torch.float32):
-    predictor = load_predictor(checkpoint, device=torch.device("cpu"), dtype=dtype)
-    predictor.warm_up()
-    print(can_pack(torch.device("cpu"), dtype), type(predictor._runner.network).__name__)
-"""
-
-
-@ONEDNN
-def test_a_processor_without_kernels_for_bfloat16_is_served_by_the_modules(tmp_path: Path) -> None:
-    folder = tiny_checkpoint(tmp_path / "tiny")
-    # oneDNN then sees a processor with AVX2 only.
-    shown = run(SERVED_BY, str(folder), ONEDNN_MAX_CPU_ISA="AVX2")
-    assert shown.split() == ["False", "EncoderClassifier", "True", "PackedEncoder"]
-
-
 # oneDNN keeps 1024 kernels, then drops the oldest. A pass has one thread or all, and each number of
 # threads has kernels of its own.
 MOST_KEPT = 1024 // 2
@@ -454,15 +448,12 @@ MOST_KEPT = 1024 // 2
 SIZES = 260
 
 
-@pytest.mark.skipif(
-    not can_pack(CPU, choose_dtype("auto", CPU).dtype),
-    reason="torch has no oneDNN for this type here",
-)
+@ONEDNN
 def test_memory_stops_growing_when_all_sizes_were_there(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     sizes = {"hidden_size": 64, "intermediate_size": 128, "max_position_embeddings": 512}
-    packed = PackedEncoder(network(**sizes), dtype=choose_dtype("auto", CPU).dtype)
+    packed = PackedEncoder(network(**sizes))
 
     def classify(lengths: Sequence[int]) -> None:
         with torch.inference_mode():

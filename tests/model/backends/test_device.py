@@ -2,16 +2,15 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from unittest.mock import patch
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from model import load_predictor, open_checkpoint
-from model.backends import threads
+from model.backends import kernels, threads
 from model.backends.base import Backend
 from model.backends.cpu_kernels import KernelBackend
-from model.backends.cpu_packed import PackedBackend
 from model.backends.device import (
     DtypeChoice,
     choose_backend,
@@ -20,6 +19,7 @@ from model.backends.device import (
     dtype_name,
 )
 from model.backends.eager import CpuBackend, CudaBackend
+from model.backends.kernels import InstructionSet
 from model.backends.threads import choose_threads
 from model.checkpoint.manifest import Precision
 from model.errors import ConfigurationError
@@ -30,10 +30,14 @@ CPU = torch.device("cpu")
 GPU = torch.device("cuda", 0)
 FINE = precision()
 POOR = precision(precision_set(lost=9, gained=1))
-NO_INT8 = (
-    "dtype int8 needs a processor that multiplies bytes natively (AVX-512 VNNI), "
-    "which {} is not: use auto"
-)
+
+
+def have_sets(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+    """Describes a processor with a library of kernels that has these sets of instructions."""
+    library = SimpleNamespace(headlight_sources=lambda: b"digest")
+    sets = [InstructionSet(name.encode(), 0b101, 16) for name in names]
+    monkeypatch.setattr(kernels, "_load", lambda: (library, sets))
+    monkeypatch.setattr(kernels, "_digest", lambda: "digest")
 
 
 @pytest.fixture
@@ -93,28 +97,26 @@ def test_float16_is_for_gpus() -> None:
 
 
 @pytest.mark.parametrize(
-    ("device", "runs", "packs", "conv", "kind"),
+    ("device", "sets", "conv", "kind"),
     [
-        ("cpu", True, True, False, (KernelBackend, "kernels")),
-        ("cpu", True, False, False, (KernelBackend, "kernels")),
-        ("cpu", False, True, False, (PackedBackend, "onednn")),
-        ("cpu", False, False, False, (CpuBackend, "modules")),
-        ("cpu", True, True, True, (CpuBackend, "modules")),
-        ("cuda:0", True, True, False, (CudaBackend, "cuda")),
-        ("cuda:0", True, True, True, (CudaBackend, "cuda")),
+        ("cpu", ["avx512_vnni"], False, (KernelBackend, "kernels (avx512)")),
+        ("cpu", ["avx2"], False, (KernelBackend, "kernels (avx2)")),
+        ("cpu", ["neon_i8mm", "neon"], False, (KernelBackend, "kernels (neon)")),
+        ("cpu", [], False, (CpuBackend, "eager")),
+        ("cpu", ["avx2"], True, (CpuBackend, "eager")),
+        ("cuda:0", ["avx2"], False, (CudaBackend, "cuda")),
+        ("cuda:0", ["avx2"], True, (CudaBackend, "cuda")),
     ],
 )
 def test_a_backend_for_each_device_and_network(
     device: str,
-    runs: bool,
-    packs: bool,
+    sets: list[str],
     conv: bool,
     kind: tuple[type[Backend], str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("model.backends.device.can_run", lambda *_: runs)
-    monkeypatch.setattr("model.backends.device.can_pack", lambda *_: packs)
+    have_sets(monkeypatch, *sets)
     make = tiny_conv_checkpoint if conv else tiny_checkpoint
     checkpoint = open_checkpoint(make(tmp_path / "tiny"))
 
@@ -126,65 +128,83 @@ def test_a_backend_for_each_device_and_network(
     assert (str(backend.device), backend.dtype, backend.threads) == (device, torch.float32, 3)
 
 
-@pytest.mark.parametrize("device", ["cpu", "cuda:1"])
-def test_int8_is_for_processors_that_multiply_bytes(
-    device: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_vnni": device != "cpu"})
+@pytest.mark.parametrize(
+    ("device", "reason"),
+    [("cpu", "this processor has no AVX2"), ("cuda:1", "cuda:1 is none")],
+)
+def test_int8_needs_kernels(device: str, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    have_sets(monkeypatch)
+    message = f"dtype int8 needs the kernels on a processor, and {reason}: use auto"
 
-    with pytest.raises(ConfigurationError, match=exactly(NO_INT8.format(device))):
+    with pytest.raises(ConfigurationError, match=exactly(message)):
         choose_dtype("int8", torch.device(device))
 
 
-def choose_for(
-    name: str, have: set[str], record: Sequence[Precision], *, mkldnn: bool = True
-) -> DtypeChoice:
-    """Chooses for a processor that has these features alone."""
-    with (
-        patch.object(torch.cpu, "get_capabilities", lambda: dict.fromkeys(have, True)),
-        patch.object(torch._C, "_has_mkldnn", mkldnn),
-    ):
-        return choose_dtype(name, CPU, record)
-
-
 @pytest.mark.parametrize(
-    ("have", "record", "dtype", "reason"),
+    ("instructions", "have", "record", "dtype", "reason"),
     [
-        ({"avx512_bf16", "avx512_vnni"}, (FINE,), "bfloat16", "multiplies bfloat16 natively"),
         (
-            {"avx512_vnni"},
+            "avx512_vnni",
+            {"avx512_bf16"},
             (FINE,),
             "int8",
-            "has no bfloat16, and int8 was measured within 0.2 points of float32 "
+            "is fastest in int8, and int8 was measured within 0.2 points of float32 "
             "(+0.00 over 1,000 rows)",
         ),
         (
-            {"avx512_vnni"},
+            "avx512_vnni",
+            {"avx512_bf16"},
             (POOR,),
-            "float32",
-            "has no bfloat16, and int8 was not within 0.2 points of float32 "
-            "(-0.80 over 1,000 rows)",
+            "bfloat16",
+            "is fastest in int8, but int8 was not within 0.2 points of float32 "
+            "(-0.80 over 1,000 rows); next is bfloat16",
         ),
         (
-            {"avx512_vnni"},
+            "avx2",
+            set(),
             (),
             "float32",
-            "has no bfloat16, and the checkpoint has no record of int8",
+            "is fastest in int8, but the checkpoint has no record of int8; next is float32",
         ),
-        ({"amx_bf16"}, (), "bfloat16", "multiplies bfloat16 natively"),
-        ({"bf16"}, (), "bfloat16", "multiplies bfloat16 natively"),
-        ({"avx2", "amx_tile"}, (FINE,), "float32", "has neither bfloat16 nor int8"),
+        (
+            "neon",
+            set(),
+            (FINE,),
+            "float32",
+            "has no fast int8 (no products of bytes); next is float32",
+        ),
+        (
+            "avx512_vnni",
+            {"amx_bf16"},
+            (FINE,),
+            "bfloat16",
+            "has AMX, where bfloat16 is fastest",
+        ),
+        (
+            None,
+            {"bf16"},
+            (FINE,),
+            "bfloat16",
+            "has no fast int8 (this processor has no AVX2); next is bfloat16",
+        ),
     ],
 )
-def test_a_processor(
-    have: set[str], record: tuple[Precision, ...], dtype: str, reason: str
+def test_the_type_of_a_processor(
+    instructions: str | None,
+    have: set[str],
+    record: Sequence[Precision],
+    dtype: str,
+    reason: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    choice = choose_for("auto", have, record)
+    """By a table, so that replicas on the same processor choose alike."""
+    have_sets(monkeypatch, *([instructions] if instructions else []))
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: dict.fromkeys(have, True))
+
+    choice = choose_dtype("auto", CPU, record)
 
     assert dtype_name(choice.dtype) == dtype
     assert choice.reason == f"auto: this processor {reason}"
-    if "avx512_vnni" in have:
-        assert choose_for("int8", have, record).dtype is torch.int8
 
 
 @pytest.mark.parametrize(
@@ -200,7 +220,7 @@ def test_a_gpu_never_computes_in_int8(
     capability: tuple[int, int], dtype: str, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _device: capability)
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_vnni": True})
+    have_sets(monkeypatch, "avx512_vnni")
 
     choice = choose_dtype("auto", GPU, [FINE])
 

@@ -1,4 +1,4 @@
-"""Which library of kernels is loaded, and what is said where none is."""
+"""Which library of kernels is loaded, what of it is used, and what is said where there is none."""
 
 import shutil
 from pathlib import Path
@@ -8,46 +8,58 @@ import pytest
 import torch
 
 from model.backends import kernels
-from model.backends.kernels import can_compute, fault, library
+from model.backends.kernels import InstructionSet, choose_set, fault, instruction_sets
+from model.kernels import compiler
 
 REAL_LOAD, REAL_DIGEST = kernels._load.__wrapped__, kernels._digest.__wrapped__
-ALL = ("avx512_f", "avx512_bw", "avx512_dq", "avx512_vl", "avx512_bf16", "avx512_vnni")
-LOADED = SimpleNamespace(headlight_sources=lambda: b"digest")
+SETS = [
+    InstructionSet(b"avx512_vnni", 0b111, 32),
+    InstructionSet(b"avx512", 0b001, 32),
+    InstructionSet(b"avx2", 0b101, 16),
+]
+LOADED = SimpleNamespace(headlight_sources=lambda: b"digest"), SETS
 
 
 @pytest.fixture(autouse=True)
 def _any_processor(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A processor with all features, and a library of the sources that are here."""
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: dict.fromkeys(ALL, True))
+    """A processor with three sets, and a library of the sources that are here."""
     monkeypatch.setattr(kernels, "_load", lambda: LOADED)
     monkeypatch.setattr(kernels, "_digest", lambda: "digest")
+    monkeypatch.delenv("ATEN_CPU_CAPABILITY", raising=False)
 
 
-def test_the_library_is_used_where_all_is_there() -> None:
+def test_the_first_set_that_has_a_type_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     assert fault() is None
-    assert library() is LOADED  # type: ignore[comparison-overlap]
-    assert all(can_compute(dtype) for dtype in (torch.float32, torch.bfloat16, torch.int8))
-    assert not can_compute(torch.float16)
-
-
-@pytest.mark.parametrize("missing", ALL)
-def test_a_processor_without_what_a_type_needs(
-    missing: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(
-        torch.cpu, "get_capabilities", lambda: {name: name != missing for name in ALL}
-    )
-    lost = {"avx512_bf16": {torch.bfloat16}, "avx512_vnni": {torch.int8}}.get(missing)
-
-    assert fault() == (None if lost else f"this processor has no {missing}")
+    assert instruction_sets() == SETS
     for dtype in (torch.float32, torch.bfloat16, torch.int8):
-        assert can_compute(dtype) is (lost is not None and dtype not in lost)
+        assert choose_set(dtype) is SETS[0]
+    assert choose_set(torch.float16) is None
+    monkeypatch.setattr(kernels, "_load", lambda: (LOADED[0], SETS[1:]))
+    assert choose_set(torch.float32) is SETS[1]
+    assert choose_set(torch.int8) is SETS[2]
+    assert choose_set(torch.bfloat16) is None
+    assert [(each.name, each.family) for each in SETS[1:]] == [
+        ("avx512", "avx512"),
+        ("avx2", "avx2"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("limit", "names"),
+    [("avx512", ["avx512_vnni", "avx512", "avx2"]), ("avx2", ["avx2"]), ("default", [])],
+)
+def test_the_limit_of_torch_holds_for_the_kernels(
+    limit: str, names: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ATEN_CPU_CAPABILITY", limit)
+    assert [each.name for each in instruction_sets()] == names
 
 
 @pytest.mark.parametrize(
     ("part", "value", "reason"),
     [
-        ("_load", None, "they are not compiled"),
+        ("_load", (None, []), "they are not compiled"),
+        ("_load", (LOADED[0], []), "this processor has no AVX2"),
         (
             "_digest",
             "another",
@@ -60,8 +72,7 @@ def test_without_a_library_of_these_sources(
 ) -> None:
     monkeypatch.setattr(kernels, part, lambda: value)
 
-    assert (fault(), library()) == (reason, None)
-    assert not can_compute(torch.float32)
+    assert (fault(), instruction_sets(), choose_set(torch.float32)) == (reason, [], None)
 
 
 def test_where_the_sources_are_not_the_library_is_taken_as_it_is(
@@ -69,15 +80,15 @@ def test_where_the_sources_are_not_the_library_is_taken_as_it_is(
 ) -> None:
     monkeypatch.setattr(kernels, "_digest", lambda: None)
 
-    assert library() is LOADED  # type: ignore[comparison-overlap]
+    assert instruction_sets() == SETS
 
 
 def test_a_change_of_the_sources_changes_their_digest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sources = shutil.copytree(kernels._SOURCES, tmp_path / "kernels")
-    monkeypatch.setattr(kernels, "_SOURCES", sources)
-    compiled, before = REAL_LOAD(), REAL_DIGEST()
+    sources = shutil.copytree(Path(compiler.__file__).parent, tmp_path / "kernels")
+    monkeypatch.setattr(kernels, "_COMPILER", sources / "compiler.py")
+    (compiled, _), before = REAL_LOAD(), REAL_DIGEST()
     if compiled is not None:
         assert compiled.headlight_sources().decode() == before
     with (sources / "team.h").open("a", encoding="utf-8") as file:
@@ -90,5 +101,5 @@ def test_a_change_of_the_sources_changes_their_digest(
 def test_where_nothing_is_compiled_nothing_is_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kernels, "__file__", str(tmp_path / "kernels.py"))
-    assert REAL_LOAD() is None
+    monkeypatch.setattr(kernels, "_LIBRARY", tmp_path / "_kernels.so")
+    assert REAL_LOAD() == (None, [])

@@ -471,6 +471,15 @@ def test_each_type_has_its_own_record() -> None:
     assert judge("bfloat16", [precision(precision_set(lost=9)), other]).allowed
 
 
+def test_a_record_of_other_weights_says_nothing() -> None:
+    verdict = judge("int8", [precision(weight_bits=8)])
+
+    assert (verdict.allowed, verdict.reason) == (
+        False,
+        "the checkpoint's record of int8 is of weights of 8 bits, and they have 7: record it again",
+    )
+
+
 def record_of(checkpoint: Checkpoint, dtype: str = "int8", *, lost: int = 1) -> Precision:
     return precision(precision_set(lost=lost), dtype=dtype, weights=checkpoint.weights_sha256)
 

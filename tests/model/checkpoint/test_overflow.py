@@ -8,9 +8,8 @@ import torch
 
 from model.backends.base import Backend, Selection
 from model.backends.cpu_kernels import KernelBackend
-from model.backends.cpu_packed import PackedBackend, can_pack
 from model.backends.eager import CpuBackend
-from model.backends.kernels import KINDS, can_compute
+from model.backends.kernels import KINDS, choose_set
 from model.checkpoint.opening import open_checkpoint
 from model.checkpoint.overflow import check_magnitudes
 from model.errors import CheckpointError
@@ -76,9 +75,7 @@ def test_with_what_is_accepted_no_text_overflows(kind: str, name: str) -> None:
         CpuBackend(CPU, torch.bfloat16, threads=1),
     ]
     if kind == "encoder":
-        backends += [KernelBackend(CPU, dtype, threads=1) for dtype in KINDS if can_compute(dtype)]
-        if can_pack(CPU, torch.float32):
-            backends.append(PackedBackend(CPU, torch.float32, threads=1))
+        backends += [KernelBackend(CPU, dtype, threads=1) for dtype in KINDS if choose_set(dtype)]
     largest = accepted[max(accepted)]
     assert all(answers_are_finite(largest, backend) for backend in backends)
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from torch import Tensor
 
-from model.backends.cpu_packed import PackedBackend, can_pack
+from model.backends.eager import CpuBackend
 from model.checkpoint.opening import open_checkpoint
 from model.explain.attribution import Attributor, attribute
 from model.loading import load as load_for
@@ -325,12 +325,12 @@ def test_nothing_of_it_stays_behind(predictor: Predictor) -> None:
     np.testing.assert_array_equal(predictor.gradients.head_importance(encoding).importance, before)
 
 
-@pytest.mark.skipif(not can_pack(CPU, torch.float32), reason="torch has no oneDNN here")
+@pytest.mark.skipif(not torch._C._has_mkldnn, reason="torch has no oneDNN here")
 def test_nothing_is_kept_for_each_size(
     checkpoint_folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """oneDNN makes and keeps code for each size that it meets; it says what it runs."""
-    backend = PackedBackend(CPU, torch.float32, threads=1)
+    backend = CpuBackend(CPU, torch.float32, threads=1)
     predictor = load_for(open_checkpoint(checkpoint_folder), backend)
     encoding = predictor.encode("a good film", with_tokens=True)
     mkldnn = torch.backends.mkldnn

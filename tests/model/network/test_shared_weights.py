@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from model.network.encoder import EncoderClassifier
-from model.network.shared_weights import SharedWeights, narrow_embeddings
+from model.network.shared_weights import SharedWeights
 from tests.builders import tiny_network
 
 NARROW = {torch.float16, torch.bfloat16}
@@ -48,7 +48,6 @@ def test_what_is_lent_is_the_network_to_the_bit(dtype: torch.dtype) -> None:
 
 def test_weights_that_16_bits_would_change_stay() -> None:
     network = tiny_network()
-    narrow_embeddings(network)
     shared = SharedWeights(network, compact=True)
 
     assert kinds(network) == {torch.float32}
@@ -66,17 +65,6 @@ def test_a_network_that_serves_too_is_left_as_it_is() -> None:
     with shared.use() as lent:
         assert lent is network
     assert kinds(network) == {torch.float32}
-
-
-def test_embeddings_in_16_bits_are_looked_up_in_float32() -> None:
-    network, ids = rounded(torch.float16), torch.tensor([[1, 5, 2]])
-    expected = network.embed_tokens(ids)
-
-    narrow_embeddings(network)
-
-    assert network.embeddings.tokens.weight.dtype == torch.float16
-    assert torch.equal(network.embed_tokens(ids), expected)
-    assert network.embed_tokens(ids).dtype == torch.float32
 
 
 def test_wide_weights_go_after_the_last_use() -> None:

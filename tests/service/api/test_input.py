@@ -15,8 +15,8 @@ from starlette.types import Message
 from model.errors import InputError
 from model.tokenization.tokenizer import check_text
 from service.api.input import read_query, validate
+from service.api.request_schemas import AttentionRequest, PredictRequest
 from service.api.requests import _INLINE_BYTES
-from service.api.schemas import AttentionRequest, PredictRequest
 from service.errors import (
     InvalidRequestError,
     MalformedJsonError,

@@ -12,7 +12,7 @@ from pydantic_core.core_schema import ErrorType
 
 from model.validation import WORDS, nearest, tell_fault
 from service.api.input import validate
-from service.api.schemas import (
+from service.api.request_schemas import (
     AttentionListRequest,
     AttentionRequest,
     AttributionsRequest,

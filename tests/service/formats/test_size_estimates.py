@@ -20,7 +20,7 @@ from service.formats.views import View
 
 INFO = ModelInfo(
     "a-name-of-usual-length", "0123456789ab", "encoder", ("negative", "positive"),
-    12, 12, 768, 110_000_000, 512, 1.5, "cpu", "float32", "set by the caller", (),
+    12, 12, 768, 110_000_000, 512, 1.5, "cpu", "eager", "float32", "set by the caller", (),
 )  # fmt: skip
 PREDICTION = Prediction("positive", 0.75, {"negative": 0.25, "positive": 0.75}, 512, truncated=True)
 WORDS = ["[CLS]", "the", "plot", "##s", "wonderful", ",", "but", "a", "\u00e9t\u00e9", '"', "&"]

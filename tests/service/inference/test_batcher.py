@@ -2,13 +2,16 @@
 
 import asyncio
 import itertools
+import threading
+import time
 from collections.abc import Sequence
+from unittest import mock
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model import Encoding
+from model import Encoding, Prediction
 from service.errors import DrainingError, InternalError
 from tests.service.queueing import FAILING, HOLDING, Setting, encoding, prediction, run
 
@@ -181,3 +184,34 @@ async def test_padding_is_counted_where_it_is_computed(padding: int, *, computes
     assert setting.value("headlight_padding_tokens_total") == padding
     assert setting.value("headlight_batch_fill_ratio_sum") == pytest.approx(0.1 + 1.0)
     await setting.close()
+
+
+async def test_what_is_not_there_in_time_is_none_and_its_rest_is_dropped() -> None:
+    setting = Setting(max_batch_tokens=4)
+    loop, real = asyncio.get_running_loop(), time.monotonic
+    holds, later = threading.Event(), threading.Event()
+    classify = setting.recorder.classify
+
+    def hold(encodings: Sequence[Encoding]) -> list[Prediction]:
+        if encodings[0].input_ids[0] == HOLDING:
+            holds.set()
+            assert later.wait(20)
+        return classify(encodings)
+
+    with mock.patch.object(setting.recorder, "classify", hold):
+        texts = [encoding(60, 4), encoding(61, 2), encoding(HOLDING, 3)]
+        partly = asyncio.create_task(setting.batcher.predict_until(texts, loop.time() + 60))
+        assert await asyncio.to_thread(holds.wait, 20)
+        assert setting.value("headlight_queue_tokens") == 4
+        with mock.patch.object(loop, "time", side_effect=lambda: real() + 61):
+            first, second, third = await partly
+        assert (first, third) == (None, None)
+        assert isinstance(second, Prediction)
+        assert second.label == "61"
+        assert setting.value("headlight_queue_tokens") == 0
+        later.set()
+        assert await setting.batcher.predict_until([], 0.0) == []
+        soon = setting.batcher.predict_until([encoding(62)], loop.time() + 60)
+        assert [each and each.label for each in await soon] == ["62"]  # type: ignore[union-attr]
+    await setting.close()
+    assert setting.recorder.ids == [[61], [HOLDING], [62]]

@@ -1,0 +1,156 @@
+"""What an idle replica could not compute in time: refused in every family, by a limit told before.
+
+The pace at the start is set, so nothing depends on how fast the machine is.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import httpx
+import pytest
+
+from headlight_client import Client
+from service.inference import engine
+from service.metrics import EXPLICIT, FUSED, GRADIENT
+from tests.builders import MAX_LENGTH
+from tests.end_to_end.kinds import FOREIGN, INFER, JSON, PREDICT, Kind, tensor
+from tests.end_to_end.problems import assert_problem
+from tests.end_to_end.servers import RunningService, local_service
+
+_PACE = {FUSED: 1 / 16, EXPLICIT: 1 / 8, GRADIENT: 1 / 8}
+TOKENS, ATTENTION, STEPS = 672, 336, 8  # of 42 seconds; 10 rows of 32 tokens
+ATTENTIONS = Kind(
+    "/attention", lambda texts: {"sentences": texts, "reduce": "mean"}, lambda _: (), foreign=False
+)
+SERIES = 'headlight_problems_total{type="too-much-work"}'
+KINDS = {"predict": PREDICT, "attention": ATTENTIONS, **FOREIGN}
+
+
+@pytest.fixture(scope="module")
+def running(
+    checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningService]:
+    """A service that takes itself for slow."""
+    options = ("--request-timeout", "60", "--max-batch-tokens", "64")
+    with local_service(
+        checkpoint_folder,
+        tmp_path_factory.mktemp("slow"),
+        *options,
+        changes=mock.patch.object(engine, "measure_pace", return_value=_PACE),
+    ) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def client(running: RunningService) -> Iterator[httpx.Client]:
+    with running.client() as client:
+        yield client
+
+
+def text_of(tokens: int) -> str:
+    return "a " * (tokens - 2)
+
+
+def texts_of(tokens: int) -> list[str]:
+    """Texts with so many tokens together, more than 32."""
+    whole = (tokens - MAX_LENGTH - 1) // MAX_LENGTH
+    rest = tokens - whole * MAX_LENGTH
+    return [text_of(size) for size in (*[MAX_LENGTH] * whole, rest // 2, rest - rest // 2)]
+
+
+def assert_refused(response: httpx.Response, *, foreign: bool = False, **fits: int) -> None:
+    assert_problem(
+        response, 413, "too-much-work", says="may take at most", foreign=foreign, fits=fits
+    )
+
+
+def test_the_model_tells_what_one_request_may_have(client: httpx.Client) -> None:
+    limits = client.get("/model").json()["limits"]
+    names = ("max_work_tokens", "max_attention_tokens", "max_work_steps")
+    assert [limits[name] for name in names] == [TOKENS, ATTENTION, STEPS]
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_texts_at_the_limit_are_answered_and_a_token_more_is_not(
+    name: str, client: httpx.Client
+) -> None:
+    kind, most = KINDS[name], ATTENTION if name == "attention" else TOKENS
+    answer = client.post(kind.path, json=kind.body(texts_of(most)), headers=JSON)
+    assert answer.status_code == 200, answer.text
+    refused = client.post(kind.path, json=kind.body(texts_of(most + 1)), headers=JSON)
+    assert_refused(refused, foreign=kind.foreign, tokens=most)
+
+
+@pytest.mark.parametrize(
+    ("fields", "times"),
+    [({"granularity": "sentence"}, 2), ({"truncation": "window"}, 1), ({"on_error": "item"}, 1)],
+)
+def test_sentences_and_windows_count(
+    fields: dict[str, Any], times: int, client: httpx.Client
+) -> None:
+    texts = [text_of(80)] * ("truncation" in fields)
+    asked = client.post("/predict", json={"sentences": [*texts, "a"], **fields}).json()
+    left = TOKENS - sum(each["token_count"] for each in asked["predictions"][:-1])
+    for tokens, status in ((left // times, 200), (left // times + 1, 413)):
+        body = {"sentences": [*texts, *texts_of(tokens)], **fields}
+        answer = client.post("/predict", json=body)
+        assert answer.status_code == status, answer.text
+    assert_refused(answer, tokens=TOKENS)
+
+
+@pytest.mark.parametrize(("length", "most"), [(MAX_LENGTH, STEPS), (20, 14), (4, 78)])
+def test_steps(length: int, most: int, client: httpx.Client) -> None:
+    assert most == (STEPS + 2) * MAX_LENGTH // length - 2
+    for steps, status in ((most, 200), (most + 1, 413)):
+        body = {"sentence": text_of(length), "steps": steps}
+        answer = client.post("/attributions", json=body)
+        assert answer.status_code == status, answer.text
+    assert_refused(answer, steps=most)
+
+
+def test_a_pass_may_always_be_tried(client: httpx.Client) -> None:
+    hurried = {"x-request-timeout": "5"}  # of which nothing but a pass could be computed
+    for path, body in (
+        ("/predict", {"sentences": texts_of(64)}),
+        ("/attributions", {"sentence": text_of(MAX_LENGTH), "steps": 1}),
+        ("/attributions", {"sentence": text_of(MAX_LENGTH), "method": "gradient_x_input"}),
+        ("/importance", {"sentence": text_of(MAX_LENGTH)}),
+    ):
+        answer = client.post(path, json=body, headers=hurried)
+        assert answer.status_code == 200, answer.text
+
+
+def test_a_request_with_less_time_may_have_less(client: httpx.Client) -> None:
+    half, most = {"x-request-timeout": "30"}, TOKENS // 2
+    for tokens, status in ((most, 200), (most + 1, 413)):
+        answer = client.post("/predict", json={"sentences": texts_of(tokens)}, headers=half)
+        assert answer.status_code == status, answer.text
+    assert_refused(answer, tokens=most)
+    body = tensor(texts_of(most + 1), parameters={"timeout": 30_000_000})
+    assert_refused(client.post(INFER, json=body), foreign=True, tokens=most)
+
+
+def test_the_client_divides_what_does_not_fit(running: RunningService) -> None:
+    """Of marks, each byte is a token: more cannot come."""
+    texts = ["!" * 20 + word + "!" * (index % 7) for index, word in enumerate(["good", "bad"] * 30)]
+    with Client(running.url, timeout=120) as client:
+        before = running.metric(SERIES)
+        found = client.predict(texts)
+        client.predict(texts)  # it has learnt the limit
+        assert running.metric(SERIES) == before + 1
+        alone = [client.predict([text])[0] for text in texts[:5]]
+    assert [each.token_count for each in found] == [23 + index % 7 for index in range(60)]
+    for one, other in zip(found, alone, strict=False):
+        assert one.score == pytest.approx(other.score, abs=1e-5)
+
+
+def test_it_is_counted_by_its_type_and_refused_for_no_reason_of_the_replica(
+    running: RunningService, client: httpx.Client
+) -> None:
+    counted, computed = running.metric(SERIES), running.metric("headlight_texts_total")
+    refused = running.refused()
+    client.post("/predict", json={"sentences": texts_of(TOKENS + 1)})
+    assert running.metric(SERIES) == counted + 1
+    assert (running.metric("headlight_texts_total"), running.refused()) == (computed, refused)
