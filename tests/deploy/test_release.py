@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from model.backends.kernels import choose_set
+from model.kernels.compiler import COMPILER_PACKAGE
 from tests.end_to_end.servers import service
 
 ROOT = Path(__file__).parents[2]
@@ -129,6 +130,36 @@ def test_a_wheel_serves_without_a_compiler(
         (engine,) = (line["engine"] for line in lines if line["message"] == "model ready")
     chosen = choose_set(torch.float32)
     assert engine == (f"kernels ({chosen.family})" if chosen else "modules")
+
+
+_REQUIRED = """
+import sys
+sys.modules["ziglang"] = None
+from setuptools import build_meta
+print(build_meta.get_requires_for_build_wheel(), file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(
+    ("settings", "required"),
+    [
+        ({"PATH": ""}, [COMPILER_PACKAGE]),
+        ({"PATH": "", "HEADLIGHT_KERNELS": "no"}, []),
+        ({"PATH": "", "CXX": "g++"}, []),
+    ],
+)
+def test_an_installation_without_a_compiler_gets_one(
+    settings: dict[str, str], required: list[str], repository: Path
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _REQUIRED],
+        cwd=repository,
+        env=settings,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr.splitlines()[-1] == str(required)
 
 
 @pytest.mark.parametrize(
