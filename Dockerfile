@@ -52,7 +52,7 @@ COPY service service
 # The training command needs packages that are not installed here.
 # Built by the setuptools that is installed, which has a hash, and not by one that pip would fetch.
 RUN pip install --no-build-isolation --no-compile --no-deps --target /opt/headlight . && \
-    rm /opt/headlight/bin/headlight-train && ls /opt/headlight/model/backends/_kernels*.so
+    rm /opt/headlight/bin/headlight-train && ls /opt/headlight/model/backends/_kernels.so
 WORKDIR /app
 COPY deploy/healthcheck.py ./
 COPY checkpoints checkpoints

@@ -11,6 +11,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
+# Without the kernels, which have a rule of their own.
+EDITABLE := HEADLIGHT_KERNELS=no $(PIP) install --quiet --constraint constraints.txt --editable
 
 CPU_INDEX_URL := https://download.pytorch.org/whl/cpu
 CHOICE := $(VENV)/torch-index-url
@@ -147,7 +149,7 @@ $(CHOICE): FORCE | $(BIN)/python
 $(VENV)/installed-serve: $(REQUIREMENTS) $(CHOICE) | $(BIN)/python
 	@echo "Installing what serving needs in $(VENV) (torch alone is about 200 MB)"
 	@$(MAKE) --no-print-directory torch
-	@$(PIP) install --quiet --constraint constraints.txt --editable .
+	@$(EDITABLE) .
 	@touch $@
 
 $(JAVASCRIPT)/installed: tests/javascript/package.json tests/javascript/package-lock.json
@@ -156,15 +158,16 @@ $(JAVASCRIPT)/installed: tests/javascript/package.json tests/javascript/package-
 	@cd $(JAVASCRIPT) && npm ci --ignore-scripts --no-audit --no-fund --silent
 	@touch $@
 
-# The installation compiles the kernels; here they are compiled again when their sources change. An
-# older library goes first, so that one that is left was compiled. Where there is no C++ compiler, pip
-# brings one.
+# Compiles the kernels when their sources change. An older library goes first, so that one that is left
+# was compiled.
 KERNELS := model/backends/_kernels.so
 COMPILE_KERNELS = $(BIN)/python model/kernels/compiler.py $(KERNELS)
 $(VENV)/kernels: setup.py $(wildcard model/kernels/*) | $(VENV)/installed-serve
 	@rm -f $(KERNELS) $@
-	@$(COMPILE_KERNELS) >/dev/null 2>&1 || \
-	  { $(PIP) install --quiet "$$(sed -n 's/^COMPILER_PACKAGE = "\(.*\)"/\1/p' model/kernels/compiler.py)" && $(COMPILE_KERNELS) >/dev/null; } || true
+	@$(COMPILE_KERNELS) >/dev/null 2>&1 || { \
+	  echo "There is no C++ compiler that works: pip brings one, which needs a minute"; \
+	  $(PIP) install --quiet "$$(sed -n 's/^COMPILER_PACKAGE = "\(.*\)"/\1/p' model/kernels/compiler.py)" 2>/dev/null && \
+	  $(COMPILE_KERNELS) >/dev/null; } || true
 	@test -e $(KERNELS) && touch $@ || \
 	  echo "the kernels are not compiled: torch computes passes, several times more slowly; install g++ (Debian, Ubuntu: apt-get install g++), then make install"
 
@@ -177,14 +180,14 @@ torch:
 
 $(VENV)/installed-dev: $(VENV)/installed-serve
 	@echo "Installing what the tests need"
-	@$(PIP) install --quiet --constraint constraints.txt --editable '.[dev]'
+	@$(EDITABLE) '.[dev]'
 # Without its dependencies: a cloud client and a notebook, which views of given weights do not use.
 	@$(PIP) install --quiet --no-deps bertviz==1.4.1
 	@touch $@
 
 $(VENV)/installed-benchmark: $(VENV)/installed-serve
 	@echo "Installing what the service is measured beside"
-	@$(PIP) install --quiet --constraint constraints.txt --editable '.[benchmark]'
+	@$(EDITABLE) '.[benchmark]'
 	@touch $@
 
 # Peers that need versions of their own get environments of their own. They use the service's Python
@@ -198,5 +201,5 @@ build/peers/%/installed: benchmarks/peers/requirements-%.txt pyproject.toml $(CH
 
 $(VENV)/installed-containers: $(VENV)/installed-serve
 	@echo "Installing what checks the container files"
-	@$(PIP) install --quiet --constraint constraints.txt --editable '.[containers]'
+	@$(EDITABLE) '.[containers]'
 	@touch $@

@@ -2,7 +2,7 @@
 
 A wheel has no code for one version of Python, so it is for any. Two variables make one for another
 machine: HEADLIGHT_TARGET, as compilers name it (`aarch64-linux-gnu.2.28`), and HEADLIGHT_PLATFORM,
-as wheels do (`manylinux_2_28_aarch64`).
+as wheels do (`manylinux_2_28_aarch64`). HEADLIGHT_KERNELS=no leaves the kernels out.
 """
 
 import os
@@ -18,7 +18,9 @@ from setuptools.errors import CompileError
 compiler = runpy.run_path("model/kernels/compiler.py")
 TARGET = os.environ.get("HEADLIGHT_TARGET", "")
 PLATFORM = os.environ.get("HEADLIGHT_PLATFORM", "")
+WANTED = os.environ.get("HEADLIGHT_KERNELS") != "no"
 FOUND = compiler["find_compiler"](cross=bool(TARGET))
+KERNELS = Extension("model.backends._kernels", sources=[], optional=not TARGET)
 
 
 class Kernels(build_ext):
@@ -52,6 +54,6 @@ class Wheel(bdist_wheel):
 
 setup(
     cmdclass={"build_ext": Kernels, "bdist_wheel": Wheel},
-    ext_modules=[Extension("model.backends._kernels", sources=[], optional=not TARGET)],
-    setup_requires=[] if FOUND else [compiler["COMPILER_PACKAGE"]],
+    ext_modules=[KERNELS] if WANTED else [],
+    setup_requires=[compiler["COMPILER_PACKAGE"]] if WANTED and not FOUND else [],
 )

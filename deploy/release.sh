@@ -2,27 +2,35 @@
 # Builds a release of the commit that is checked out: packages, chart, image, notes, checksums.
 #
 #   make release ARGS='--no-image'
-#   deploy/release.sh [--output DIR] [--no-image] [--source URL]
+#   deploy/release.sh [--output DIR] [--no-image] [--source URL] [--platforms PATTERN]
 #
-# Needs git, helm, and Python with the packages build and setuptools; for the image Docker with buildx
-# and a builder that can export attestations (`docker buildx create --use`). `PYTHON` names the Python.
+# Needs git, helm, and Python with the packages build, setuptools and ziglang; for the image Docker with
+# buildx and a builder that can export attestations (`docker buildx create --use`). `PYTHON` names the
+# Python. Without --platforms there is a wheel of the service for each platform below.
 set -euo pipefail
 caller=$PWD
 cd "$(dirname "$0")/.."
 umask 022
+
+# Targets of the compiler, and platforms of wheels. torch has wheels for these, and not for others.
+targets="x86_64-linux-gnu.2.28 manylinux_2_28_x86_64
+aarch64-linux-gnu.2.28 manylinux_2_28_aarch64
+aarch64-macos.11.0 macosx_11_0_arm64
+x86_64-windows-gnu win_amd64"
 
 fail() {
   echo "no release: $*" >&2
   exit 1
 }
 
-output=dist image=yes source_url=
+output=dist image=yes source_url= platforms='*'
 while [ $# -gt 0 ]; do
   case $1 in
     --output) output=${2:?--output needs a folder} && shift 2 ;;
     --source) source_url=${2:?--source needs a URL} && shift 2 ;;
     --no-image) image=no && shift ;;
-    *) fail "unknown option $1: use --output DIR, --no-image or --source URL" ;;
+    --platforms) platforms=${2:?--platforms needs a pattern} && shift 2 ;;
+    *) fail "unknown option $1: use --output DIR, --no-image, --source URL or --platforms PATTERN" ;;
   esac
 done
 
@@ -50,11 +58,18 @@ mkdir "$tree" "$made"
 # The files of the commit, with its time; the checkpoints go only into the image.
 git archive "$revision" . ':!checkpoints' | tar -x -C "$tree"
 
-# Only the source of the service: its kernels are compiled where they run.
-"${PYTHON:-python3}" -m build --no-isolation --sdist --outdir "$made" "$tree" >"$work/log" 2>&1 ||
-  fail "python -m build: $(tail -1 "$work/log")"
-"${PYTHON:-python3}" -m build --no-isolation --wheel --outdir "$made" "$tree/client" >"$work/log" 2>&1 ||
-  fail "python -m build: $(tail -1 "$work/log")"
+pack() {
+  "${PYTHON:-python3}" -m build --no-isolation --outdir "$made" "$@" </dev/null >"$work/log" 2>&1 ||
+    fail "python -m build: $(tail -1 "$work/log")"
+}
+pack --sdist "$tree"
+while read -r target platform; do
+  # shellcheck disable=SC2053 # a pattern
+  [[ $platform == $platforms ]] || continue
+  HEADLIGHT_TARGET=$target HEADLIGHT_PLATFORM=$platform pack --wheel "$tree"
+  rm -r "$tree/build"  # with this platform's library
+done <<<"$targets"
+pack --wheel "$tree/client"
 helm package --app-version "$version" --destination "$made" "$tree/deploy/helm/headlight" >/dev/null
 # Archives are packed again, so that the same commit gives the same bytes.
 for archive in "$made"/*.tar.gz "$made"/*.tgz; do

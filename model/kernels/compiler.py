@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-SOURCES = Path(__file__).parent
+SOURCES = Path(__file__).resolve().parent
 #: the compiler that pip brings, where there is no other
 COMPILER_PACKAGE = "ziglang==0.17.1"
 _ZIG = "ziglang"
@@ -63,7 +63,8 @@ def find_compiler(*, cross: bool = False) -> list[str] | None:
             if shutil.which(name):
                 return [name]
     if importlib.util.find_spec(_ZIG):
-        return [sys.executable, "-m", _ZIG, "c++"]
+        # By default it compiles for the processor of this machine only.
+        return [sys.executable, "-m", _ZIG, "c++", "-mcpu=baseline"]
     return None
 
 
@@ -78,7 +79,7 @@ def compile_library(
     compiler: Sequence[str],
     *,
     machine: str = "",
-    options: Sequence[str] = ("-shared",),
+    options: Sequence[str] = ("-shared", "-s"),
     program: Path | None = None,
 ) -> list[str]:
     """Compiles every set of instructions of a machine, and links them.
@@ -117,14 +118,15 @@ def compile_library(
             f'-DHEADLIGHT_SOURCES="{sources_digest()}"',
         ]
         parts = [str(SOURCES / "library.cpp"), *([str(program)] if program else [])]
-        objects = [f"{folder}/{name}.o" for name in names]
-        # Some compilers write more files beside it.
-        linked = Path(folder) / "linked" / output.name
-        linked.parent.mkdir()
-        if fault := _run([*command, *macros, *parts, *objects, "-pthread", "-o", str(linked)]):
+        # With -c nothing is linked.
+        objects = [] if "-c" in options else [f"{folder}/{name}.o" for name in names]
+        link = [*command, *macros, *parts, *objects, "-pthread", "-o", output.name]
+        # Some compilers write more files beside it, and the path that they are given into it.
+        (linked := Path(folder) / "linked").mkdir()
+        if fault := _run(link, folder=linked):
             raise CompilerError(fault)
         part = output.with_name(f"{output.name}.part")
-        shutil.copy(linked, part)
+        shutil.copy(linked / output.name, part)
         part.replace(output)
     return names
 
@@ -136,10 +138,12 @@ def _machine(name: str) -> str:
     return known
 
 
-def _run(command: Sequence[str]) -> str:
+def _run(command: Sequence[str], *, folder: Path | None = None) -> str:
     """Runs a command, and returns what it printed if it failed."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+        done = subprocess.run(  # noqa: S603
+            command, cwd=folder, capture_output=True, text=True, check=False
+        )
     except OSError as error:
         return str(error)
     return (done.stderr or f"exit status {done.returncode}") if done.returncode else ""

@@ -3,7 +3,9 @@
 
 #include "encoder.h"
 
-#if defined(__aarch64__) && defined(__linux__)
+#if defined(__x86_64__)
+#include <cpuid.h>
+#elif defined(__linux__)
 #include <sys/auxv.h>
 #elif defined(__APPLE__)
 #include <sys/sysctl.h>
@@ -27,18 +29,38 @@ namespace {
 
 #if defined(__x86_64__)
 
-bool has(const char* name) {
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") &&
-                      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-                      __builtin_cpu_supports("avx512vl");
-  if (std::strcmp(name, "avx2") == 0) return avx2;
-  if (std::strcmp(name, "avx512") == 0) return avx512;
-  if (std::strcmp(name, "avx512_vnni") == 0) return avx512 && __builtin_cpu_supports("avx512vnni");
-  return avx2 && __builtin_cpu_supports("avxvnni");
+// Not by `__builtin_cpu_supports`, which always says no in what zig links.
+struct Features {
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  Features(unsigned leaf, unsigned part) { __get_cpuid_count(leaf, part, &eax, &ebx, &ecx, &edx); }
+};
+
+// Whether the operating system keeps registers, which are bits of XCR0, for each thread.
+bool keeps(unsigned registers) {
+  if (!(Features(1, 0).ecx >> 27 & 1)) return false;
+  unsigned low, high;
+  asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return (low & registers) == registers;
 }
 
-bool has_bfloat16() { return __builtin_cpu_supports("avx512bf16"); }
+// Whether part 1 of leaf 7, which older processors have not, has a bit of EAX.
+bool has_newer(int bit) {
+  return Features(7, 0).eax >= 1 && (Features(7, 1).eax >> bit & 1);
+}
+
+bool has(const char* name) {
+  const unsigned fma = Features(1, 0).ecx >> 12 & 1;
+  const Features found(7, 0);
+  const bool avx2 = keeps(0x06) && fma && (found.ebx >> 5 & 1);
+  const unsigned wanted = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31;  // F, DQ, BW, VL
+  const bool avx512 = avx2 && keeps(0xe6) && (found.ebx & wanted) == wanted;
+  if (std::strcmp(name, "avx2") == 0) return avx2;
+  if (std::strcmp(name, "avx512") == 0) return avx512;
+  if (std::strcmp(name, "avx512_vnni") == 0) return avx512 && (found.ecx >> 11 & 1);
+  return avx2 && has_newer(4);
+}
+
+bool has_bfloat16() { return has_newer(5); }
 
 #else
 

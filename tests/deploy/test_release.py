@@ -1,17 +1,27 @@
 """`make release`: what it holds, that it comes out the same again, and what it refuses."""
 
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
 import tomllib
+import zipfile
 from pathlib import Path
 
 import pytest
+import torch
+
+from model.backends.kernels import choose_set
+from model.kernels.compiler import COMPILER_PACKAGE
+from tests.end_to_end.servers import service
 
 ROOT = Path(__file__).parents[2]
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
+PLATFORM = "manylinux_2_28_x86_64"
+WHEEL = f"headlight-{VERSION}-py3-none-{PLATFORM}.whl"
 _LEFT_OUT = ("checkpoints/", "docs/", "tests/")
 _DATE = "2026-01-02T03:04:05+00:00"
 
@@ -47,41 +57,109 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def release(repository: Path, *options: str) -> subprocess.CompletedProcess[str]:
     beside = Path(sys.executable).parent
     environment = {**os.environ, "PATH": f"{beside}:{os.environ['PATH']}", "PYTHON": sys.executable}
-    command = ["bash", "deploy/release.sh", "--no-image", *options]
+    # To compile for the other platforms takes minutes.
+    command = ["bash", "deploy/release.sh", "--no-image", "--platforms", PLATFORM, *options]
     return subprocess.run(
         command, cwd=repository, env=environment, capture_output=True, text=True, check=False
     )
 
 
-def test_the_same_commit_gives_the_same_files(repository: Path, tmp_path: Path) -> None:
-    first = release(repository, "--output", str(tmp_path / "dist"))
-    assert first.returncode == 0, first.stderr
+@pytest.fixture(scope="module")
+def released(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The folder of a release, and what the command printed."""
+    dist = tmp_path_factory.mktemp("release") / "dist"
+    done = release(repository, "--output", str(dist))
+    assert done.returncode == 0, done.stderr
+    return dist, done.stdout
+
+
+def test_the_same_commit_gives_the_same_files(
+    repository: Path, released: tuple[Path, str], tmp_path: Path
+) -> None:
+    dist, printed = released
     copy = tmp_path / "copy"
     git(tmp_path, "clone", "--quiet", str(repository), str(copy))
     again = release(copy)
     assert again.returncode == 0, again.stderr
 
-    dist = tmp_path / "dist"
     sums = (dist / "SHA256SUMS").read_text(encoding="utf-8")
     assert sums == (copy / "dist" / "SHA256SUMS").read_text(encoding="utf-8")
     assert {line.split()[1] for line in sums.splitlines()} == {
         "NOTES.md",
         f"headlight-{VERSION}.tar.gz",
         f"headlight-{VERSION}.tgz",
+        WHEEL,
         f"headlight_client-{VERSION}-py3-none-any.whl",
     }
     subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=dist, check=True)
-    assert first.stdout.endswith(sums)
+    assert printed.endswith(sums)
     notes = (dist / "NOTES.md").read_text(encoding="utf-8")
     assert notes.startswith(f"# Headlight {VERSION}\n")
     assert "\n## " not in notes
     with tarfile.open(dist / f"headlight-{VERSION}.tar.gz") as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-        assert {"pyproject.toml", "model/kernels/encoder.cpp"} <= names
+        assert {"pyproject.toml", "model/kernels/encode.cpp"} <= names
         assert {member.mtime for member in archive.getmembers()} == {1767323045}
     with tarfile.open(dist / f"headlight-{VERSION}.tgz") as chart:
         assert "headlight/Chart.yaml" in chart.getnames()  # helm finds it under this name only
         assert chart.getmember("headlight/files/alerts.yml").isfile()  # not the link of the clone
+
+
+def test_a_wheel_serves_without_a_compiler(
+    released: tuple[Path, str], checkpoint_folder: Path, tmp_path: Path
+) -> None:
+    wheel, installed = released[0] / WHEEL, tmp_path / "installed"
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        (information,) = (name for name in names if name.endswith("/WHEEL"))
+        assert f"\nTag: py3-none-{PLATFORM}\n" in archive.read(information).decode()
+        sources = {path.name for path in (ROOT / "model" / "kernels").iterdir() if path.is_file()}
+        kernels = {name for name in names if "kernels/" in name}
+        assert kernels == {f"model/kernels/{name}" for name in sources}
+        binary = [name for name in names if archive.read(name).startswith(b"\x7fELF")]
+        assert binary == ["model/backends/_kernels.so"]
+        library = archive.read(binary[0])
+    assert not re.search(rb"ziglang|/tmp/|GLIBC_2\.(29|[3-9]\d)", library)
+
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps"]
+    subprocess.run([*pip, "--target", installed, wheel], check=True)
+    program = ("-P", "-W", "error", "-m", "service")  # not that of the working folder
+    settings = {"PYTHONPATH": str(installed)}
+    with service(checkpoint_folder, tmp_path, settings=settings, program=program) as running:
+        lines = map(json.loads, running.log.read_text("utf-8").splitlines())
+        (engine,) = (line["engine"] for line in lines if line["message"] == "model ready")
+    chosen = choose_set(torch.float32)
+    assert engine == (f"kernels ({chosen.family})" if chosen else "modules")
+
+
+_REQUIRED = """
+import sys
+sys.modules["ziglang"] = None
+from setuptools import build_meta
+print(build_meta.get_requires_for_build_wheel(), file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(
+    ("settings", "required"),
+    [
+        ({"PATH": ""}, [COMPILER_PACKAGE]),
+        ({"PATH": "", "HEADLIGHT_KERNELS": "no"}, []),
+        ({"PATH": "", "CXX": "g++"}, []),
+    ],
+)
+def test_an_installation_without_a_compiler_gets_one(
+    settings: dict[str, str], required: list[str], repository: Path
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _REQUIRED],
+        cwd=repository,
+        env=settings,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr.splitlines()[-1] == str(required)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +167,7 @@ def test_the_same_commit_gives_the_same_files(repository: Path, tmp_path: Path) 
     [
         ("new.txt", "x", (), "not committed: new.txt; commit it, or put it aside with git stash"),
         ("dist/letter", "Dear", (), "dist holds other files than a release: choose another folder"),
-        (None, "", ("--image",), "unknown option --image: use --output DIR, --no-image or"),
+        (None, "", ("--image",), "unknown option --image: use --output DIR, --no-image, --source"),
     ],
 )
 def test_a_release_is_refused(

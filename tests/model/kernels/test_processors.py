@@ -1,0 +1,162 @@
+"""The kernels on other processors, on other systems and under sanitizers."""
+
+import importlib.metadata
+import importlib.util
+import os
+import shutil
+import subprocess
+from ctypes import addressof
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from model.backends.cpu_kernels import KernelEncoder
+from model.backends.kernels import KINDS, InstructionSet, fault, instruction_sets
+from model.kernels import compiler
+from model.network.batch import Batch, collate
+from model.network.encoder import build_encoder
+from model.tokenization.tokenizer import Encoding
+from tests.builders import tiny_config
+
+CHECK = Path(__file__).with_name("check.cpp")
+# Of texts: on both sides of where blocks and panels end, and more tokens than a group has.
+LENGTHS = (1, 16, 33, 5, 70, 32)
+# What qemu can be of a processor, and the sets that it has then.
+ARM = {
+    "max": ["neon_i8mm", "neon_dotprod", "neon"],
+    "neoverse-n1": ["neon_dotprod", "neon"],
+    "cortex-a72": ["neon"],
+}
+
+
+def need(what: str, *, found: bool) -> None:
+    """Skips where something is not installed; in CI it must be."""
+    if not found:
+        (pytest.fail if "CI" in os.environ else pytest.skip)(f"{what} is not installed")
+
+
+def write(file: BinaryIO, *parts: bytes | NDArray[np.int64] | Tensor) -> None:
+    for part in parts:
+        if isinstance(part, Tensor):  # NumPy has no bfloat16
+            content = part.contiguous().flatten().view(torch.uint8).numpy().tobytes()
+        else:
+            content = bytes(part)
+        file.write(len(content).to_bytes(8, "little") + content)
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A network in each type and packing, texts, and the results for them here; as check.cpp reads.
+
+    A network is its addresses (the columns of a panel, its layers, its tensors), its structure, its
+    layers, its tensors; then logits and weights without a head mask and with one.
+    """
+    if reason := fault():
+        excused = "CI" not in os.environ or reason.startswith("this processor")
+        (pytest.skip if excused else pytest.fail)(f"no kernels to record with: {reason}")
+    sizes = {"hidden_size": 24, "intermediate_size": 36, "max_position_embeddings": max(LENGTHS)}
+    network = build_encoder(tiny_config(vocab_size=40, **sizes)).eval()
+    network.initialize(std=0.3, generator=torch.Generator().manual_seed(0))
+    texts = [[1 + (7 * row + at) % 39 for at in range(size)] for row, size in enumerate(LENGTHS)]
+    batch = collate([Encoding(text, False) for text in texts], pad_token_id=0)
+    mask = torch.rand(2, len(LENGTHS), 2, generator=torch.Generator().manual_seed(1))
+    masked = Batch(batch.input_ids, batch.key_padding_mask, head_mask=mask)
+
+    path = tmp_path_factory.mktemp("recorded") / "passes"
+    with path.open("wb") as file:
+        write(file, np.array(LENGTHS), np.concatenate(texts), mask)
+        for dtype in KINDS:
+            # Where bfloat16 is not computed here, and it is nowhere computed alike.
+            exact = torch.float32 if dtype == torch.bfloat16 else dtype
+            results = [
+                KernelEncoder(network, dtype=exact)(each, need_weights=True)
+                for each in (batch, masked)
+            ]
+            for panel in (16, 32):
+                packed = KernelEncoder(
+                    network, dtype=dtype, instructions=InstructionSet(panel_columns=panel)
+                )
+                tensors = [each for each in packed._kept if isinstance(each, Tensor)]
+                (layers,) = (each for each in packed._kept if not isinstance(each, Tensor))
+                addresses = [panel, addressof(layers), *(each.data_ptr() for each in tensors)]
+                write(file, np.array(addresses), bytes(packed._network), bytes(layers), *tensors)
+                for output in results:
+                    write(file, output.logits, torch.stack(output.attention_weights))
+    return path
+
+
+def run(*command: str | Path, **environment: str) -> list[str]:
+    done = subprocess.run(
+        command, env={**os.environ, **environment}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.split()
+
+
+@pytest.fixture(scope="module")
+def arm_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    command = "aarch64-linux-gnu-g++"
+    need("g++-aarch64-linux-gnu", found=shutil.which(command) is not None)
+    program = tmp_path_factory.mktemp("arm") / "check"
+    compiled = compiler.compile_library(
+        program, [command], machine="aarch64", options=["-static"], program=CHECK
+    )
+    assert compiled == ARM["max"]
+    return program
+
+
+@pytest.mark.parametrize("processor", ARM)
+def test_arm_computes_the_same(processor: str, recorded: Path, arm_program: Path) -> None:
+    emulators = map(shutil.which, ("qemu-aarch64", "qemu-aarch64-static"))
+    emulator = next(filter(None, emulators), None)
+    need("qemu-user", found=emulator is not None)
+    assert run(str(emulator), "-cpu", processor, arm_program, recorded) == ARM[processor]
+
+
+@pytest.mark.parametrize("sanitizers", ["address,undefined", "thread"])
+def test_sanitizers_find_nothing(
+    sanitizers: str, recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = compiler.find_compiler()
+    need("a C++ compiler", found=command is not None)
+    assert command is not None
+    names = [each.name for each in instruction_sets()]
+    if sanitizers == "thread":
+        names = names[-1:]  # threads know nothing of instructions
+    sets = {
+        machine: {name: options for name, options in each.items() if name in names}
+        for machine, each in compiler.SETS.items()
+    }
+    monkeypatch.setattr(compiler, "SETS", sets)
+    options = ["-Og", f"-fsanitize={sanitizers}", "-fno-sanitize-recover=all"]
+    program = tmp_path / "check"
+    compiled = compiler.compile_library(program, command, options=options, program=CHECK)
+    assert run(program, recorded) == compiled == names
+
+
+# To link would compile the runtime of C++ for each system, for minutes; a release does.
+@pytest.mark.parametrize(
+    ("target", "starts"),
+    [
+        ("aarch64-linux-gnu.2.28", b"\x7fELF"),
+        ("aarch64-macos", b"\xcf\xfa\xed\xfe"),
+        ("x86_64-windows-gnu", b"\x64\x86"),
+    ],
+)
+def test_other_systems_are_compiled_for(target: str, starts: bytes, tmp_path: Path) -> None:
+    package = compiler.COMPILER_PACKAGE
+    need(package, found=importlib.util.find_spec("ziglang") is not None)
+    assert package == f"ziglang=={importlib.metadata.version('ziglang')}"
+    command = [*(compiler.find_compiler(cross=True) or ()), "-target", target]
+    machine = target.partition("-")[0]
+    options = ["-c", "-O1"]
+    compiled = compiler.compile_library(
+        tmp_path / "object", command, machine=machine, options=options
+    )
+    assert compiled == list(compiler.SETS[machine])
+    assert (tmp_path / "object").read_bytes().startswith(starts)
