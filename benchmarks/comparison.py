@@ -23,8 +23,10 @@ _TEXTS_OF_A_LOAD = 200_000
 _LEAST_ANSWERS_EACH = 2
 _MOST_SECONDS = 120.0
 _CHECKED_AT_ONCE = 50
-# In bfloat16 each probability may be off by 0.02, so two closer than this may swap.
-_NEAR = 0.04
+# In int8 each probability may be off by 0.11, so two closer than this may swap.
+_NEAR = 0.22
+# Engines in int8 quantize each in their own way, and turn a label of a hundred.
+_MOST_DIFFERENT = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +231,7 @@ def compare_labels(
         for sentence, one, other in zip(SENTENCES, ours, theirs, strict=True)
         if one.label != other.label and not (one.near or other.near)
     ]
-    if different:
+    if len(different) > _MOST_DIFFERENT:
         sentence, one_label, other_label = different[0]
         raise BenchmarkError(
             f"the servers disagree about {len(different)} of {len(SENTENCES)} sentences, first "
