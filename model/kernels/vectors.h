@@ -97,23 +97,35 @@ inline Block select_first(Index count, const Block& x, float rest) {
 }
 
 // Joins the 16 numbers of a block: each of the first half with one of the second, and so on.
-template <class Join>
+template <class Join, class Vector = Floats>
 inline float reduce(const Block& x, Join join) {
-  alignas(64) float numbers[kBlock];
-  store_block(numbers, x);
-  for (Index half = kBlock / 2; half > 0; half /= 2) {
-    for (Index at = 0; at < half; ++at) numbers[at] = join(numbers[at], numbers[at + half]);
+  using Four = float __attribute__((vector_size(16)));
+  constexpr int parts = kBlock * sizeof(float) / sizeof(Vector);
+  const Vector* part = x.part;
+  Four four;
+  if constexpr (parts == 4) {
+    four = (Four)join(join(part[0], part[parts - 2]), join(part[parts - 3], part[parts - 1]));
+  } else {
+    const auto eight = [&] {
+      if constexpr (parts == 2) return join(part[0], part[parts - 1]);
+      if constexpr (parts == 1) {
+        return join(__builtin_shufflevector(part[0], part[0], 0, 1, 2, 3, 4, 5, 6, 7),
+                    __builtin_shufflevector(part[0], part[0], 8, 9, 10, 11, 12, 13, 14, 15));
+      }
+    }();
+    four = join(__builtin_shufflevector(eight, eight, 0, 1, 2, 3),
+                __builtin_shufflevector(eight, eight, 4, 5, 6, 7));
   }
-  return numbers[0];
+  return join(join(four[0], four[2]), join(four[1], four[3]));
 }
 inline float sum_of(const Block& x) {
-  return reduce(x, [](float x, float y) { return x + y; });
+  return reduce(x, [](auto x, auto y) { return x + y; });
 }
 inline float largest_of(const Block& x) {
-  return reduce(x, [](float x, float y) { return x > y ? x : y; });
+  return reduce(x, [](auto x, auto y) { return x > y ? x : y; });
 }
 inline float smallest_of(const Block& x) {
-  return reduce(x, [](float x, float y) { return x < y ? x : y; });
+  return reduce(x, [](auto x, auto y) { return x < y ? x : y; });
 }
 
 // e^x within 2 units in the last place: 2^n times a polynomial of the rest (Cody and Waite 1980).
