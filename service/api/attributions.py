@@ -40,6 +40,7 @@ from service.errors import (
 from service.formats.json import attributions_answer, importance_answer, json_response
 from service.inference.preparing import Steps, one_step
 from service.inference.work_items import Job
+from service.metrics import FUSED
 from service.tracing.record import stage
 
 Result = TypeVar("Result")
@@ -186,7 +187,7 @@ async def _compute_units(
     Raises:
         ServiceError: not even the first unit was admitted, or the service fails.
     """
-    most = context.state.settings.max_queue_tokens
+    most = context.state.engine.limits.most_tokens(FUSED, context.client.seconds)
     while asyncio.get_running_loop().time() < until:
         units, encodings = await _call(context, request, partial(_choose, work, most))
         if not units:

@@ -154,7 +154,7 @@ class Admission:
         if self._shares:
             most = self._most_seconds(seconds)
             self._check_room(caller.client, work, most, _NOTHING, "the request")
-        elif work.seconds > seconds:
+        elif work.seconds > max(seconds, 0.0):
             self._refuse(
                 Refusal.DEADLINE,
                 f"The request takes {work.seconds:.3g} seconds of work, and {seconds:.3g} are left "

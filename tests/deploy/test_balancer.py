@@ -215,7 +215,8 @@ def test_a_replica_that_is_gone_loses_none_even_then(client: httpx.Client, front
     assert answer.headers["retry-after"] == "1"
     assert answer.json()["type"] == "/problems/not-ready"
     if front.name in {"haproxy", "nginx"}:  # name their own errors too
-        assert answer.headers["x-request-id"] in front.log.read_text(encoding="utf-8")
+        # The line is written once the answer is out.
+        wait_until(lambda: answer.headers["x-request-id"] in front.log.read_text(encoding="utf-8"))
 
 
 def test_envoy_draws_until_it_finds_the_other() -> None:

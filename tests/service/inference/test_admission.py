@@ -75,6 +75,11 @@ def test_an_idle_replica_admits_by_its_pace_at_the_start_alone() -> None:
     admission.check(ClientId("a"), RequestCost(1400, 1400, seconds=7.0), 10.0)
 
 
+def test_what_may_always_be_tried_is_tried_after_its_deadline_too() -> None:
+    """It ends as `timeout` then, like one whose time runs out a moment later."""
+    make().check(ClientId("a", seconds=1e-9), work(3), -0.01)
+
+
 def test_what_would_end_too_late_is_refused() -> None:
     admission = make()
     has(admission, "a", 1000)
