@@ -129,7 +129,7 @@ def test_a_wheel_serves_without_a_compiler(
         lines = map(json.loads, running.log.read_text("utf-8").splitlines())
         (engine,) = (line["engine"] for line in lines if line["message"] == "model ready")
     chosen = choose_set(torch.float32)
-    assert engine == (f"kernels ({chosen.family})" if chosen else "modules")
+    assert engine == (f"kernels ({chosen.family})" if chosen else "eager")
 
 
 _REQUIRED = """
