@@ -33,10 +33,14 @@ class Kernels(build_ext):
         output = Path(self.get_ext_fullpath(ext.name))
         output.parent.mkdir(parents=True, exist_ok=True)
         command = [*FOUND, *(["-target", TARGET] if TARGET else [])]
+        machine = TARGET.partition("-")[0]
         try:
-            compiler["compile_library"](output, command, machine=TARGET.partition("-")[0])
+            names = compiler["compile_library"](output, command, machine=machine)
         except compiler["CompilerError"] as error:
             raise CompileError(str(error)) from error
+        # A release must not lack what a compiler here happens not to know.
+        if TARGET and names != list(compiler["SETS"][machine]):
+            raise CompileError(f"of the sets of {machine} only {', '.join(names)} are compiled")
 
     def get_ext_filename(self, fullname: str) -> str:
         """Returns the library's path, which names no version of Python."""

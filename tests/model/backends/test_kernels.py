@@ -103,3 +103,13 @@ def test_where_nothing_is_compiled_nothing_is_loaded(
 ) -> None:
     monkeypatch.setattr(kernels, "_LIBRARY", tmp_path / "_kernels.so")
     assert REAL_LOAD() == (None, [])
+
+
+def test_the_library_lacks_no_set_that_the_processor_has() -> None:
+    """A set that does not compile is left out, and the tests of it are skipped."""
+    compiled, sets = REAL_LOAD()
+    if compiled is None:
+        pytest.skip("the kernels are not compiled")
+    processor = torch.cpu.get_capabilities()
+    wanted = {name for name in ("avx2", "avx512_vnni") if processor.get(name, False)}
+    assert wanted <= {each.name for each in sets}
