@@ -13,6 +13,7 @@ from typing import NoReturn
 from model import Checkpoint
 from model.allocator import share_one_heap
 from model.backends.base import Backend
+from model.checkpoint.hub_folder import renamed
 from model.cli.arguments import LineParser, add_version
 from service.app import create_app
 from service.http.middleware import Layer, Lifecycle
@@ -51,6 +52,8 @@ def run(arguments: Sequence[str] | None) -> int:
         )
     lifecycle = Lifecycle()
     configure_logging(settings.log_format)
+    if (note := renamed(settings.checkpoint)) is not None:
+        logger.warning(note)
     with _tracing(checkpoint, backend) as tracing:
         app = create_app(
             settings, checkpoint, backend, api_keys=api_keys, lifecycle=lifecycle, tracing=tracing

@@ -52,7 +52,11 @@ def _open_checkpoint(settings: Settings, options: Collection[str]) -> Checkpoint
     """Opens the checkpoint; raises SettingsError if it is damaged, missing or wrongly signed."""
     name = name_of("checkpoint", options)
     try:
-        folder = local_folder(settings.checkpoint, check=partial(open_checkpoint, trial=True))
+        folder = local_folder(
+            settings.checkpoint,
+            check=partial(open_checkpoint, trial=True),
+            note=lambda _: None,  # `command` logs it, once there is a log
+        )
         if settings.checkpoint_key is None:
             return open_checkpoint(folder, trial=True)
         return _open_signed(folder, settings.checkpoint_key, name_of("checkpoint_key", options))

@@ -21,13 +21,13 @@ def code(value: object) -> str:
 
 def read_report(page: Path, name: str = "") -> dict[str, Any]:
     """What `headlight-train evaluate --json` wrote about the checkpoint of a page."""
-    name = name or ("neutral" if page.parent.name == "neutral" else "evaluation")
+    name = name or ("two-classes" if page.parent.name == "two-classes" else "evaluation")
     report: dict[str, Any] = json.loads((FIGURES / f"{name}.json").read_text(encoding="utf-8"))
     return report
 
 
 def _folder(page: Path) -> Path:
-    return CHECKPOINTS / ("neutral" if page.parent.name == "neutral" else "default")
+    return CHECKPOINTS / ("two-classes" if page.parent.name == "two-classes" else "default")
 
 
 def _set(file: dict[str, Any]) -> str:

@@ -1,5 +1,6 @@
 """Fetches a checkpoint folder by its name on the hub: only what is read, nothing pickled."""
 
+import logging
 import re
 import shutil
 from collections.abc import Callable
@@ -29,6 +30,8 @@ from model.files import (
     read_object,
     write_object,
 )
+
+_log = logging.getLogger("headlight.checkpoint")
 
 #: the record of where a folder came from
 ORIGIN = "hub.json"
@@ -75,14 +78,32 @@ def kept(reference: Reference, *, check: Check) -> Path:
     return folder
 
 
-def local_folder(value: Path, *, check: Check = lambda _: None) -> Path:
+def local_folder(
+    value: Path, *, check: Check = lambda _: None, note: Callable[[str], None] = _log.warning
+) -> Path:
     """Returns the folder of an option, which is a path or `hf:NAME@REVISION`.
+
+    Args:
+        note: gets one line where a folder that ships has another name now.
 
     Raises:
         HubError: the name cannot be fetched, or its folder is not accepted.
         OSError: the folder cannot be written.
     """
-    return kept(parse(value), check=check) if is_reference(value) else value
+    if is_reference(value):
+        return kept(parse(value), check=check)
+    if (line := renamed(value)) is None:
+        return value
+    note(line)
+    return value.with_name("default")
+
+
+def renamed(value: Path) -> str | None:
+    """Returns the line that says so where `checkpoints/neutral` is now `checkpoints/default`."""
+    default = value.with_name("default")
+    if value.name != "neutral" or value.exists() or not default.is_dir():
+        return None
+    return f"{value} is {default} now: name that, the old name goes with the next release"
 
 
 def origin_of(folder: Path) -> str | None:

@@ -98,11 +98,11 @@ def test_a_package_without_a_hash_stops_the_build(engine: Engine, tmp_path: Path
 
 
 def test_another_checkpoint_that_ships_is_served_by_its_name(engine: Engine, image: str) -> None:
-    chosen = ("--env", "HEADLIGHT_CHECKPOINT=checkpoints/neutral")
+    chosen = ("--env", "HEADLIGHT_CHECKPOINT=checkpoints/two-classes")
     found = engine.docker(
         "run", "--rm", "--network", "none", *chosen, image, "python", "-c", _VERSION
     )
-    assert found == open_checkpoint(ROOT / "checkpoints" / "neutral").version
+    assert found == open_checkpoint(ROOT / "checkpoints" / "two-classes").version
 
 
 def test_can_be_built_with_extras(engine: Engine, image: str, tmp_path: Path) -> None:

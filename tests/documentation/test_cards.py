@@ -10,15 +10,15 @@ from tests.documentation.markdown import ROOT
 from tools.card_tables import CHECKPOINTS, read_report
 
 CARD = ROOT / "docs" / "model-card.md"
-NEUTRAL = CHECKPOINTS / "neutral" / "README.md"
+TWO = CHECKPOINTS / "two-classes" / "README.md"
 REPORTS = [
     (CARD, "default", ""),
-    (NEUTRAL, "neutral", ""),
-    (NEUTRAL, "neutral", "neutral-two-classes"),
+    (TWO, "two-classes", ""),
+    (CARD, "default", "pair"),
 ]
 SETS = {
-    "default": {"sst/dev", "uci/amazon", "uci/imdb", "uci/yelp", "imdb/test"},
-    "neutral": {f"three/{name}_dev" for name in ("tweets", "reddit", "sst", "news", "hotel")},
+    "two-classes": {"sst/dev", "uci/amazon", "uci/imdb", "uci/yelp", "imdb/test"},
+    "default": {f"three/{name}_dev" for name in ("tweets", "reddit", "sst", "news", "hotel")},
 }
 
 

@@ -15,8 +15,8 @@ _FEWEST_WORDS = 5  # shorter texts are common property
 _TWO = ("sst/dev", "uci/amazon", "uci/imdb", "uci/yelp", "imdb/test")
 _THREE = ("tweets_dev", "reddit_dev", "sst_dev", "news_dev", "hotel_dev")
 EVALUATION = {
-    "default": _TWO,
-    "neutral": (*_TWO, *(f"three/{name}" for name in _THREE)),
+    "two-classes": _TWO,
+    "default": (*_TWO, *(f"three/{name}" for name in _THREE)),
 }
 
 

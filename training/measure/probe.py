@@ -88,17 +88,19 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class Poles:
-    """The places of two classes among all."""
+    """The indices of two classes among all, and of the one between them."""
 
     negative: int
     positive: int
+    neutral: int | None = None
 
 
 def find_poles(labels: Sequence[str]) -> Poles | None:
     """Finds the negative and the positive class by their names."""
     names = [label.casefold() for label in labels]
     if "negative" in names and "positive" in names:
-        return Poles(names.index("negative"), names.index("positive"))
+        neutral = names.index("neutral") if "neutral" in names else None
+        return Poles(names.index("negative"), names.index("positive"), neutral)
     return Poles(0, 1) if len(labels) == 2 else None
 
 
@@ -116,7 +118,11 @@ def probe(
     if poles is not None:
         for kind in probes.kinds:
             results.append(_ask_kind(answers, kind, probes.lists, _rng(seed, kind.name), poles))
-        results += [_ask_said(answers, kind, poles) for kind in probes.said]
+        results += [
+            _ask_said(answers, kind, poles)
+            for kind in probes.said
+            if kind.positive or poles.neutral is not None
+        ]
     for pairs in probes.pairs:
         results += _ask_pairs(answers, pairs, poles)
     for swap in probes.swaps:
@@ -151,8 +157,11 @@ def _ask_kind(
 
 
 def _ask_said(answers: Answers, kind: Kind, poles: Poles) -> Probe:
-    positive = dict.fromkeys(kind.positive, poles.positive)
-    return _judge(answers, kind.name, positive | dict.fromkeys(kind.negative, poles.negative))
+    truth = dict.fromkeys(kind.positive, poles.positive)
+    truth |= dict.fromkeys(kind.negative, poles.negative)
+    if poles.neutral is not None:
+        truth |= dict.fromkeys(kind.neutral, poles.neutral)
+    return _judge(answers, kind.name, truth)
 
 
 def _judge(answers: Answers, name: str, truth: Mapping[str, int]) -> Probe:

@@ -87,7 +87,7 @@ class StageRows(_StrictModel):
     sentences: Mapping[str, Count] = Field(default_factory=dict)
     rules: Count = 0
     templates: Annotated[
-        tuple[Literal["behaviours", "everyday", "neutral"], ...], Field(min_length=1)
+        tuple[Literal["behaviours", "everyday", "neutral", "service"], ...], Field(min_length=1)
     ] = ("behaviours",)
     soft: Share = 0.0
     agreement: bool = False
@@ -238,9 +238,10 @@ class Plan(_StrictModel):
 
     @model_validator(mode="after")
     def _neutral_by_rule(self) -> Self:
-        has_neutral = any("neutral" in rows.templates for _, rows, _ in self._parts)
-        if len(self.labels) != _WITH_NEUTRAL and has_neutral:
-            raise ValueError("templates neutral need three labels, with neutral in the middle")
+        used = {name for _, rows, _ in self._parts for name in rows.templates}
+        for name in sorted(used & {"neutral", "service"}):
+            if len(self.labels) != _WITH_NEUTRAL:
+                raise ValueError(f"templates {name} need three labels, with neutral in the middle")
         return self
 
     @model_validator(mode="after")

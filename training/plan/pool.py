@@ -158,7 +158,8 @@ def _taught(
 def _by_rule(pool: Pool, examples: Sequence[Example]) -> Targets:
     """Returns the targets of sentences made by rule [N, C].
 
-    A pleased sentence or its opposite says nothing about the classes between the first and last.
+    A pleased sentence or its opposite says nothing about the classes between the first and last,
+    unless its rule is sure.
     """
     ends = (0, pool.num_labels - 1)
     targets = np.full((len(examples), pool.num_labels), LEFT_OUT, np.float32)
@@ -167,7 +168,7 @@ def _by_rule(pool: Pool, examples: Sequence[Example]) -> Targets:
             row[:] = 0.0
             row[pool.num_labels // 2] = 1.0
         else:
-            row[list(ends)] = 0.0
+            row[slice(None) if example.sure else list(ends)] = 0.0
             row[ends[example.positive]] = 1.0
     return targets
 

@@ -27,9 +27,10 @@ class StrictModel(BaseModel):
 
 
 class Kind(StrictModel):
-    """Templates of one kind of sentence."""
+    """Templates of one kind of sentence; `sure`: the positive and negative are never neutral."""
 
     name: str
+    sure: bool = False
     positive: tuple[str, ...] = ()
     negative: tuple[str, ...] = ()
     neutral: tuple[str, ...] = ()
@@ -54,11 +55,15 @@ class _Groups(StrictModel):
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A sentence made by rule; `positive` is None if it is neither positive nor negative."""
+    """A sentence made by rule; `positive` is None if it is neither positive nor negative.
+
+    `sure`: a class between the two is wrong for it.
+    """
 
     kind: str
     text: str
     positive: bool | None
+    sure: bool = False
 
 
 def read_templates(name: str) -> str:
@@ -79,7 +84,7 @@ def make_examples(count: int, *, seed: int, name: str = "behaviours") -> list[Ex
                 if len(texts) == share:
                     break
                 texts[fill(rng.choice(sentences), templates.lists, rng)] = None
-            examples += [Example(kind.name, sentence, positive) for sentence in texts]
+            examples += [Example(kind.name, text, positive, kind.sure) for text in texts]
     return examples
 
 

@@ -335,7 +335,7 @@ def test_the_model_that_ships_has_records_of_its_validation_rows() -> None:
         assert record.weights_sha256 == content.files["model.safetensors"]
     assert content.thresholds is not None
     first = content.thresholds.reports()[0]
-    assert (first["threshold"], first["share"]) == (0.5, 1.0)
+    assert (first["threshold"], first["share"]) == (0.0, 1.0)
     assert first["accuracy"] == pytest.approx(validation.accuracy)
 
 

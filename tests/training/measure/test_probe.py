@@ -28,7 +28,8 @@ def sentences(name: str) -> set[str]:
     return {
         sentence.lower()
         for kind in [*content["kinds"], *content.get("said", ())]
-        for sentence in (*kind["positive"], *kind["negative"])
+        for label in ("positive", "negative", "neutral")
+        for sentence in kind.get(label, ())
     }
 
 
@@ -141,7 +142,7 @@ def test_a_sentence_that_somebody_wrote_is_asked_once_with_its_label() -> None:
     assert (labels["marks"].rows, labels["marks"].passed) == (16, 9)  # 8 of them negative
 
 
-@pytest.mark.parametrize("trained", ["behaviours", "everyday"])
+@pytest.mark.parametrize("trained", ["behaviours", "everyday", "neutral", "service"])
 def test_no_filled_template_is_a_sentence_that_is_asked(trained: str) -> None:
     made = {letters(example.text) for example in make_examples(20_000, seed=0, name=trained)}
 
@@ -152,7 +153,7 @@ def test_no_filled_template_is_a_sentence_that_is_asked(trained: str) -> None:
     ("labels", "poles"),
     [
         (("negative", "positive"), Poles(0, 1)),
-        (("Positive", "neutral", "Negative"), Poles(2, 0)),
+        (("Positive", "neutral", "Negative"), Poles(2, 0, 1)),
         (("no", "yes"), Poles(0, 1)),
         (("1", "2", "3"), None),
         (("negative", "neutral", "good"), None),
@@ -160,6 +161,19 @@ def test_no_filled_template_is_a_sentence_that_is_asked(trained: str) -> None:
 )
 def test_the_poles_are_found_by_their_names(labels: tuple[str, ...], poles: Poles | None) -> None:
     assert find_poles(labels) == poles
+
+
+def test_neutral_sentences_are_asked_where_there_is_such_a_class() -> None:
+    def says_neutral(texts: Sequence[str]) -> NDArray[np.float64]:
+        return np.tile([0.1, 0.8, 0.1], (len(texts), 1))
+
+    three = by_name(probe(says_neutral, TEXTS, poles=Poles(0, 2, 1)), "label")
+    two = by_name(probe(says_positive, TEXTS), "label")
+
+    assert (three["polite"].rows, three["polite"].passed) == (12, 12)
+    assert (three["journeys"].rows, three["journeys"].passed) == (20, 6)
+    assert "polite" not in two
+    assert two["journeys"].rows == 14
 
 
 def test_a_third_class_is_a_wrong_answer_to_a_sentence_of_known_label() -> None:

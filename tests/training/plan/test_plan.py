@@ -73,6 +73,7 @@ RECIPE = "[teacher.recipe]"
         (LABELS, LABELS.replace("posi", "nega"), "labels: two classes have the same name"),
         (PASSES, f"[stages.rows]\nagreement = true\n{PASSES}", "agreement weighs labels beside"),
         (RULES, f'{RULES}\ntemplates = ["neutral"]', "templates neutral need three labels"),
+        (RULES, f'{RULES}\ntemplates = ["service"]', "templates service need three labels"),
         (RULES, f'{RULES}\nexpert = ["short"]', "stage broad: expert needs an [expert]"),
         (PASSES, f'[stages.rows]\nexpert = ["short"]\n{PASSES}\n{EXPERT}', "short has no targets"),
         ("seed = 3", "seeds = 3", "seeds: is not known: leave it out"),
@@ -92,7 +93,9 @@ def test_what_does_not_fit_is_told(tmp_path: Path, old: str, new: str, fault: st
 RECIPES = Path(__file__).parents[3] / "training" / "plan" / "recipes"
 
 
-@pytest.mark.parametrize(("name", "held_out"), [("default", 2500), ("neutral", 3100)])
+@pytest.mark.parametrize(
+    ("name", "held_out"), [("default", 3100), ("two-classes", 2500), ("neutral", 3100)]
+)
 def test_the_plans_of_the_models_use_every_source(name: str, held_out: int) -> None:
     plan = load_plan(RECIPES / f"{name}.toml")
 
@@ -101,7 +104,12 @@ def test_the_plans_of_the_models_use_every_source(name: str, held_out: int) -> N
 
 
 @pytest.mark.parametrize(
-    ("first", "second"), [("default", "steady"), ("neutral", "neutral-steady")]
+    ("first", "second"),
+    [
+        ("two-classes", "two-classes-steady"),
+        ("neutral", "neutral-steady"),
+        ("neutral-steady", "default"),
+    ],
 )
 def test_a_second_plan_goes_on_with_the_rows_of_the_first(first: str, second: str) -> None:
     begun, later = (load_plan(RECIPES / f"{name}.toml") for name in (first, second))
@@ -112,12 +120,14 @@ def test_a_second_plan_goes_on_with_the_rows_of_the_first(first: str, second: st
     assert later.pretrained.classifies
 
 
-def test_the_expert_of_the_neutral_model_reads_no_tweets() -> None:
-    second = load_plan(RECIPES / "neutral-steady.toml")
+@pytest.mark.parametrize("name", ["neutral-steady", "default"])
+def test_the_expert_of_three_classes_reads_no_tweets(name: str) -> None:
+    plan = load_plan(RECIPES / f"{name}.toml")
 
-    assert second.expert is not None
+    assert plan.expert is not None
     # The expert has learnt from tweets that the result is measured on.
-    assert not any("tweets" in name or "brands" in name for name in second.stages[0].rows.expert)
+    read = {source for stage in plan.stages for source in stage.rows.expert}
+    assert not any("tweets" in source or "brands" in source for source in read)
 
 
 def test_stages_that_ask_a_teacher_need_one(tmp_path: Path) -> None:

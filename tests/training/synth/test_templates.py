@@ -30,7 +30,7 @@ def test_as_many_of_each_kind_and_label(name: str, kinds: int, labels: set[bool 
     assert len(counts) == kinds * len(labels)
 
 
-@pytest.mark.parametrize("name", ["behaviours", "everyday", "neutral"])
+@pytest.mark.parametrize("name", ["behaviours", "everyday", "neutral", "service"])
 def test_every_gap_is_filled(name: str) -> None:
     for example in make_examples(4000, seed=2, name=name):
         assert not set(example.text) & set("{}")
@@ -40,7 +40,7 @@ def test_every_gap_is_filled(name: str) -> None:
         )
 
 
-@pytest.mark.parametrize("name", ["behaviours", "everyday", "neutral"])
+@pytest.mark.parametrize("name", ["behaviours", "everyday", "neutral", "service"])
 def test_no_sentence_has_both_labels(name: str) -> None:
     labels: dict[str, set[bool | None]] = {}
     for example in make_examples(6000, seed=3, name=name):
