@@ -25,7 +25,7 @@ from model.network.config import ConvAttentionConfig, EncoderConfig
 from model.network.conv_attention import ConvAttentionClassifier
 from model.network.encoder import EncoderClassifier, build_encoder
 from model.network.masks import causal_mask, padding_mask
-from model.network.prediction import Prediction
+from model.network.prediction import Choice, Prediction
 from model.predictor import AttentionOptions, Explanation, ModelInfo, Predictor
 from model.reading import leave_each_out
 from model.tokenization.tokenizer import Encoding, Token, Tokenizer
@@ -37,6 +37,7 @@ __all__ = [
     "Attributor",
     "Batch",
     "Checkpoint",
+    "Choice",
     "Classifier",
     "ClassifierOutput",
     "ConvAttentionClassifier",

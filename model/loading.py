@@ -95,4 +95,6 @@ def _describe(checkpoint: Checkpoint, parameters: int, backend: Backend) -> Mode
         dtype_reason=backend.dtype_reason,
         metrics=checkpoint.manifest.metrics,
         thresholds=checkpoint.manifest.thresholds,
+        language=checkpoint.manifest.language,
+        pair_temperature=checkpoint.manifest.pair_temperature,
     )

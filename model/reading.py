@@ -7,8 +7,9 @@ from typing import TypeVar
 from model.explain.interventions import Head, leave_out, switch_off
 from model.explain.leave_one_out import LeaveOut, LeaveOutAttribution
 from model.explain.units import TextUnits, UnitLevel
-from model.network.prediction import Prediction
+from model.network.prediction import Choice, Prediction
 from model.predictor import Predictor
+from model.tokenization.language import find_warnings
 from model.tokenization.sentences import MAX_SENTENCES, Span, find_sentences
 from model.tokenization.tokenizer import Encoding
 from model.tokenization.windows import MAX_WINDOWS, Reading
@@ -28,6 +29,7 @@ class ReadingOptions:
         max_sentences: the most sentences of a text.
         heads: heads to switch off.
         omit: indices of tokens to leave out of each text.
+        is_english: whether the model reads English only, so that other texts get a warning.
     """
 
     truncation: Reading = "right"
@@ -36,6 +38,7 @@ class ReadingOptions:
     max_sentences: int = MAX_SENTENCES
     heads: Sequence[Head] = ()
     omit: Sequence[int] = ()
+    is_english: bool = False
 
     @property
     def intervenes(self) -> bool:
@@ -51,11 +54,13 @@ class EncodedText:
         windows: the whole text; one encoding unless it is read in windows.
         sentences: the windows of each sentence; None if sentences are not read.
         spans: where each sentence stands in the text.
+        warnings: words for what makes its answer doubtful.
     """
 
     windows: Sequence[Encoding]
     sentences: Sequence[Sequence[Encoding]] | None = None
     spans: Sequence[Span] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def encodings(self) -> list[Encoding]:
@@ -78,6 +83,13 @@ class TextResult:
     prediction: Prediction
     sentences: Sequence[SentenceResult] | None = None
 
+    def among(self, choice: Choice) -> "TextResult":
+        """Returns the result of a choice among some labels."""
+        sentences = self.sentences and [
+            SentenceResult(each.span, choice.narrow(each.prediction)) for each in self.sentences
+        ]
+        return TextResult(choice.narrow(self.prediction), sentences)
+
 
 def read_text(predictor: Predictor, text: str, options: ReadingOptions) -> EncodedText:
     """Encodes a text, and its sentences if the options ask for them; any thread may call it.
@@ -99,8 +111,9 @@ def read_in_steps(
         InputError, TokenizerError: see `read_text`.
     """
     whole = _read_whole(predictor, text, options)
+    warnings = find_warnings(text) if options.is_english else ()
     if not options.by_sentence:
-        return EncodedText(whole)
+        return EncodedText(whole, warnings=warnings)
     spans: list[Span] = []
     for span in find_sentences(text, max_sentences=options.max_sentences):
         yield
@@ -110,7 +123,7 @@ def read_in_steps(
     for span in spans:
         yield
         parts.append(_read_whole(predictor, text[span.start : span.end], options))
-    return EncodedText(whole, parts, spans)
+    return EncodedText(whole, parts, spans, warnings)
 
 
 def read_window(
@@ -209,6 +222,8 @@ def join_results(
             windows.append(result)
         joined.append(predictor.join(windows))
     whole, *sentences = joined
+    if text.warnings:
+        whole = whole.warned(*text.warnings)
     if text.sentences is None:
         return TextResult(whole)
     return TextResult(whole, list(map(SentenceResult, text.spans, sentences)))

@@ -286,6 +286,11 @@ class Settings(BaseSettings):
             "separated by commas; * trusts all",
         )
     )
+    language_warning: Literal["on", "off"] = Field(
+        "on",
+        description="on or off: whether answers of a model that reads only English warn of other "
+        "languages",
+    )
     log_format: Literal["auto", "json", "text"] = Field(
         "auto", description="json, text, or auto: text on a terminal"
     )

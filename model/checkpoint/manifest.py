@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, NonNegativeInt, PositiveInt, model_validator
@@ -16,6 +16,8 @@ from model.network.labels import Labels
 FORMAT_VERSION: Literal[1] = 1
 # A key in config.json that marks our folders; folders of other tools have no headlight.json.
 MARK = "headlight_format_version"
+#: the labels of the pair that may have a temperature of its own
+POLES = ("negative", "positive")
 # An accuracy times its rows is a whole number; more than this is no rounding of floats.
 _ROUNDING = 1e-3
 
@@ -29,6 +31,12 @@ def _check_name(name: str) -> str:
 
 FileName = Annotated[str, AfterValidator(_check_name)]
 Loss = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
+Temperature = Annotated[float, Field(ge=1e-3, le=1e3, allow_inf_nan=False)]
+
+
+def has_pair(labels: Collection[str]) -> bool:
+    """Whether there are `negative` and `positive`, and other labels too."""
+    return set(POLES) < set(labels)
 
 
 class DataSource(Record):
@@ -128,7 +136,10 @@ class Manifest(Record):
 
     Args:
         temperature: logits are divided by it before the softmax (Guo et al. 2017).
+        pair_temperature: the same where only `negative` and `positive` may be answered, of a model
+            with more labels.
         max_length: the most tokens that the model reads.
+        language: the code of the only language that the model reads, such as `en`.
         recipe: every option of the run.
         precision: what types of fewer bits were measured to cost; each type once.
         baseline: what the validation texts look like, and how they are answered.
@@ -139,8 +150,10 @@ class Manifest(Record):
 
     format_version: Literal[1] = FORMAT_VERSION
     labels: Labels = Field(min_length=2)
-    temperature: float = Field(default=1.0, ge=1e-3, le=1e3, allow_inf_nan=False)
+    temperature: Temperature = 1.0
+    pair_temperature: Temperature | None = None
     max_length: PositiveInt
+    language: Annotated[str, Field(pattern=r"^[a-z]{2,3}$")] | None = None
     training_data: tuple[DataSource, ...] = ()
     seed: int | None = None
     recipe: dict[str, Any] = Field(default_factory=dict)
@@ -154,6 +167,15 @@ class Manifest(Record):
     @model_validator(mode="after")
     def _check_types(self) -> Self:
         _check_once("type", [record.dtype for record in self.precision])
+        return self
+
+    @model_validator(mode="after")
+    def _check_pair(self) -> Self:
+        if self.pair_temperature is not None and not has_pair(self.labels):
+            raise ValueError(
+                f"pair_temperature is for {' and '.join(POLES)} beside other labels, and the "
+                f"labels are {', '.join(self.labels)}: take it out"
+            )
         return self
 
     @model_validator(mode="after")
@@ -172,7 +194,7 @@ class Manifest(Record):
     def to_json(self) -> dict[str, Any]:
         """Returns what is written to `headlight.json`, without empty optional records."""
         content = self.model_dump(mode="json")
-        for name in ("precision", "baseline", "thresholds"):
+        for name in ("pair_temperature", "language", "precision", "baseline", "thresholds"):
             if not content[name]:
                 del content[name]
         return content

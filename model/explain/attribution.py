@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.explain.gradients import Ends, Gradients
-from model.network.prediction import Prediction
+from model.network.prediction import Choice, Prediction
 from model.tokenization.tokenizer import Encoding, Token
 from model.tokenization.words import group_words, sum_words
 
@@ -69,6 +69,7 @@ class Attributor:
         gradients: derivatives of the model.
         encoding: the text, encoded with its tokens.
         label: the class to explain; None means the predicted one.
+        choice: the labels to choose among; None means all.
         method: integrated gradients, or gradient x input.
         steps: nodes of the integral, 1 to 256; gradient x input ignores it.
 
@@ -82,6 +83,7 @@ class Attributor:
         encoding: Encoding,
         *,
         label: str | None = None,
+        choice: Choice | None = None,
         method: Method = "integrated_gradients",
         steps: int = STEPS,
     ) -> None:
@@ -89,7 +91,7 @@ class Attributor:
             raise ValueError(f"steps must be from 1 to {MOST_STEPS}, got {steps}")
         self._gradients = gradients
         self._encoding = encoding
-        self._label = label
+        self._label, self._choice = label, choice
         self._method: Method = method
         self._nodes = steps if method == "integrated_gradients" else 1
         self._lock = threading.Lock()
@@ -112,7 +114,9 @@ class Attributor:
             ValueError: the model has no such label, or the encoding no tokens.
         """
         if self._method == "gradient_x_input":
-            self._ends, shares = self._gradients.at_text(self._encoding, label=self._label)
+            self._ends, shares = self._gradients.at_text(
+                self._encoding, label=self._label, choice=self._choice
+            )
             return shares
         places, weights = _gauss_legendre(self._nodes)
         chosen = slice(piece.start, piece.stop)
@@ -138,7 +142,9 @@ class Attributor:
     def _start(self) -> Ends:
         with self._lock:  # other threads wait: the label may depend on the prediction
             if self._ends is None:
-                self._ends = self._gradients.ends(self._encoding, label=self._label)
+                self._ends = self._gradients.ends(
+                    self._encoding, label=self._label, choice=self._choice
+                )
             return self._ends
 
 

@@ -18,7 +18,7 @@ from torch import Tensor
 from model.errors import NotFiniteError
 from model.network.architecture import Network
 from model.network.batch import Batch, collate
-from model.network.prediction import Prediction, make_predictions
+from model.network.prediction import Choice, Prediction, make_predictions
 from model.network.shared_weights import SharedWeights
 from model.tokenization.tokenizer import Encoding
 
@@ -31,6 +31,7 @@ class Ends:
 
     Args:
         label: the class whose log-odds f are differentiated.
+        choice: the labels that f counts.
         text: embeddings of the tokens, float32 [T, D].
         baseline: the same, with padding in place of every token that is not special.
     """
@@ -38,6 +39,7 @@ class Ends:
     encoding: Encoding
     prediction: Prediction
     label: str
+    choice: Choice
     value: float
     baseline_value: float
     text: Tensor
@@ -73,16 +75,19 @@ class Gradients:
         device: torch.device,
     ) -> None:
         self._network = network
-        self._labels = tuple(labels)
-        self._temperature = temperature
+        self._whole = Choice(tuple(labels), temperature)
         self._num_layers = num_layers
         self._num_heads = num_heads
         self._pad_token_id = pad_token_id
         self._device = device
         self._baselines: OrderedDict[bytes, Tensor] = OrderedDict()  # logits [C] by their ids
 
-    def ends(self, encoding: Encoding, *, label: str | None = None) -> Ends:
+    def ends(
+        self, encoding: Encoding, *, label: str | None = None, choice: Choice | None = None
+    ) -> Ends:
         """Classifies a text and its baseline; without a label, for the predicted one.
+
+        With a choice, f and the prediction are those among its labels.
 
         Raises:
             ValueError: the model has no such label, or the encoding has no tokens.
@@ -92,10 +97,10 @@ class Gradients:
         with self._network.use() as network, torch.no_grad():
             below = self._of_baseline(network, encoding, baseline, key)
             logits = network(self._batch(encoding, 1), token_embeddings=text[None]).logits  # [1, C]
-        return self._ends(encoding, label, logits[0], text, baseline, below)
+        return self._ends(encoding, label, choice, logits[0], text, baseline, below)
 
     def at_text(
-        self, encoding: Encoding, *, label: str | None = None
+        self, encoding: Encoding, *, label: str | None = None, choice: Choice | None = None
     ) -> tuple[Ends, NDArray[np.float64]]:
         """Classifies a text and computes gradient x input, in one pass; raises as `ends` does.
 
@@ -107,8 +112,11 @@ class Gradients:
             with torch.enable_grad():
                 at = text[None].clone().requires_grad_()  # [1, T, D]
                 logits = network(self._batch(encoding, 1), token_embeddings=at).logits  # [1, C]
-                ends = self._ends(encoding, label, logits[0].detach(), text, baseline, below)
-                (gradient,) = torch.autograd.grad(self._log_odds(logits, ends.label).sum(), at)
+                found = logits[0].detach()
+                ends = self._ends(encoding, label, choice, found, text, baseline, below)
+                (gradient,) = torch.autograd.grad(
+                    self._log_odds(logits, ends.label, ends.choice).sum(), at
+                )
         return ends, self._shares(gradient, ends, np.ones(1))
 
     def along(
@@ -134,10 +142,14 @@ class Gradients:
             batch = self._batch(ends.encoding, len(places))
             logits = network(batch, token_embeddings=at).logits  # [K, C]
             # Each term of the sum depends on one row, so each row gets its own gradient.
-            (gradient,) = torch.autograd.grad(self._log_odds(logits, ends.label).sum(), at)
+            (gradient,) = torch.autograd.grad(
+                self._log_odds(logits, ends.label, ends.choice).sum(), at
+            )
         return self._shares(gradient, ends, weights)
 
-    def head_importance(self, encoding: Encoding, *, label: str | None = None) -> HeadImportance:
+    def head_importance(
+        self, encoding: Encoding, *, label: str | None = None, choice: Choice | None = None
+    ) -> HeadImportance:
         """Computes how much f depends on each head, for one text; raises as `ends` does.
 
         Michel, Levy and Neubig 2019 average the derivative of the loss over a data set instead.
@@ -146,9 +158,10 @@ class Gradients:
         with self._network.use() as network, torch.enable_grad():
             heads.requires_grad_()
             logits = network(self._batch(encoding, 1), head_mask=heads).logits  # [1, C]
-            prediction = self._predict(logits.detach(), encoding)
+            prediction = self._predict(logits.detach(), encoding, choice)
             label = prediction.label if label is None else label
-            (gradient,) = torch.autograd.grad(self._log_odds(logits, label).sum(), heads)  # [L, H]
+            log_odds = self._log_odds(logits, label, choice or self._whole)
+            (gradient,) = torch.autograd.grad(log_odds.sum(), heads)  # [L, H]
         return HeadImportance(prediction, label, _finite(gradient.abs().double().cpu().numpy()))
 
     def release(self) -> None:
@@ -190,16 +203,18 @@ class Gradients:
         self,
         encoding: Encoding,
         label: str | None,
+        choice: Choice | None,
         logits: Tensor,
         text: Tensor,
         baseline: Tensor,
         baseline_logits: Tensor,
     ) -> Ends:
-        prediction = self._predict(logits[None], encoding)
+        prediction = self._predict(logits[None], encoding, choice)
         label = prediction.label if label is None else label
-        log_odds = self._log_odds(torch.stack([logits, baseline_logits]), label).cpu().numpy()
-        value, baseline_value = _finite(log_odds, what="log-odds").tolist()
-        return Ends(encoding, prediction, label, value, baseline_value, text, baseline)
+        choice = choice or self._whole
+        both = self._log_odds(torch.stack([logits, baseline_logits]), label, choice)
+        value, below = _finite(both.cpu().numpy(), what="log-odds").tolist()
+        return Ends(encoding, prediction, label, choice, value, below, text, baseline)
 
     def _shares(
         self, gradient: Tensor, ends: Ends, weights: NDArray[np.float64]
@@ -213,24 +228,27 @@ class Gradients:
     def _batch(self, encoding: Encoding, size: int) -> Batch:
         return collate([encoding] * size, pad_token_id=self._pad_token_id, device=self._device)
 
-    def _predict(self, logits: Tensor, encoding: Encoding) -> Prediction:
+    def _predict(self, logits: Tensor, encoding: Encoding, choice: Choice | None) -> Prediction:
         (prediction,) = make_predictions(
-            logits.cpu().numpy(), [encoding], labels=self._labels, temperature=self._temperature
+            logits.cpu().numpy(),
+            [encoding],
+            labels=self._whole.labels,
+            temperature=self._whole.temperature,
         )
         if isinstance(prediction, NotFiniteError):
             raise prediction
-        return prediction
+        return prediction if choice is None else choice.narrow(prediction)
 
-    def _log_odds(self, logits: Tensor, label: str) -> Tensor:
+    def _log_odds(self, logits: Tensor, label: str, choice: Choice) -> Tensor:
         """Computes f of each of B rows, float64 [B]."""
-        if label not in self._labels:
+        if label not in choice.labels:
             raise ValueError(
-                f"label {label!r} does not exist: the model has {', '.join(self._labels)}"
+                f"label {label!r} does not exist: the model has {', '.join(choice.labels)}"
             )
-        index = self._labels.index(label)
-        scaled = logits.double() / self._temperature  # [B, C]
-        others = torch.cat([scaled[:, :index], scaled[:, index + 1 :]], dim=1)  # [B, C - 1]
-        return scaled[:, index] - others.logsumexp(dim=1)
+        labels = self._whole.labels
+        others = [labels.index(other) for other in choice.labels if other != label]
+        scaled = logits.double() / choice.temperature  # [B, C]
+        return scaled[:, labels.index(label)] - scaled[:, others].logsumexp(dim=1)
 
 
 def _finite(numbers: NDArray[np.float64], *, what: str = "gradients") -> NDArray[np.float64]:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.explain.units import TextUnits, Unit
-from model.network.prediction import Prediction, join_predictions, log_odds
+from model.network.prediction import Choice, Prediction, join_predictions, log_odds
 from model.tokenization.tokenizer import Token
 
 
@@ -75,6 +75,7 @@ class LeaveOut:
         whole: predictions of its windows, then of an empty text.
         temperature: of the model.
         label: the class to explain; None means the predicted one.
+        choice: the labels to choose among; None means all.
 
     Raises:
         ValueError: the model has no such label.
@@ -87,10 +88,12 @@ class LeaveOut:
         *,
         temperature: float,
         label: str | None = None,
+        choice: Choice | None = None,
     ) -> None:
-        *self._windows, self._nothing = whole
+        self._choice = choice
+        *self._windows, self._nothing = map(self._narrow, whole)
         self.text = text
-        self._temperature = temperature
+        self._temperature = temperature if choice is None else choice.temperature
         self._prediction = self._join(self._windows)
         self._label = self._prediction.label if label is None else label
         if self._label not in (labels := self._prediction.probabilities):
@@ -126,7 +129,7 @@ class LeaveOut:
         for unit in units:
             read = [number for number, cut in self.text.cuts(unit) if not cut.is_all]
             pairs = [(number, next(remaining)) for number in read]
-            found = {number: each for number, each in pairs if each is not None}
+            found = {number: self._narrow(each) for number, each in pairs if each is not None}
             if len(found) == len(read):
                 self._found[unit.tokens] = found
 
@@ -176,6 +179,9 @@ class LeaveOut:
 
     def _join(self, windows: Sequence[Prediction]) -> Prediction:
         return join_predictions(windows, temperature=self._temperature)
+
+    def _narrow(self, prediction: Prediction) -> Prediction:
+        return prediction if self._choice is None else self._choice.narrow(prediction)
 
     def _log_odds(self, prediction: Prediction) -> float:
         return log_odds(prediction, self._label, temperature=self._temperature)

@@ -5,7 +5,7 @@ Legend: B batch, C classes.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,8 @@ class Prediction:
         truncated: whether a part of the text was cut off.
         _logits: kept out of answers by the underscore, which orjson leaves out.
         _windows: how many windows of the text the model read.
+        _warnings: words for what makes the answer doubtful; answers have them only where there are
+            any.
     """
 
     label: str
@@ -34,6 +36,7 @@ class Prediction:
     truncated: bool
     _logits: Sequence[float] = field(default=(), repr=False, compare=False)
     _windows: int = field(default=1, repr=False)
+    _warnings: tuple[str, ...] = field(default=(), repr=False)
 
     @property
     def windows(self) -> int:
@@ -44,6 +47,35 @@ class Prediction:
     def logits(self) -> Sequence[float]:
         """What the network said of every class, before temperature and softmax."""
         return self._logits
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Words for what makes the answer doubtful, such as `not-english`."""
+        return self._warnings
+
+    def warned(self, *warnings: str) -> "Prediction":
+        """Returns the prediction with these warnings."""
+        return replace(self, _warnings=warnings)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Labels to choose among, in the model's order, and the temperature of this choice."""
+
+    labels: tuple[str, ...]
+    temperature: float
+
+    def narrow(self, prediction: Prediction) -> Prediction:
+        """Returns the prediction of a choice among these labels only."""
+        logits = dict(zip(prediction.probabilities, prediction.logits, strict=True))
+        return _predict(
+            [logits[label] for label in self.labels],
+            self.labels,
+            self.temperature,
+            token_count=prediction.token_count,
+            truncated=prediction.truncated,
+            windows=prediction.windows,
+        ).warned(*prediction.warnings)
 
 
 def make_predictions(

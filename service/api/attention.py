@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Any, cast
 
 from fastapi import Body, Query
@@ -38,7 +39,7 @@ from service.api.requests import (
 )
 from service.api.schemas import AttentionAnswer
 from service.api.state import State
-from service.api.texts import Loc, bad_text, guarded, heads_off, invalid, prepare
+from service.api.texts import Loc, bad_text, guarded, heads_off, invalid, prepare, shape
 from service.errors import TooManyWeightsError
 from service.formats.csv import csv_lines, csv_table
 from service.formats.json import JSON, attention_body, join_list
@@ -127,7 +128,11 @@ async def _explain(context: RequestContext, request: Attention) -> Response:
     )
     reserved = context.reserve(size, "ask for fewer layers or heads, or for a shorter text")
 
+    answered, texts = shape(context, request.labels), _texts(request)
+
     def write(number: int, explanation: Explanation) -> object:
+        prediction = answered(explanation.prediction, texts[number])
+        explanation = replace(explanation, prediction=prediction)
         view = make_view(explanation, reduce=request.reduce, words=words[number])
         return _write_part(engine.info, request, form, view, number)
 

@@ -7,13 +7,23 @@ predictions like any others, in portions that admission lets in.
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Body, Query
 from starlette.responses import Response
 
-from model import Attributor, Encoding, LeaveOut, Prediction, TextUnits
+from model import (
+    Attribution,
+    Attributor,
+    Encoding,
+    HeadImportance,
+    LeaveOut,
+    LeaveOutAttribution,
+    Prediction,
+    TextUnits,
+)
 from model.errors import InputError
 from model.explain.units import Unit
 from model.reading import ReadingOptions, read_units_in_steps
@@ -29,7 +39,7 @@ from service.api.requests import (
     make_router,
 )
 from service.api.schemas import AttributionsAnswer, ImportanceAnswer, LeaveOutAnswer
-from service.api.texts import bad_text, guarded, prepare
+from service.api.texts import bad_text, choice_of, guarded, prepare, shape
 from service.errors import (
     DrainingError,
     InternalError,
@@ -44,6 +54,7 @@ from service.metrics import FUSED
 from service.tracing.record import stage
 
 Result = TypeVar("Result")
+Explained = TypeVar("Explained", Attribution, LeaveOutAttribution, HeadImportance)
 Maybe = TypeVar("Maybe", Prediction, Prediction | None)
 
 router = make_router()
@@ -53,6 +64,10 @@ _SHARE_OF_TIME = 0.9
 
 _OF_WORDS: dict[str, Any] = {
     "attributions": {"summary": "Of words", "value": {"sentence": EXAMPLE, "level": "word"}},
+    "pair": {
+        "summary": "Of a choice between two labels",
+        "value": {"sentence": EXAMPLE, "labels": ["negative", "positive"]},
+    },
     "left_out": {
         "summary": "What changes without each word",
         "value": {"sentence": EXAMPLE, "method": "leave_out", "level": "word"},
@@ -130,6 +145,7 @@ async def _attribute(context: RequestContext, request: AttributionsRequest) -> R
         engine.predictor.gradients,
         encoding,
         label=request.label,
+        choice=choice_of(context, request.labels),
         method=request.method,
         steps=request.steps,
     )
@@ -146,7 +162,8 @@ async def _attribute(context: RequestContext, request: AttributionsRequest) -> R
     attribution = attributor.finish(shares)
     if request.level == "word":
         attribution = attribution.by_word()
-    return json_response(attributions_answer(engine.info, attribution, level=request.level))
+    warned = _warned(context, request, attribution)
+    return json_response(attributions_answer(engine.info, warned, level=request.level))
 
 
 async def _leave_out(context: RequestContext, request: AttributionsRequest) -> Response:
@@ -156,13 +173,16 @@ async def _leave_out(context: RequestContext, request: AttributionsRequest) -> R
     whole = await engine.batcher.predict(
         text.whole, deadline=context.deadline, caller=context.client
     )
-    start = partial(LeaveOut, temperature=engine.info.temperature, label=request.label)
+    choice = choice_of(context, request.labels)
+    start = partial(
+        LeaveOut, temperature=engine.info.temperature, label=request.label, choice=choice
+    )
     work = await _call(context, request, partial(start, text, _sound(whole)))
     await _compute_units(context, request, work, until)
 
     def write() -> Response:
-        content = attributions_answer(engine.info, work.finish(), level=request.level)
-        return json_response(content)
+        found = _warned(context, request, work.finish())
+        return json_response(attributions_answer(engine.info, found, level=request.level))
 
     return await _call(context, request, write)
 
@@ -232,9 +252,22 @@ async def _call(
 async def _rank_heads(context: RequestContext, request: ImportanceRequest) -> Response:
     engine = context.state.engine
     (encoding,) = await encode(context, request)
-    work = partial(engine.predictor.gradients.head_importance, encoding, label=request.label)
+    work = partial(
+        engine.predictor.gradients.head_importance,
+        encoding,
+        label=request.label,
+        choice=choice_of(context, request.labels),
+    )
     job = Job(partial(engine.predictor.attempt, work), [encoding])
     (importance,) = await engine.batcher.run(
         [job], deadline=context.deadline, caller=context.client
     )
-    return json_response(importance_answer(engine.info, importance))
+    return json_response(importance_answer(engine.info, _warned(context, request, importance)))
+
+
+def _warned(
+    context: RequestContext, request: AttributionsRequest | ImportanceRequest, found: Explained
+) -> Explained:
+    """Adds warnings about the text, if there are any."""
+    prediction = shape(context, None)(found.prediction, request.sentence)
+    return replace(found, prediction=prediction)

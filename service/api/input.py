@@ -118,8 +118,9 @@ def read_query(query: bytes, schema: type[Schema], context: dict[str, object]) -
     kinds = {name: kind_of(field) for name, field in fields_of(schema).items()}
     fields: dict[str, Any] = {}
     for name, value in pairs:
-        if kinds.get(name) == "array":
-            fields.setdefault(name, []).append(_number(value))
+        if kinds.get(name) in ("numbers", "strings"):
+            read = _number(value) if kinds[name] == "numbers" else value
+            fields.setdefault(name, []).append(read)
         elif name in fields:
             raise _invalid_query("a parameter is given more than once; give each once")
         else:
@@ -128,8 +129,11 @@ def read_query(query: bytes, schema: type[Schema], context: dict[str, object]) -
 
 
 def kind_of(field: Mapping[str, Any]) -> str | None:
-    """Returns `objects` for a field that is a list of objects, else its type in JSON schema."""
-    return "objects" if "$ref" in field.get("items", {}) else field.get("type")
+    """Returns what a list is of, such as `numbers`; of another field its type in JSON schema."""
+    if "items" not in field:
+        return field.get("type")
+    kinds = {"integer": "numbers", "string": "strings"}
+    return kinds.get(field["items"].get("type"), "objects")
 
 
 @cache

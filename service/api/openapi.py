@@ -3,7 +3,7 @@
 Bodies, queries and answers come from the types of the endpoints.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from fastapi import FastAPI
@@ -137,6 +137,7 @@ def complete_openapi(app: FastAPI, limits: Mapping[str, Any]) -> None:
                 _add_limit(field, described.get("anyOf", [described])[0], limits)
     for operations in document["paths"].values():
         for operation in operations.values():
+            _choose_examples(operation, limits["labels"])
             for parameter in operation.get("parameters", ()):
                 if parameter["in"] == "query":
                     _describe_parameter(parameter, limits)
@@ -144,6 +145,14 @@ def complete_openapi(app: FastAPI, limits: Mapping[str, Any]) -> None:
                 if status >= "400":
                     content = response["content"]
                     content[errors.PROBLEM_MEDIA_TYPE] = content.pop("application/json")
+
+
+def _choose_examples(operation: dict[str, Any], labels: Sequence[str]) -> None:
+    """Lets the examples of a body that choose among labels name those of the model."""
+    sent = operation.get("requestBody", {"content": {}})["content"].get("application/json", {})
+    for example in sent.get("examples", {}).values():
+        if "labels" in example["value"]:
+            example["value"] = {**example["value"], "labels": list(labels[:2])}
 
 
 def _describe_parameter(parameter: dict[str, Any], limits: Mapping[str, Any]) -> None:
@@ -157,6 +166,8 @@ def _describe_parameter(parameter: dict[str, Any], limits: Mapping[str, Any]) ->
     _add_limit(parameter["name"], schema, limits)
     if parameter["name"] == "label":
         example = limits["labels"][0]
+    elif parameter["name"] == "labels":
+        example = list(limits["labels"][:2])
     if "$ref" in schema.get("items", {}):
         media = {"schema": schema, "example": example}
         parameter["content"] = {"application/json": media}
@@ -170,6 +181,9 @@ def _add_limit(name: str, field: dict[str, Any], limits: Mapping[str, Any]) -> N
         field["maxItems"] = limits["max_sentences"]
     elif name == "label":
         field["enum"] = list(limits["labels"])
+    elif name == "labels":
+        field["items"] = {**field["items"], "enum": list(limits["labels"])}
+        field |= {"minItems": 2, "uniqueItems": True}
     elif name in ("layer", "head") and field["type"] == "integer":
         field["maximum"] = limits[f"{name}s"] - 1
     elif name in ("layer", "head"):

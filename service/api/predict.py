@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from fastapi import Body
 from starlette.responses import Response
 
-from model.reading import ReadingOptions
+from model.reading import ReadingOptions, TextResult
 from service.api.compat.base import mark_foreign
 from service.api.compat.huggingface import InputsRequest, LabelScore, answer_inputs
 from service.api.input import validate
@@ -13,7 +13,7 @@ from service.api.openapi import computes
 from service.api.request_schemas import EXAMPLE, PredictRequest
 from service.api.requests import Context, RequestContext, answers, make_router
 from service.api.schemas import PredictAnswer
-from service.api.texts import Texts, classify, heads_off
+from service.api.texts import Texts, choice_of, classify, heads_off, is_english
 from service.errors import ServiceError
 from service.formats.json import ResponseOptions, json_response, predict_answer
 
@@ -46,6 +46,10 @@ _EXAMPLES: dict[str, Any] = {
             "head_mask": [{"layer": 0, "head": 1}],
             "omit": [3],
         },
+    },
+    "pair": {
+        "summary": "A choice between two of the model's labels",
+        "value": {"sentences": [EXAMPLE], "labels": ["negative", "positive"]},
     },
     "inputs": {
         "summary": "In the form of TEI, and answered in it",
@@ -98,9 +102,13 @@ async def predict(
         max_sentences=state.settings.max_item_sentences,
         heads=heads_off(body),
         omit=body.omit or (),
+        is_english=is_english(state),
     )
     texts = Texts(body.sentences, options)
     results = await classify(context, texts, by_item=body.on_error == "item")
+    choice = choice_of(context, body.labels)
+    if choice is not None:
+        results = [each.among(choice) if isinstance(each, TextResult) else each for each in results]
     for result in results:
         if isinstance(result, ServiceError):
             state.metrics.count_problem(result)

@@ -20,6 +20,7 @@ from model.explain.attribution import MOST_STEPS, STEPS, Method
 from model.explain.thumbnails import LEAST_SIDE, MOST_SIDE
 from model.explain.units import UnitLevel
 from model.explain.views import Level, Reduce
+from model.predictor import choice_fault
 from model.tokenization.tokenizer import Truncation, check_text
 from model.tokenization.windows import Reading
 from service.api.input import InHundreds, counted
@@ -79,6 +80,18 @@ def _check_label(label: str | None, info: ValidationInfo) -> str | None:
     return label
 
 
+def _check_labels(labels: list[str] | None, info: ValidationInfo) -> list[str] | None:
+    known = (info.context or {}).get("labels")
+    if labels is None or known is None:
+        return labels
+    if len(set(labels)) < max(2, len(labels)) or not set(labels) <= set(known):
+        raise ValueError(choice_fault(known))
+    label = info.data.get("label")
+    if label is not None and label not in labels:
+        raise ValueError("`label` must be one of `labels`: add it, or leave one of the two out")
+    return labels
+
+
 _Counted = counted("sentences")
 Sentence = Annotated[
     str, AfterValidator(_check_text), Field(description="The text, not blank.", examples=[EXAMPLE])
@@ -111,6 +124,17 @@ Label = Annotated[
     str | None,
     AfterValidator(_check_label),
     Field(description="The class to explain; the predicted one if left out."),
+]
+Labels = Annotated[
+    list[str] | None,
+    Field(
+        max_length=MOST_NUMBERS,
+        description="Two or more of the model's labels, repeated in a query: the answer is a "
+        "choice among these; all if left out.",
+    ),
+    InHundreds,
+    AfterValidator(_check_labels),
+    _AFew,
 ]
 
 
@@ -177,6 +201,7 @@ class PredictRequest(RequestBody):
         "text",
         description="Whether each text is answered only as a whole, or its sentences too.",
     )
+    labels: Labels = None
     abstain_below: float | None = Field(
         None,
         ge=0,
@@ -253,6 +278,7 @@ class _Options(RequestBody):
         True,
         description="Whether special tokens have rows and columns; needs `thumbnail`.",
     )
+    labels: Labels = None
     head_mask: HeadMask = None
 
     @field_validator("thumbnail")
@@ -306,6 +332,7 @@ class AttributionsRequest(_One):
     )
     truncation: CutOrWhole = "right"
     label: Label = None
+    labels: Labels = None
     steps: int = Field(
         STEPS,
         ge=1,
@@ -336,6 +363,7 @@ class ImportanceRequest(_One):
 
     truncation: Cut = "right"
     label: Label = None
+    labels: Labels = None
 
 
 class StepsQuery(RequestBody):

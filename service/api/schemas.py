@@ -25,6 +25,11 @@ class PredictionAnswer(BaseModel):
         ge=0, description="Tokens read, special tokens included; of all windows together."
     )
     truncated: bool
+    warnings: list[Literal["not-english"]] | None = Field(
+        None,
+        description="What makes it doubtful, if anything: `not-english` where a text is surely not "
+        "in English and the model reads nothing else.",
+    )
 
 
 class _Span(BaseModel):
@@ -268,6 +273,12 @@ class ModelAnswer(BaseModel):
     metrics: list[Metric]
     thresholds: ThresholdsAnswer | None = Field(
         description="What thresholds leave of the validation texts; null if it was not recorded."
+    )
+    language: str | None = Field(
+        description="The code of the only language that it reads, such as `en`; null: unknown."
+    )
+    pair_temperature: float | None = Field(
+        description="Of a choice between `negative` and `positive`; null: `temperature`."
     )
     limits: LimitsAnswer
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
-from model import Encoding, Head, Prediction, Predictor
+from model import Choice, Encoding, Head, Prediction, Predictor
 from model.errors import (
     InputError,
     NoSuchTokenError,
@@ -18,7 +18,9 @@ from model.errors import (
     TooManyWindowsError,
 )
 from model.reading import EncodedText, ReadingOptions, TextResult, join_results, read_in_steps
+from model.tokenization.language import ENGLISH, find_warnings
 from service.api.requests import RequestContext
+from service.api.state import State
 from service.api.wording import MOST_WORDED, named
 from service.errors import (
     UNREADABLE_DETAIL,
@@ -67,6 +69,32 @@ class Texts:
 def heads_off(request: object) -> list[Head]:
     """Returns the heads that a checked request of any kind switches off."""
     return [Head(one.layer, one.head) for one in getattr(request, "head_mask", None) or ()]
+
+
+def is_english(state: State) -> bool:
+    """Whether answers warn of other languages than the only one that the model reads."""
+    return state.settings.language_warning == "on" and state.engine.info.language == ENGLISH
+
+
+def shape(context: RequestContext, labels: Sequence[str] | None) -> Callable[..., Prediction]:
+    """Returns what makes the prediction of an explained text the one that is answered.
+
+    It narrows it to the labels, if any, and adds warnings about the text.
+    """
+    choice = choice_of(context, labels)
+    warns = is_english(context.state)
+
+    def answered(prediction: Prediction, text: str) -> Prediction:
+        if choice is not None:
+            prediction = choice.narrow(prediction)
+        return prediction.warned(*find_warnings(text)) if warns else prediction
+
+    return answered
+
+
+def choice_of(context: RequestContext, labels: Sequence[str] | None) -> Choice | None:
+    """Returns the choice that a checked request asks for, if any."""
+    return None if labels is None else context.state.engine.info.choice(labels)
 
 
 async def classify(

@@ -48,6 +48,9 @@ class ResponseOptions:
     abstain_below: float | None = None
 
 
+_PLAIN = ResponseOptions()
+
+
 def predict_answer(
     info: ModelInfo, results: Sequence[TextResult | ServiceError], options: ResponseOptions
 ) -> dict[str, object]:
@@ -63,7 +66,12 @@ def predict_answer(
 
 def _text(result: TextResult, options: ResponseOptions) -> object:
     prediction = result.prediction
-    if result.sentences is None and not options.windows and not _abstains(prediction, options):
+    if not (
+        prediction.warnings
+        or result.sentences is not None
+        or options.windows
+        or _abstains(prediction, options)
+    ):
         return prediction  # orjson writes it faster as it is
     members = _members(prediction, options)
     if options.windows:
@@ -87,7 +95,12 @@ def _members(prediction: Prediction, options: ResponseOptions) -> dict[str, obje
         "probabilities": prediction.probabilities,
         "token_count": prediction.token_count,
         "truncated": prediction.truncated,
+        **({"warnings": prediction.warnings} if prediction.warnings else {}),
     }
+
+
+def _explained(prediction: Prediction) -> object:
+    return _members(prediction, _PLAIN) if prediction.warnings else prediction
 
 
 def _abstains(prediction: Prediction, options: ResponseOptions) -> bool:
@@ -100,7 +113,7 @@ def attributions_answer(
     """Returns the content of an answer of `/attributions`."""
     content: dict[str, object] = {
         "model": _name(info),
-        "prediction": attribution.prediction,
+        "prediction": _explained(attribution.prediction),
         "view": attribution.method + (f"+{level}" if level != "token" else ""),
         "label": attribution.label,
         "tokens": attribution.tokens,
@@ -119,7 +132,7 @@ def importance_answer(info: ModelInfo, heads: HeadImportance) -> dict[str, objec
     """Returns the content of an answer of `/importance`."""
     return {
         "model": _name(info),
-        "prediction": heads.prediction,
+        "prediction": _explained(heads.prediction),
         "view": "head_importance",
         "label": heads.label,
         "layers": list(range(info.num_layers)),
@@ -146,7 +159,7 @@ def attention_body(info: ModelInfo, view: View) -> memoryview:
     """Writes the answer of `/attention` for one sentence; raises as `encode_weights`."""
     content: dict[str, object] = {
         "model": _name(info),
-        "prediction": view.prediction,
+        "prediction": _explained(view.prediction),
     }
     if view.windows is not None:
         content |= {"window": view.window, "windows": view.windows}
