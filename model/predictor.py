@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.backends.base import Backend, Runner, Selection, in_halves, isolate
-from model.checkpoint.manifest import POLES, Metric
+from model.checkpoint.manifest import Metric
 from model.checkpoint.thresholds import Thresholds
 from model.errors import NotFiniteError
 from model.explain.attention_steps import HeadInspector
@@ -20,7 +20,13 @@ from model.explain.gradients import Gradients
 from model.explain.interventions import check_index
 from model.explain.thumbnails import Strongest, Thumbnail, make_thumbnails
 from model.network.config import EncoderConfig
-from model.network.prediction import Choice, Prediction, join_predictions, make_predictions
+from model.network.prediction import (
+    Choice,
+    Prediction,
+    choose_among,
+    join_predictions,
+    make_predictions,
+)
 from model.tokenization.tokenizer import Encoding, Tokenizer, Truncation, check_text
 from model.tokenization.windows import MAX_WINDOWS
 
@@ -107,22 +113,8 @@ class ModelInfo:
     pair_temperature: float | None = None
 
     def choice(self, labels: Iterable[str]) -> Choice:
-        """Returns a choice among two or more of the labels, in the order of the model.
-
-        Raises:
-            ValueError: the model has no such label, or they are fewer than two or repeated.
-        """
-        wanted = list(labels)
-        if len(set(wanted)) < max(2, len(wanted)) or not set(wanted) <= set(self.labels):
-            raise ValueError(choice_fault(self.labels))
-        chosen = tuple(label for label in self.labels if label in wanted)
-        is_pair = self.pair_temperature is not None and set(chosen) == set(POLES)
-        return Choice(chosen, (is_pair and self.pair_temperature) or self.temperature)
-
-
-def choice_fault(labels: Iterable[str]) -> str:
-    """Says what a choice among some of a model's labels must name."""
-    return f"give two or more different ones of the model's labels: {', '.join(labels)}"
+        """Returns a choice among some of the labels; raises as `choose_among`."""
+        return choose_among(labels, self.labels, self.temperature, self.pair_temperature)
 
 
 class Predictor:

@@ -295,6 +295,12 @@ def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
         "(default: text)",
     )
     parser.add_argument(
+        "--labels",
+        type=_columns,
+        metavar="A,B",
+        help="two or more of the model's labels to choose among (default: all)",
+    )
+    parser.add_argument(
         "--device", default="auto", metavar="NAME", help="auto, cpu, cuda or cuda:N (default: auto)"
     )
     parser.add_argument(

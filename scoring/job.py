@@ -43,6 +43,7 @@ class Options:
     shard: tuple[int, int]
     truncation: Reading
     granularity: Granularity
+    labels: tuple[str, ...] | None
     device: str
     dtype: str
     overwrite: bool
@@ -79,6 +80,7 @@ def start(options: Options, *, say: Callable[[str], None]) -> Iterator[Started]:
         dtype=options.dtype,
         truncation=options.truncation,
         granularity=options.granularity,
+        labels=options.labels,
     )
     inputs = find_inputs(options.inputs, output=options.output)
     if inputs.skipped:
@@ -213,7 +215,7 @@ def _differences(
 def _model_differences(before: Model, now: Model) -> Iterator[str]:
     names = {"version": "the model", "dtype": "--dtype", "device": "--device"}
     if before.version == now.version and before.labels != now.labels:
-        yield "the labels of the model have changed"
+        yield f"the labels were {','.join(before.labels)}, are {','.join(now.labels)}"
     if before.version == now.version and before.temperature != now.temperature:
         yield f"the temperature was {before.temperature}, is {now.temperature}"
     if before.version == now.version and before.max_length != now.max_length:

@@ -11,7 +11,7 @@ from model.checkpoint.hub_folder import local_folder
 from model.checkpoint.opening import Checkpoint, open_checkpoint
 from model.errors import ConfigurationError, InputError, NotFiniteError, TokenizerError
 from model.loading import load
-from model.network.prediction import Prediction
+from model.network.prediction import Choice, Prediction
 from model.predictor import Predictor
 from model.reading import (
     EncodedText,
@@ -50,20 +50,29 @@ def describe(
     dtype: str,
     truncation: Reading,
     granularity: Granularity = "text",
+    labels: Sequence[str] | None = None,
 ) -> Model:
     """Describes what will answer, without loading the weights; raises OptionError as `choose`."""
     chosen, choice = choose(device, dtype, checkpoint)
+    among = _choice(checkpoint, labels)
     return Model(
         name=checkpoint.name,
         version=checkpoint.version,
-        labels=tuple(checkpoint.config.labels),
-        temperature=checkpoint.manifest.temperature,
+        labels=among.labels,
+        temperature=among.temperature,
         max_length=checkpoint.manifest.max_length,
         device=chosen.type,
         dtype=str(choice.dtype).removeprefix("torch."),
         truncation=truncation,
         granularity=granularity,
     )
+
+
+def _choice(checkpoint: Checkpoint, labels: Sequence[str] | None) -> Choice:
+    try:
+        return checkpoint.choice(checkpoint.config.labels if labels is None else labels)
+    except ValueError as error:
+        raise OptionError(f"--labels: {error}") from error
 
 
 class Scorer:
@@ -75,6 +84,7 @@ class Scorer:
         dtype: `auto` or a type.
         truncation: the end of a long text that is cut off, `error`, or `window`: it is read whole.
         granularity: whether the sentences of a text are scored too.
+        labels: the labels to choose among; None: all of the checkpoint.
         threads: of the process on a processor; 0: as many as it may use.
 
     Raises:
@@ -90,13 +100,21 @@ class Scorer:
         dtype: str = "auto",
         truncation: Reading = "right",
         granularity: Granularity = "text",
+        labels: Sequence[str] | None = None,
         threads: int = 0,
         trial: bool = True,
     ) -> None:
         opened = open_checkpoint(local_folder(Path(checkpoint)), trial=trial)
         self.model = describe(
-            opened, device=device, dtype=dtype, truncation=truncation, granularity=granularity
+            opened,
+            device=device,
+            dtype=dtype,
+            truncation=truncation,
+            granularity=granularity,
+            labels=labels,
         )
+        whole = self.model.labels == opened.config.labels
+        self._choice = None if whole else Choice(self.model.labels, self.model.temperature)
         chosen, choice = choose(device, dtype, opened)
         backend = choose_backend(opened, device=chosen, dtype=choice, threads=threads)
         if chosen.type == "cpu":
@@ -156,6 +174,8 @@ class Scorer:
             if not isinstance(result, TextResult):
                 refused[index] = _reason(result)
                 continue
+            if self._choice is not None:
+                result = result.among(self._choice)
             whole = result.prediction
             answers.label_ids[index] = ids[whole.label]
             answers.probabilities[index] = list(whole.probabilities.values())

@@ -70,6 +70,7 @@ class Worker:
             dtype=job.dtype,
             truncation=wanted.truncation,
             granularity=wanted.granularity,
+            labels=wanted.labels,
             threads=job.threads,
             trial=False,  # the process that planned the job has tried it
         )

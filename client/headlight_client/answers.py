@@ -63,6 +63,7 @@ class Prediction:
         truncated: whether a part of the text was cut off.
         windows: how many windows the text was read in; None unless `truncation` is `window`.
         sentences: predictions in text order; None unless `granularity` is `sentence`.
+        warnings: what makes it doubtful, such as `not-english`.
     """
 
     label: str | None
@@ -73,6 +74,7 @@ class Prediction:
     model: ModelName
     windows: int | None = None
     sentences: tuple[Sentence, ...] | None = None
+    warnings: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         more = ", truncated" if self.truncated else ""
@@ -213,6 +215,8 @@ class ModelInfo:
         dtype_reason: why it computes in `dtype`; blank from an older service.
         limits: the largest requests that it takes, by setting; empty from an older service.
         thresholds: measured on the validation texts; None if it was not recorded.
+        language: the code of the only language that it reads, such as `en`; None if unknown.
+        pair_temperature: of a choice between `negative` and `positive`; None: `temperature`.
     """
 
     name: str
@@ -232,6 +236,8 @@ class ModelInfo:
     dtype_reason: str = ""
     limits: Mapping[str, float | str | None] = field(default_factory=dict, hash=False)
     thresholds: Thresholds | None = None
+    language: str | None = None
+    pair_temperature: float | None = None
 
     def __repr__(self) -> str:
         return (

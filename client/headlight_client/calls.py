@@ -45,6 +45,7 @@ class PredictOptions(TypedDict, total=False):
 
     truncation: Reading
     granularity: Granularity
+    labels: Sequence[str] | None
     abstain_below: float | None
     head_mask: HeadMask | None
     omit: Indices | None
@@ -80,6 +81,7 @@ def predict(
     truncation: Reading = "right",
     on_error: OnError = "request",
     granularity: Granularity = "text",
+    labels: Sequence[str] | None = None,
     abstain_below: float | None = None,
     head_mask: HeadMask | None = None,
     omit: Indices | None = None,
@@ -94,6 +96,7 @@ def predict(
         on_error=on_error,
         # An older service does not know these.
         granularity=None if granularity == "text" else granularity,
+        labels=_labels(labels),
         abstain_below=abstain_below,
         **_interventions(head_mask, omit),
     )
@@ -108,6 +111,7 @@ def attention(
     level: Level = "token",
     truncation: Reading = "right",
     window: SupportsIndex | None = None,
+    labels: Sequence[str] | None = None,
     head_mask: HeadMask | None = None,
     omit: Indices | None = None,
 ) -> Call[Attention]:
@@ -122,11 +126,12 @@ def attention(
         level: `token`, or `word`: rows and columns are words.
         truncation: as in `predict`.
         window: index of the window to show, with `truncation` `window`; the first if None.
+        labels: as in `predict`.
         head_mask: as in `predict`.
         omit: indices of tokens that are left out; special tokens stay.
     """
     options = _options(layers, heads, window, reduce=reduce, level=level, truncation=truncation)
-    options |= _interventions(head_mask, omit)
+    options |= _interventions(head_mask, omit) | {"labels": _labels(labels)}
     text = _one("attention", sentence, "use attentions for several")
     return _post("/attention", read_attention, accept=_NPZ, sentence=text, **options)
 
@@ -140,6 +145,7 @@ def attentions(
     level: Level = "token",
     truncation: Reading = "right",
     window: SupportsIndex | None = None,
+    labels: Sequence[str] | None = None,
     head_mask: HeadMask | None = None,
 ) -> Call[list[Attention]]:
     """Returns the attention weights of several sentences, in order, from one request.
@@ -149,7 +155,7 @@ def attentions(
     """
     texts = texts_of(sentences)
     options = _options(layers, heads, window, reduce=reduce, level=level, truncation=truncation)
-    options |= _interventions(head_mask, None)
+    options |= _interventions(head_mask, None) | {"labels": _labels(labels)}
     read = partial(read_attentions, count=len(texts))
     return _post("/attention", read, accept=_NPZ, sentences=texts, **options)
 
@@ -165,6 +171,7 @@ def thumbnails(
     level: Level = "token",
     truncation: Reading = "right",
     window: SupportsIndex | None = None,
+    labels: Sequence[str] | None = None,
     head_mask: HeadMask | None = None,
     omit: Indices | None = None,
 ) -> Call[Thumbnails]:
@@ -175,7 +182,7 @@ def thumbnails(
     other arguments are those of `attention`.
     """
     options = _options(layers, heads, window, reduce=reduce, level=level, truncation=truncation)
-    options |= _interventions(head_mask, omit)
+    options |= _interventions(head_mask, omit) | {"labels": _labels(labels)}
     options |= {"thumbnail": one_index("size", size), "special": bool(special)}
     text = _one("thumbnails", sentence, "call it once for each")
     return _post("/attention", read_thumbnails, accept=_NPZ, sentence=text, **options)
@@ -209,6 +216,7 @@ def attributions(
     sentence: str,
     *,
     label: str | None = None,
+    labels: Sequence[str] | None = None,
     method: Method = "integrated_gradients",
     steps: SupportsIndex | None = None,
     level: UnitLevel = "token",
@@ -219,6 +227,7 @@ def attributions(
     Args:
         sentence: not blank.
         label: to explain; the predicted one if None.
+        labels: as in `predict`; the log-odds are those among them.
         method: `integrated_gradients` (Sundararajan, Taly and Yan 2017); the quicker and rougher
             `gradient_x_input`; or `leave_out`: what changes without each, in `units`.
         steps: nodes of the integral; the service's default if None.
@@ -230,6 +239,7 @@ def attributions(
         read_attributions,
         sentence=_one("attributions", sentence, "call it once for each"),
         label=label,
+        labels=_labels(labels),
         method=method,
         steps=None if steps is None else one_index("steps", steps),
         level=level,
@@ -238,14 +248,25 @@ def attributions(
 
 
 def importance(
-    sentence: str, *, label: str | None = None, truncation: Truncation = "right"
+    sentence: str,
+    *,
+    label: str | None = None,
+    labels: Sequence[str] | None = None,
+    truncation: Truncation = "right",
 ) -> Call[Importance]:
     """Returns how much the log-odds of a label depend on each head.
 
     The measure is that of Michel, Levy and Neubig 2019. Arguments are those of `attributions`.
     """
     text = _one("importance", sentence, "call it once for each")
-    return _post("/importance", read_importance, sentence=text, label=label, truncation=truncation)
+    return _post(
+        "/importance",
+        read_importance,
+        sentence=text,
+        label=label,
+        labels=_labels(labels),
+        truncation=truncation,
+    )
 
 
 def model() -> Call[ModelInfo]:
@@ -302,6 +323,13 @@ def _interventions(head_mask: HeadMask | None, omit: Indices | None) -> dict[str
         "head_mask": masked,
         "omit": None if omit is None else several_indices("omit", omit),
     }
+
+
+def _labels(labels: Sequence[str] | None) -> list[str] | None:
+    """Returns the labels as they are sent; an older service does not know them."""
+    if isinstance(labels, str):
+        raise TypeError("labels is one string: put two or more in a list")
+    return None if labels is None else list(labels)
 
 
 def texts_of(sentences: Sequence[str | None]) -> list[str | None]:

@@ -100,6 +100,7 @@ class Client:
         *,
         truncation: Reading = "right",
         granularity: Granularity = "text",
+        labels: Sequence[str] | None = None,
         abstain_below: float | None = None,
         head_mask: HeadMask | None = None,
         omit: Indices | None = None,
@@ -117,6 +118,7 @@ class Client:
             truncation: which end of a long text is cut off; `error` refuses a long text; `window`
                 reads it whole, in windows.
             granularity: `text`, or `sentence`: each prediction has its `sentences` too.
+            labels: two or more of the model's labels to choose among; all if None.
             abstain_below: from 0 to 1; below this probability of the best class the label is None.
             head_mask: heads that are switched off, such as `[{"layer": 0, "head": 3}]`, or
                 `[{"layer": 0}]` for all heads of a layer.
@@ -134,6 +136,7 @@ class Client:
             on_error=on_error,
             truncation=truncation,
             granularity=granularity,
+            labels=labels,
             abstain_below=abstain_below,
             head_mask=head_mask,
             omit=omit,

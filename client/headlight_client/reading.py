@@ -191,6 +191,7 @@ def _view(arrays: Mapping[str, NDArray[Any]], ending: str) -> dict[str, Any]:
         token_count=int(arrays[f"token_count{ending}"]),
         truncated=bool(arrays[f"truncated{ending}"]),
         model=model,
+        warnings=_strings(arrays, f"warnings{ending}"),
     )
     columns = (arrays[name + ending].tolist() for name in ("tokens", "start", "end", "special"))
     words = (None if word < 0 else word for word in arrays[f"word{ending}"].tolist())
@@ -210,6 +211,10 @@ def _number(arrays: Mapping[str, NDArray[Any]], name: str) -> int | None:
     return int(arrays[name]) if name in arrays else None
 
 
+def _strings(arrays: Mapping[str, NDArray[Any]], name: str) -> tuple[str, ...]:
+    return tuple(arrays[name].tolist()) if name in arrays else ()
+
+
 def _predicted(content: Mapping[str, Any]) -> dict[str, Any]:
     model = _make(ModelName, content["model"])
     return {"model": model, "prediction": _prediction(content["prediction"], model)}
@@ -222,6 +227,7 @@ def _prediction(content: Mapping[str, Any], model: ModelName) -> Prediction:
         content,
         probabilities=dict(content["probabilities"]),
         model=model,
+        warnings=tuple(content.get("warnings", ())),
         sentences=tuple(map(_sentence, sentences)) if sentences is not None else None,
     )
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, NonNegativeInt, PositiveInt, model_validator
@@ -11,13 +11,11 @@ from model.checkpoint.baseline import Baseline
 from model.checkpoint.record_types import Digest, Record, Rows, SetName, Share
 from model.checkpoint.thresholds import Thresholds
 from model.files import is_file_name
-from model.network.labels import Labels
+from model.network.labels import POLES, Labels, has_pair
 
 FORMAT_VERSION: Literal[1] = 1
 # A key in config.json that marks our folders; folders of other tools have no headlight.json.
 MARK = "headlight_format_version"
-#: the labels of the pair that may have a temperature of its own
-POLES = ("negative", "positive")
 # An accuracy times its rows is a whole number; more than this is no rounding of floats.
 _ROUNDING = 1e-3
 
@@ -32,11 +30,6 @@ def _check_name(name: str) -> str:
 FileName = Annotated[str, AfterValidator(_check_name)]
 Loss = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
 Temperature = Annotated[float, Field(ge=1e-3, le=1e3, allow_inf_nan=False)]
-
-
-def has_pair(labels: Collection[str]) -> bool:
-    """Whether there are `negative` and `positive`, and other labels too."""
-    return set(POLES) < set(labels)
 
 
 class DataSource(Record):

@@ -6,6 +6,7 @@ headlight.json                    temperature, labels, figures, digests; others 
 """
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from model.network.architecture import (
     stored_names,
 )
 from model.network.config import EncoderConfig
+from model.network.prediction import Choice, choose_among
 from model.tokenization.reader import load_tokenizer
 from model.tokenization.sandbox import try_tokenizer
 from model.tokenization.tokenizer import Tokenizer
@@ -47,6 +49,11 @@ class Checkpoint:
     def version(self) -> str:
         """The first 12 hex digits of the SHA-256 of the weights file."""
         return self.weights_sha256[:_VERSION_LENGTH]
+
+    def choice(self, labels: Iterable[str]) -> Choice:
+        """Returns a choice among some of the labels; raises as `choose_among`."""
+        record = self.manifest
+        return choose_among(labels, record.labels, record.temperature, record.pair_temperature)
 
     def load_network(self) -> Network:
         """Builds the network on the CPU, in float32 and evaluation mode, and loads its weights.

@@ -175,16 +175,24 @@ def save_weights(
     path.write_bytes(safetensors.torch.save(stored, metadata={"format": "pt"}))
 
 
-def load_encoder_weights(path: Path, network: nn.Module, kind: Kind = BERT) -> list[str]:
+def load_encoder_weights(
+    path: Path,
+    network: nn.Module,
+    kind: Kind = BERT,
+    *,
+    classes: Mapping[int, int] | None = None,
+) -> list[str]:
     """Loads the weights of a pretrained encoder; a head that does not fit keeps its fresh weights.
 
     Args:
         path: a safetensors file of any network of this kind, with or without the kind's prefix in
             its names, and with or without a head.
         network: on the CPU, with fresh weights.
+        classes: rows of the last layer to load, as numbers of classes of the network, and of the
+            file; None: all, if there are as many.
 
     Returns:
-        Our names of the parameters that were not loaded.
+        Our names of the parameters that were not loaded, or not in full.
 
     Raises:
         CheckpointError: the file is damaged, or a weight is missing, misshapen or not finite.
@@ -198,8 +206,15 @@ def load_encoder_weights(path: Path, network: nn.Module, kind: Kind = BERT) -> l
             theirs = kind.stored_name(name)
             theirs = theirs.removeprefix(kind.prefix) if is_bare else theirs
             shape = shapes.get(theirs)
-            if shape == tuple(parameter.shape):
+            rows = classes if name.startswith("classifier.") else None
+            if rows is None and shape == tuple(parameter.shape):
                 _copy_weight(parameter, stored[theirs], path, theirs)
+            elif rows and _has_rows(shape, parameter, rows):
+                weight = parameter.to(stored[theirs].dtype)
+                weight[list(rows)] = stored[theirs][list(rows.values())]
+                _copy_weight(parameter, weight, path, theirs)
+                if len(rows) < len(parameter):
+                    fresh.append(name)
             elif name.startswith(("classifier.", "pooler.")):
                 fresh.append(name)
             else:
@@ -208,6 +223,14 @@ def load_encoder_weights(path: Path, network: nn.Module, kind: Kind = BERT) -> l
                     path, f"{theirs} {fault}, the network needs {tuple(parameter.shape)}"
                 )
     return fresh
+
+
+def _has_rows(shape: tuple[int, ...] | None, parameter: Tensor, classes: Mapping[int, int]) -> bool:
+    return (
+        shape is not None
+        and shape[1:] == tuple(parameter.shape[1:])
+        and max(classes.values()) < shape[0]
+    )
 
 
 def _some(names: list[str]) -> str:

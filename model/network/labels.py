@@ -1,16 +1,24 @@
 """Refuses names of classes that could change what stands around them."""
 
+from collections.abc import Collection
 from typing import Annotated
 from unicodedata import category
 
 from pydantic import AfterValidator
 
+#: the classes of a pair that may have a temperature of its own
+POLES = ("negative", "positive")
 _MOST_LABEL = 200
 # Control characters, halves of surrogate pairs, the ends of lines and paragraphs.
 _NO_TEXT = frozenset({"Cc", "Cs", "Zl", "Zp"})
 # They turn the direction of what stands behind them.
 _TURNS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _MARKUP = frozenset("<>")
+
+
+def has_pair(labels: Collection[str]) -> bool:
+    """Whether there are `negative` and `positive`, and other labels too."""
+    return set(POLES) < set(labels)
 
 
 def check_label(label: str) -> str:

@@ -4,13 +4,14 @@ Legend: B batch, C classes.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from model.errors import NotFiniteError
+from model.network.labels import POLES
 from model.tokenization.tokenizer import Encoding
 
 
@@ -76,6 +77,34 @@ class Choice:
             truncated=prediction.truncated,
             windows=prediction.windows,
         ).warned(*prediction.warnings)
+
+
+def choose_among(
+    wanted: Iterable[str],
+    labels: Sequence[str],
+    temperature: float,
+    pair_temperature: float | None = None,
+) -> Choice:
+    """Makes a choice among two or more of a model's labels.
+
+    Args:
+        pair_temperature: of a choice between `negative` and `positive`; None: `temperature`.
+
+    Raises:
+        ValueError: the model has no such label, or they are fewer than two or repeated.
+    """
+    given = list(wanted)
+    if len(set(given)) < max(2, len(given)) or not set(given) <= set(labels):
+        raise ValueError(choice_fault(labels))
+    chosen = tuple(label for label in labels if label in given)
+    if pair_temperature is not None and set(chosen) == set(POLES):
+        temperature = pair_temperature
+    return Choice(chosen, temperature)
+
+
+def choice_fault(labels: Iterable[str]) -> str:
+    """Says what a choice among some of a model's labels must name."""
+    return f"give two or more different ones of the model's labels: {', '.join(labels)}"
 
 
 def make_predictions(

@@ -20,7 +20,7 @@ from model.explain.attribution import MOST_STEPS, STEPS, Method
 from model.explain.thumbnails import LEAST_SIDE, MOST_SIDE
 from model.explain.units import UnitLevel
 from model.explain.views import Level, Reduce
-from model.predictor import choice_fault
+from model.network.prediction import choice_fault
 from model.tokenization.tokenizer import Truncation, check_text
 from model.tokenization.windows import Reading
 from service.api.input import InHundreds, counted

@@ -38,6 +38,8 @@ def npz_arrays(info: ModelInfo, view: View, *, dtype: str) -> dict[str, NDArray[
         "truncated": np.array(prediction.truncated),
         "model": np.array([info.name, info.version], np.str_),
     }
+    if prediction.warnings:
+        arrays["warnings"] = np.array(prediction.warnings, np.str_)
     if view.strongest is not None:
         arrays["strongest"] = view.strongest.keys  # [L, H, W]
         arrays["strongest_weights"] = view.strongest.weights.astype(dtype)

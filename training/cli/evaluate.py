@@ -17,7 +17,7 @@ from model.errors import ConfigurationError
 from model.files import to_bytes, write_whole
 from model.loading import load_predictor
 from model.predictor import ModelInfo, Predictor
-from training.cli.evaluate_options import HELD_OUT, check_sources, read_sources
+from training.cli.evaluate_options import HELD_OUT, check_sources, pair_lines, read_sources
 from training.data.dataset import Dataset
 from training.data.hub import local_files
 from training.device import find_device
@@ -61,6 +61,8 @@ def run(arguments: argparse.Namespace) -> int:
     datasets = read_sources(arguments, checkpoint.config.labels)
     predictor = load_predictor(checkpoint, device=device, dtype=dtype)
     readable = sys.stderr if arguments.json == _STANDARD_OUTPUT else sys.stdout
+    if arguments.labels is None:
+        readable.write(pair_lines(datasets, checkpoint.config.labels))
     measured = []
     for each in _measure(predictor, datasets, arguments):
         measured.append(each)

@@ -111,9 +111,34 @@ def read_sources(arguments: argparse.Namespace, labels: Sequence[str]) -> list[t
         held_out = _read_held_out(arguments.plan, arguments.data, labels)
         datasets.append((str(arguments.plan), held_out))
     for path in arguments.files:
-        dataset = read_dataset([path], columns=columns_of(arguments), labels=known)
+        dataset = read_dataset(
+            [path], columns=columns_of(arguments), labels=known, some=arguments.labels is None
+        )
+        _check_recorded(arguments, path, dataset, labels)
         datasets.append((str(path), dataset))
     return datasets
+
+
+def pair_lines(datasets: Sequence[tuple[str, Dataset]], labels: Sequence[str]) -> str:
+    """Says which files are measured among two of the checkpoint's classes, in lines."""
+    return "".join(
+        f"{path}: its labels 0 and 1 mean {' and '.join(dataset.labels)}, and the answers are "
+        "those of a choice among these two\n"
+        for path, dataset in datasets
+        if len(dataset.labels) < len(labels)
+    )
+
+
+def _check_recorded(
+    arguments: argparse.Namespace, path: Path, dataset: Dataset, labels: Sequence[str]
+) -> None:
+    """Refuses to record what only some of the classes say."""
+    for option in ("record_dtype", "record_baseline"):
+        if getattr(arguments, option) and len(dataset.labels) < len(labels):
+            raise RecipeError(
+                f"--{option.replace('_', '-')} is for all classes of the checkpoint, and the "
+                f"labels of {path} are those of {' and '.join(dataset.labels)} only: leave it out"
+            )
 
 
 def _known_classes(wanted: Sequence[str] | None, labels: Sequence[str]) -> Sequence[str]:

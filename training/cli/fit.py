@@ -20,7 +20,7 @@ from training.data.validation_split import read_evaluated
 from training.distributed import Ranks, current
 from training.errors import NoSpaceError
 from training.fit.checkpointing import FULL, check_space, describe_unwritten, resume_hint
-from training.fit.export import Exported, write_checkpoint
+from training.fit.export import Exported, language_of, write_checkpoint
 from training.fit.state import has_state, remove_state
 from training.measure.history import Measurement, write_history
 from training.measure.plots import plot_history
@@ -125,6 +125,7 @@ def _fit(
             arguments.output,
             fit.start,
             seed=fit.recipe.seed,
+            language=language_of(fit.start, fit.training),
             record=fit.recipe.model_dump(mode="json"),
             training=fit.training,
             validation=fit.validation,

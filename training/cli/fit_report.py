@@ -37,6 +37,8 @@ def say_beginning(
     say_rows(training, fit.validation, evaluated)
     if arguments.resume:
         return
+    if fit.start.known:
+        say(f"begins with what --init-from knows of {', '.join(fit.start.known)}")
     if arguments.init_from is None and recipe.network is not None and len(training) < FEW_ROWS:
         say(
             f"warning: {len(training):,} rows are few for a network that begins with random "

@@ -75,6 +75,7 @@ def _run(arguments: argparse.Namespace, plan: Plan, run_dir: Path, ranks: Ranks)
             arguments.output,
             start,
             seed=plan.seed,
+            language=plan.language,
             record={"plan": plan.model_dump(mode="json", exclude_defaults=True)},
             training=data.training,
             validation=data.held_out,

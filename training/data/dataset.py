@@ -5,12 +5,12 @@ Every row is checked before any is used. Bad rows are listed; none is skipped.
 
 import hashlib
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
 from model.checkpoint.manifest import DataSource
-from model.network.labels import check_label
+from model.network.labels import POLES, check_label, has_pair
 from model.tables.columns import Columns
 from model.tables.rows import Row, read_rows
 from model.tables.values import text_fault
@@ -70,6 +70,7 @@ def read_dataset(
     *,
     columns: Columns = _GUESSED,
     labels: Sequence[str] | None = None,
+    some: bool = False,
 ) -> Dataset:
     """Reads files, checks every row, and joins the files in the order given.
 
@@ -77,6 +78,9 @@ def read_dataset(
         paths: TSV, CSV, JSON Lines or Parquet files, at least one.
         labels: the classes in their order; None: those of the files, which must have at least
             two.
+        some: whether rows that are labelled 0 and 1 only mean `negative` and `positive`, if these
+            are among more `labels`; the dataset then has these two. Other numbers that are fewer
+            than `labels` are refused.
 
     Raises:
         DataError: a file cannot be read or a row cannot be used. If `labels` is None: words and
@@ -101,6 +105,8 @@ def read_dataset(
     if labels is None:
         sys.stderr.writelines(f"{hint}\n" for name in names if (hint := missing_hint(name)))
     rows = [example for path in paths for example in examples[path]]
+    if some:
+        names = _choose_names(paths[0], {row.label for row in rows}, names)
     numbers = {label: class_number(label, names) for label in {row.label for row in rows}}
     return Dataset(
         texts=tuple(row.text for row in rows),
@@ -164,8 +170,24 @@ def _check_row(row: Row, labels: Sequence[str] | None) -> _Example:
         raise ValueError(fault)
     label = parse_label(row.label)
     if labels is not None:
-        label = labels[class_number(label, labels)]
+        class_number(label, labels)
     return _Example(row.number, str(row.text), label)
+
+
+def _choose_names(path: Path, found: Set[Label], names: tuple[str, ...]) -> tuple[str, ...]:
+    """Chooses the classes that the labels of a file are numbers of."""
+    if len(names) == 2 or not all(isinstance(label, int) for label in found):
+        return names
+    if len(found) >= len(names) or any(map(is_number, names)):
+        return names
+    if found <= {0, 1} and has_pair(names):
+        return POLES
+    numbers = ", ".join(map(str, sorted(found, key=str)))
+    raise DataError(
+        path,
+        f"the labels are {numbers}, and the classes {', '.join(names)}: which ones are meant is "
+        "not sure; name each class by its word, or give --labels in the order of the numbers",
+    )
 
 
 def _find_classes(examples: dict[Path, list[_Example]]) -> tuple[str, ...]:

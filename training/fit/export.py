@@ -14,11 +14,16 @@ from model.checkpoint.baseline import count_baseline
 from model.checkpoint.manifest import Manifest, Metric
 from model.checkpoint.saving import save_checkpoint
 from model.checkpoint.thresholds import count_thresholds
+from model.network.labels import POLES, has_pair
+from model.tokenization.language import is_not_english
 from model.tokenization.tokenizer import Encoding, count_unknown
 from training.data.dataset import Dataset
 from training.fit.initial import InitialModel
 from training.measure.inference import predict_logits
 from training.measure.metrics import Figures, fit_temperature, measure
+
+_LEAST_GAIN = 1e-4  # of log-loss, in nats
+_MOST_FOREIGN = 0.01  # of the rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +39,7 @@ def write_checkpoint(
     start: InitialModel,
     *,
     seed: int,
+    language: str | None,
     record: Mapping[str, Any],
     training: Dataset,
     validation: Dataset,
@@ -45,6 +51,7 @@ def write_checkpoint(
 
     Args:
         start: its network holds the best weights, on `device` and in evaluation mode.
+        language: the code of the only language that the network reads; None: not known.
         record: the recipe or the plan of the run, for `headlight.json`.
         validation: rows that the temperature is fitted on.
         evaluated: other rows to measure, by the names of their sets.
@@ -74,6 +81,8 @@ def write_checkpoint(
     manifest = Manifest(
         labels=training.labels,
         temperature=measured.temperature,
+        pair_temperature=measured.pair_temperature,
+        language=language,
         max_length=start.tokenizer.max_length,
         training_data=training.sources,
         seed=seed,
@@ -98,6 +107,7 @@ class MeasuredNetwork:
     """What rows say of a network; `probabilities` are those of the validation rows [N, C]."""
 
     temperature: float
+    pair_temperature: float | None
     figures: Mapping[str, Figures]
     encodings: Sequence[Encoding]
     probabilities: NDArray[np.float64]
@@ -125,13 +135,48 @@ def measure_network(
     logits = compute(encodings, "validation")
     label_ids = np.array(validation.label_ids)
     temperature = fit_temperature(logits, label_ids)
+    pair = fit_pair(logits, label_ids, start.config.labels, temperature)
     probabilities = softmax(logits / temperature, axis=1)
     figures = {"validation": measure(probabilities, label_ids)}
     for name, dataset in evaluated.items():
         logits = compute([start.tokenizer.encode(text) for text in dataset.texts], name)
         calibrated = softmax(logits / temperature, axis=1)
         figures[name] = measure(calibrated, np.array(dataset.label_ids))
-    return MeasuredNetwork(temperature, figures, encodings, probabilities)
+    return MeasuredNetwork(temperature, pair, figures, encodings, probabilities)
+
+
+def fit_pair(
+    logits: NDArray[np.floating],
+    label_ids: NDArray[np.integer],
+    labels: Sequence[str],
+    temperature: float,
+) -> float | None:
+    """Finds the temperature of a choice between `negative` and `positive`.
+
+    Args:
+        logits: of every class, [N, C].
+        temperature: of all classes.
+
+    Returns:
+        None if the labels are no more than these two, or the log-loss on their rows is not lower
+        by as much as reports show.
+    """
+    if not has_pair(labels):
+        return None
+    poles = [labels.index(label) for label in POLES]
+    rows = np.isin(label_ids, poles)
+    if not rows.any():
+        return None
+    logits, truth = logits[rows][:, poles], (label_ids[rows] == poles[1]).astype(np.int64)
+    found = fit_temperature(logits, truth)
+    before, now = (measure(softmax(logits / t, axis=1), truth) for t in (temperature, found))
+    return found if before.log_loss - now.log_loss > _LEAST_GAIN else None
+
+
+def language_of(start: InitialModel, training: Dataset) -> str | None:
+    """Returns the language that first weights read, unless the rows are in another."""
+    foreign = sum(map(is_not_english, training.texts))
+    return start.language if foreign <= _MOST_FOREIGN * len(training) else None
 
 
 def _metric(name: str, figures: Figures) -> Metric:

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from model.checkpoint.hub_folder import origin_of
 from model.checkpoint.weights import digest_weights, load_encoder_weights
 from model.errors import CheckpointError, UnsupportedCheckpointError, describe_faults
-from model.files import CONFIG, WEIGHTS, check_folder, read_object
+from model.files import CONFIG, MANIFEST, WEIGHTS, check_folder, read_object
 from model.network.architecture import Network, NetworkConfig
 from model.network.config import ConvAttentionConfig, EncoderConfig
 from model.network.conv_attention import build_conv_attention
@@ -28,12 +28,18 @@ from training.fit.recipe import ConvAttentionSizes, NetworkSizes, Recipe
 
 @dataclass(frozen=True, slots=True)
 class InitialModel:
-    """What a run begins with; `origin` names the pretrained weights, if any."""
+    """What a run begins with; `origin` names the pretrained weights, if any.
+
+    `known` are the classes that these weights tell apart already; `language` is the only one that
+    they read, if that is recorded.
+    """
 
     config: NetworkConfig
     network: Network
     tokenizer: Tokenizer
     origin: dict[str, str]
+    known: tuple[str, ...] = ()
+    language: str | None = None
 
 
 def begin(recipe: Recipe, pretrained: Path | None, training: Dataset) -> InitialModel:
@@ -91,7 +97,7 @@ def _start_conv_attention(
 
 
 def init_from_pretrained(recipe: Recipe, folder: Path, labels: Sequence[str]) -> InitialModel:
-    """Loads vocabulary, sizes and weights of an encoder's folder, and its head if it fits.
+    """Loads vocabulary, sizes and weights of an encoder's folder, and what its head knows.
 
     Args:
         folder: `config.json`, `model.safetensors` and a tokenizer.
@@ -117,8 +123,35 @@ def init_from_pretrained(recipe: Recipe, folder: Path, labels: Sequence[str]) ->
             f"{config.vocab_size} embeddings",
         )
     network = _draw(config, recipe.seed)
-    load_encoder_weights(folder / WEIGHTS, network, KINDS[config.kind])
-    return InitialModel(config, network, tokenizer, origin_of_weights(folder))
+    classes = _same_classes(labels, content.get("id2label"))
+    fresh = load_encoder_weights(folder / WEIGHTS, network, KINDS[config.kind], classes=classes)
+    has_head = "classifier.weight" not in fresh or 0 < len(classes) < len(labels)
+    return InitialModel(
+        config,
+        network,
+        tokenizer,
+        origin_of_weights(folder),
+        known=tuple(labels[own] for own in classes) if has_head else (),
+        language=_language_of(folder),
+    )
+
+
+def _same_classes(labels: Sequence[str], id2label: object) -> dict[int, int]:
+    """The numbers of classes that have the same names, whatever their case: ours, and theirs."""
+    named = id2label.items() if isinstance(id2label, dict) else ()
+    numbers = {str(name).casefold(): int(number) for number, name in named if number.isdecimal()}
+    return {
+        own: numbers[name.casefold()]
+        for own, name in enumerate(labels)
+        if name.casefold() in numbers
+    }
+
+
+def _language_of(folder: Path) -> str | None:
+    language = (
+        read_object(folder / MANIFEST).get("language") if (folder / MANIFEST).is_file() else None
+    )
+    return language if isinstance(language, str) else None
 
 
 def origin_of_weights(folder: Path | None) -> dict[str, str]:

@@ -60,13 +60,17 @@ def evaluate(
     answers = predict_probabilities(
         predictor, dataset.texts, max_batch_tokens=max_batch_tokens, label=path
     )
-    if tuple(dataset.labels) != tuple(predictor.info.labels):
-        chosen = [predictor.info.labels.index(label) for label in dataset.labels]
-        answers = replace(answers, values=choose_among(answers.values, chosen))
+    info = predictor.info
+    temperature = info.temperature
+    if tuple(dataset.labels) != tuple(info.labels):
+        temperature = info.choice(dataset.labels).temperature
+        chosen = [info.labels.index(label) for label in dataset.labels]
+        power = info.temperature / temperature
+        answers = replace(answers, values=choose_among(answers.values, chosen, power=power))
     truth = np.array(dataset.label_ids)
     figures = measure(answers.values, truth)
     correct = answers.values.argmax(axis=1) == truth
-    raw = uncalibrated(answers.values, predictor.info.temperature)
+    raw = uncalibrated(answers.values, temperature)
     report = to_json(
         path,
         dataset.sources[0],

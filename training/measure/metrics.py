@@ -81,12 +81,15 @@ def uncalibrated(probabilities: NDArray[np.floating], temperature: float) -> NDA
 
 
 def choose_among(
-    probabilities: NDArray[np.floating], classes: Sequence[int]
+    probabilities: NDArray[np.floating], classes: Sequence[int], *, power: float = 1.0
 ) -> NDArray[np.float64]:
-    """Computes the probabilities of a choice among K of the classes, [N, K]."""
+    """Computes the probabilities of a choice among K of the classes, [N, K].
+
+    `power` is the temperature of the probabilities by that of the choice.
+    """
     # By their logarithms, so that a row whose classes are all nearly 0 still sums to 1.
     among = probabilities[:, classes].clip(min=np.finfo(np.float64).tiny)
-    chosen: NDArray[np.float64] = softmax(np.log(among), axis=1)
+    chosen: NDArray[np.float64] = softmax(power * np.log(among), axis=1)
     return chosen
 
 

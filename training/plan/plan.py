@@ -147,6 +147,8 @@ class Plan(_StrictModel):
     Args:
         labels: names of the classes, in the order of the numbers in the files. The first and the
             last are opposites: sentences made by rule have one or the other.
+        language: the code of the only language of the texts, such as `en`; the record of the
+            checkpoint has it.
         keep_out: labelled files that the result is measured on. Rows of the sources that equal one
             of their texts by letters and digits are dropped.
         expert: a finished checkpoint that knows some of the classes better than the teacher does;
@@ -157,6 +159,7 @@ class Plan(_StrictModel):
     labels: Annotated[tuple[str, ...], Field(min_length=2)]
     max_length: Annotated[int, Field(ge=8, le=512)]
     seed: Count = 0
+    language: Annotated[str, Field(pattern=r"^[a-z]{2,3}$")] | None = None
     keep_out: tuple[str, ...] = ()
     emoji: bool = False
     pretrained: Pretrained

@@ -132,8 +132,9 @@ def test_the_network_of_the_course_begins_with_no_folder(tmp_path: Path) -> None
         init_from_pretrained(load_recipe("course", {}), tmp_path, LABELS)
 
 
-def test_a_classifier_of_as_many_classes_is_taken_with_its_head(tmp_path: Path) -> None:
+def test_a_classifier_of_the_same_classes_is_taken_with_its_head(tmp_path: Path) -> None:
     theirs = save(tmp_path, BertForSequenceClassification)
+    edit(tmp_path / "config.json", id2label={"0": "a", "1": "B", "2": "c"})
 
     start = init_from_pretrained(RECIPE, tmp_path, ("a", "b", "c"))
 
