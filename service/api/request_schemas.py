@@ -129,8 +129,7 @@ Labels = Annotated[
     list[str] | None,
     Field(
         max_length=MOST_NUMBERS,
-        description="Two or more of the model's labels, repeated in a query: the answer is a "
-        "choice among these; all if left out.",
+        description="Two or more labels to choose among; all if left out.",
     ),
     InHundreds,
     AfterValidator(_check_labels),

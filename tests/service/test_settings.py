@@ -49,6 +49,7 @@ def test_defaults() -> None:
         "allowed_hosts": None,
         "allowed_origins": None,
         "trusted_proxies": None,
+        "language_warning": "on",
         "log_format": "auto",
     }
 
@@ -83,6 +84,7 @@ VALUES = {
     "rate_limit": ("600/minute", Rate(600, "minute")),
     "token_quota": (" 5000000/day ", Rate(5_000_000, "day")),
     "trusted_proxies": ("10.0.0.0/8, ::1,192.0.2.7", ("10.0.0.0/8", "::1", "192.0.2.7")),
+    "language_warning": ("off", "off"),
     "log_format": ("text", "text"),
 }
 
@@ -188,6 +190,7 @@ WRONG = [
     ("trusted_proxies", "10.0.0.1/8", f"'10.0.0.1/8' is not {NETWORK}"),
     ("trusted_proxies", "10.0.0.1, *", f"'*' is not {NETWORK}"),
     ("trusted_proxies", ",", f"',' is not {NETWORK}"),
+    ("language_warning", "no", "must be 'on' or 'off'"),
     ("log_format", "xml", "must be 'auto', 'json' or 'text'"),
 ]
 
