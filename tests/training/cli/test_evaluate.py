@@ -12,7 +12,7 @@ import torch
 from model import load_predictor, open_checkpoint
 from model.checkpoint.thresholds import threshold_reports
 from model.files import digest
-from tests.builders import tiny_checkpoint, tiny_config
+from tests.builders import tiny_checkpoint, tiny_config, tiny_manifest
 from tests.labelled_files import write_rows
 from tests.matching import exactly
 from training.cli.evaluate import run
@@ -21,6 +21,7 @@ from training.errors import DataError, RecipeError, TrainingError
 from training.measure.evaluate import set_names
 from training.measure.metrics import measure
 
+THREE = ("negative", "neutral", "positive")
 ROWS: list[tuple[object, object]] = [
     ("a good film", 1),
     ("a bad film", 0),
@@ -85,9 +86,7 @@ def test_the_figures_are_those_of_what_is_served(
 
 
 def test_files_may_know_only_some_of_the_classes(tmp_path: Path) -> None:
-    folder = tiny_checkpoint(
-        tmp_path / "three", config=tiny_config(labels=("negative", "neutral", "positive"))
-    )
+    folder = tiny_checkpoint(tmp_path / "three", config=tiny_config(labels=THREE))
     texts = ["a good film", "a bad film", "the cast is superb", "weak"]
     path = write_rows(tmp_path / "a.tsv", [(text, at % 2) for at, text in enumerate(texts)])
     target = tmp_path / "figures.json"
@@ -112,6 +111,66 @@ def test_files_may_know_only_some_of_the_classes(tmp_path: Path) -> None:
                 *("--checkpoint", folder, "--labels", "negative,positive"),
             )
         )
+
+
+def test_labels_0_and_1_are_the_poles_of_more_classes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tiny_checkpoint(
+        tmp_path / "three",
+        config=tiny_config(labels=THREE),
+        manifest=tiny_manifest(labels=THREE, pair_temperature=0.75),
+    )
+    texts = ["a good film", "a bad film", "the cast is superb", "weak"]
+    path = write_rows(tmp_path / "a.tsv", [(text, at % 2) for at, text in enumerate(texts)])
+    every = write_rows(tmp_path / "b.tsv", [(text, min(at, 2)) for at, text in enumerate(texts)])
+    target = tmp_path / "figures.json"
+
+    run(parse(path, every, "--checkpoint", folder, "--json", target))
+
+    predictor = load_predictor(
+        open_checkpoint(folder), device=torch.device("cpu"), dtype=torch.float32
+    )
+    choice = predictor.info.choice(["negative", "positive"])
+    assert choice.temperature == 0.75
+    served = [choice.narrow(each) for each in predictor.predict([*map(predictor.encode, texts)])]
+    shares = np.array([list(answer.probabilities.values()) for answer in served])
+    expected = measure(shares, np.arange(4) % 2)
+    first, second = json.loads(target.read_text())["files"]
+    assert list(first["f1"]) == ["negative", "positive"]
+    assert first["accuracy"] == expected.accuracy
+    assert first["log_loss"] == pytest.approx(expected.log_loss, abs=1e-6)
+    assert first["ece"] == pytest.approx(expected.ece, abs=1e-6)
+    assert list(second["f1"]) == list(THREE)
+    printed = capsys.readouterr().out
+    assert printed.startswith(
+        f"{path}: its labels 0 and 1 mean negative and positive, and the answers are those of a "
+        f"choice among these two\n{path}\n"
+    )
+    with pytest.raises(RecipeError, match="--record-baseline is for all classes of the checkpoint"):
+        run(parse(path, "--checkpoint", folder, "--record-baseline"))
+
+
+@pytest.mark.parametrize(
+    ("classes", "numbers", "shown"),
+    [
+        (THREE, [0, 2], "0, 2"),
+        (THREE, [2], "2"),
+        (("complaint", "praise", "question"), [0, 1], "0, 1"),
+    ],
+)
+def test_other_numbers_that_are_fewer_than_the_classes_are_refused(
+    tmp_path: Path, classes: tuple[str, ...], numbers: list[int], shown: str
+) -> None:
+    folder = tiny_checkpoint(tmp_path / "three", config=tiny_config(labels=classes))
+    path = write_rows(tmp_path / "a.tsv", [("a film", number) for number in numbers])
+    fault = (
+        f"{path}: the labels are {shown}, and the classes {', '.join(classes)}: which ones are "
+        "meant is not sure; name each class by its word, or give --labels in the order of the "
+        "numbers"
+    )
+    with pytest.raises(DataError, match=exactly(fault)):
+        run(parse(path, "--checkpoint", folder))
 
 
 @pytest.mark.parametrize(

@@ -150,6 +150,45 @@ def test_a_classifier_of_the_same_classes_is_taken_with_its_head(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
+    ("labels", "known"),
+    [
+        (("complaint", "praise", "question"), {}),
+        (("awful", "great"), {0: 0, 1: 2}),
+        (("great", "mixed", "fair", "AWFUL"), {0: 2, 2: 1, 3: 0}),
+    ],
+)
+def test_rows_of_the_classifier_come_along_by_the_names_of_labels(
+    tmp_path: Path, labels: tuple[str, ...], known: dict[int, int]
+) -> None:
+    theirs = save(tmp_path, BertForSequenceClassification)
+    with torch.no_grad():
+        theirs.classifier.bias.copy_(torch.tensor([1.0, 2.0, 3.0]))
+    theirs.save_pretrained(tmp_path)
+
+    start = init_from_pretrained(RECIPE, tmp_path, labels)
+
+    assert isinstance(start.config, EncoderConfig)
+    network, weights = encoder_of(start), drawn(start.config, seed=7)
+    for name, stored in (("weight", theirs.classifier.weight), ("bias", theirs.classifier.bias)):
+        found = getattr(network.classifier, name)
+        for own in range(len(labels)):
+            drawn_row = weights[f"classifier.{name}"][own]
+            expected = stored[known[own]] if own in known else drawn_row
+            assert torch.equal(found[own], expected)
+    assert start.known == tuple(labels[own] for own in known)
+
+
+def test_numbers_of_classes_say_nothing_of_their_names(tmp_path: Path) -> None:
+    theirs = save(tmp_path, BertForSequenceClassification)
+    edit(tmp_path / "config.json", id2label={"0": "LABEL_0", "1": "LABEL_1", "2": "LABEL_2"})
+
+    start = init_from_pretrained(RECIPE, tmp_path, ("a", "b", "c"))
+
+    assert start.known == ()
+    assert not torch.equal(encoder_of(start).classifier.weight, theirs.classifier.weight)
+
+
+@pytest.mark.parametrize(
     ("kind", "fresh"),
     [
         (BertForSequenceClassification, {"classifier.weight"}),

@@ -1,0 +1,61 @@
+"""A choice among some of a model's labels: exact probabilities, and choices that are refused."""
+
+import math
+
+import numpy as np
+import pytest
+
+from model import Choice, Encoding
+from model.network.prediction import Prediction, choose_among, log_odds, make_predictions
+from tests.matching import exactly
+
+THREE = ("negative", "neutral", "positive")
+LOGITS = (1.0, 4.0, 2.0)
+
+
+def prediction() -> Prediction:
+    encoding = Encoding((1, 2, 3), truncated=True)
+    rows = np.array([LOGITS], np.float32)
+    (made,) = make_predictions(rows, [encoding], labels=THREE, temperature=2.0)
+    assert isinstance(made, Prediction)
+    return made
+
+
+def test_a_choice_is_the_softmax_of_its_logits() -> None:
+    whole = prediction().warned("not-english")
+    narrowed = Choice(("negative", "positive"), 0.5).narrow(whole)
+
+    positive = 1 / (1 + math.exp(-2))
+    assert whole.label == "neutral"
+    assert (narrowed.label, narrowed.score) == ("positive", pytest.approx(positive, abs=1e-12))
+    assert list(narrowed.probabilities) == ["negative", "positive"]
+    assert math.fsum(narrowed.probabilities.values()) == pytest.approx(1, abs=1e-15)
+    assert (narrowed.token_count, narrowed.truncated, narrowed.windows) == (3, True, 1)
+    assert list(narrowed.logits) == [1.0, 2.0]
+    assert narrowed.warnings == ("not-english",)
+    assert log_odds(narrowed, "positive", temperature=0.5) == pytest.approx(2)
+
+
+def test_without_a_temperature_of_its_own_the_others_are_only_left_out() -> None:
+    whole = prediction()
+    among = choose_among(["positive", "negative"], THREE, 2.0).narrow(whole).probabilities
+    rest = whole.probabilities["negative"] + whole.probabilities["positive"]
+    for label, probability in among.items():
+        assert probability == pytest.approx(whole.probabilities[label] / rest, abs=1e-12)
+
+
+def test_labels_come_in_the_order_of_the_model_and_only_the_pair_has_its_temperature() -> None:
+    pair = choose_among(["positive", "negative"], THREE, 2.0, 0.5)
+    assert pair == Choice(("negative", "positive"), 0.5)
+    other = choose_among(["positive", "neutral"], THREE, 2.0, 0.5)
+    assert other == Choice(("neutral", "positive"), 2.0)
+    assert choose_among(THREE, THREE, 2.0, 0.5) == Choice(THREE, 2.0)
+
+
+@pytest.mark.parametrize(
+    "wanted", [[], ["positive"], ["positive"] * 2, ["negative", "angry"], ["negative", "POSITIVE"]]
+)
+def test_no_choice(wanted: list[str]) -> None:
+    fault = "give two or more different ones of the model's labels: negative, neutral, positive"
+    with pytest.raises(ValueError, match=exactly(fault)):
+        choose_among(wanted, THREE, 1.0)

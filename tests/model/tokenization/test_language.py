@@ -1,0 +1,90 @@
+"""Texts that are surely not English are noticed, and English ones are not suspected."""
+
+import csv
+import gzip
+
+import pytest
+
+from model.tokenization.language import find_warnings, is_not_english
+from tests.shared_data import shared_file
+
+FOREIGN = {
+    "German": [
+        "Das Essen war kalt und der Kellner unfreundlich.",
+        "Ich habe noch nie so einen langweiligen Film gesehen.",
+        "Der Versand hat drei Wochen gedauert.",
+        "Die Verpackung war beschädigt, aber das Gerät funktioniert.",
+    ],
+    "French": [
+        "Le service était lent et les plats froids.",
+        "Je ne recommande pas cet hôtel.",
+        "C'est un film magnifique avec des acteurs formidables.",
+        "Le produit est arrivé cassé.",
+    ],
+    "Spanish": [
+        "No volveré nunca a este hotel.",
+        "Me encanta este producto, lo recomiendo.",
+        "El servicio al cliente no contesta.",
+    ],
+    "Italian": [
+        "Non tornerò mai più in questo albergo.",
+        "La spedizione ha impiegato tre settimane e il pacco era aperto.",
+        "La stanza era piccola ma pulita.",
+    ],
+    "Portuguese": [
+        "A comida estava fria e o garçom foi grosseiro.",
+        "Nunca mais volto a este hotel.",
+        "O quarto era pequeno mas limpo.",
+    ],
+    "Dutch": [
+        "Ik kom nooit meer terug naar dit hotel.",
+        "Het eten was koud en de ober was onvriendelijk.",
+        "De klantenservice reageert niet op mijn mails.",
+    ],
+    "Russian": ["Официант был грубым.", "Отличный фильм, всем советую."],
+    "Chinese": ["这家餐厅的服务太差了。", "快递等了三个星期。"],
+    "Arabic": ["كان الطعام باردا والنادل غير مهذب."],
+}
+
+
+@pytest.mark.parametrize("language", FOREIGN)
+def test_other_languages(language: str) -> None:
+    assert [text for text in FOREIGN[language] if not is_not_english(text)] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Das Auto",  # too few words to be sure
+        "No one loves me",
+        "No me, no do.",
+        "C'mon man, let's go!",
+        "Los Angeles is a de facto capital of the movies.",
+        "I said la la la and she said si si.",
+        "The word «Привет» is Russian.",
+        "\U0001d4f6\U0001d4fe\U0001d4fc\U0001d4f2\U0001d4ec \U0001d4f2\U0001d4fc good",
+        "\U0001f600\U0001f600\U0001f600\U0001f600",
+        "Я",
+        "12.5 !!!",
+        "",
+    ],
+)
+def test_what_is_no_proof(text: str) -> None:
+    assert not is_not_english(text)
+    assert find_warnings(text) == ()
+
+
+def test_only_the_beginning_of_a_text_is_looked_at() -> None:
+    german = "Das ist der Film und er war nicht gut. "
+    assert find_warnings(german * 100) == ("not-english",)
+    assert not is_not_english("It is a film. " * 40 + german * 100)
+
+
+@pytest.mark.parametrize("name", ["three/tweets_dev", "sst/dev", "three/reddit_dev"])
+def test_fewer_than_one_english_text_in_a_hundred_is_suspected(name: str) -> None:
+    with gzip.open(shared_file(f"{name}.tsv.gz"), "rt", encoding="utf-8") as file:
+        texts = [row[0] for row in csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)][1:]
+    assert len(texts) > 800
+    suspected = sum(map(is_not_english, texts))
+    print(f"{name}: {suspected} of {len(texts)}")  # noqa: T201 - the figure is of interest
+    assert suspected < 0.01 * len(texts)
