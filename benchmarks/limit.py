@@ -24,7 +24,7 @@ from model.backends.device import (
     computes_int8,
 )
 from model.backends.kernels import KINDS, choose_set
-from model.loading import load
+from model.loading import load_on
 from model.network.config import EncoderConfig
 from model.tokenization.tokenizer import Encoding
 
@@ -130,7 +130,7 @@ def _open(folder: Path, device: str, dtype: str) -> tuple[Predictor, Backend]:
     checkpoint = open_checkpoint(folder)
     choice = choose_dtype(dtype, where, checkpoint.manifest.precision)
     backend = choose_backend(checkpoint, device=where, dtype=choice)
-    return load(checkpoint, backend), backend
+    return load_on(checkpoint, backend), backend
 
 
 def _sentences(predictor: Predictor) -> list[Encoding]:

@@ -28,6 +28,7 @@ from model.network.masks import causal_mask, padding_mask
 from model.network.prediction import Choice, Prediction
 from model.predictor import AttentionOptions, Explanation, ModelInfo, Predictor
 from model.reading import leave_each_out
+from model.text_model import Predictions, TextModel, load
 from model.tokenization.tokenizer import Encoding, Token, Tokenizer
 
 __all__ = [
@@ -59,7 +60,9 @@ __all__ = [
     "Network",
     "NetworkConfig",
     "Prediction",
+    "Predictions",
     "Predictor",
+    "TextModel",
     "TextUnits",
     "Thumbnail",
     "Token",
@@ -71,6 +74,7 @@ __all__ = [
     "collate",
     "leave_each_out",
     "leave_out",
+    "load",
     "load_predictor",
     "open_checkpoint",
     "padding_mask",

@@ -2,8 +2,15 @@
 
 import torch
 
+from model.arguments import kind_of
 from model.backends.base import Backend
-from model.backends.device import DtypeChoice, choose_backend, dtype_name
+from model.backends.device import (
+    DtypeChoice,
+    choose_backend,
+    choose_device,
+    choose_dtype,
+    dtype_name,
+)
 from model.checkpoint.opening import Checkpoint
 from model.checkpoint.overflow import check_magnitudes
 from model.explain.attention_steps import HeadInspector
@@ -15,22 +22,37 @@ from model.predictor import ModelInfo, Predictor
 
 
 def load_predictor(
-    checkpoint: Checkpoint, *, device: torch.device, dtype: torch.dtype | DtypeChoice
+    checkpoint: Checkpoint,
+    *,
+    device: str | torch.device = "auto",
+    dtype: str | torch.dtype | DtypeChoice = "auto",
 ) -> Predictor:
     """Loads a checkpoint to run on a device.
 
     Args:
-        dtype: the type of its projections, which `choose_dtype` chose for the device.
+        device: `auto`, `cpu`, `cuda` or `cuda:N`, or torch's own.
+        dtype: the type of its projections: a name of `choose_dtype`, which chooses it for a name,
+            or torch's own.
 
     Raises:
         CheckpointError: a weight is not finite or too large to compute with, or the file changed
             since it was checked.
-        ConfigurationError: the network cannot compute in that type.
+        ConfigurationError: the machine lacks the device, or cannot compute in that type.
+        TypeError: an argument is of the wrong kind.
     """
-    return load(checkpoint, choose_backend(checkpoint, device=device, dtype=dtype))
+    if not isinstance(checkpoint, Checkpoint):
+        raise TypeError(
+            f"load_predictor takes a Checkpoint, got {kind_of(checkpoint)}: write "
+            "load_predictor(open_checkpoint(path))"
+        )
+    if not isinstance(device, torch.device):
+        device = choose_device(device)
+    if not isinstance(dtype, torch.dtype | DtypeChoice):
+        dtype = choose_dtype(dtype, device, checkpoint.manifest.precision)
+    return load_on(checkpoint, choose_backend(checkpoint, device=device, dtype=dtype))
 
 
-def load(checkpoint: Checkpoint, backend: Backend) -> Predictor:
+def load_on(checkpoint: Checkpoint, backend: Backend) -> Predictor:
     """Loads a checkpoint for the backend of `choose_backend`; raises as `load_predictor`.
 
     The weights are read once, and the networks that serve and explain share memory.

@@ -11,6 +11,7 @@ from typing import Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from model.arguments import kind_of
 from model.backends.base import Backend, Runner, Selection, in_halves, isolate
 from model.checkpoint.manifest import Metric
 from model.checkpoint.thresholds import Thresholds
@@ -55,7 +56,7 @@ class AttentionOptions:
     thumbnail: Thumbnail | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Explanation:
     """A prediction with the attention weights of the same forward pass.
 
@@ -77,6 +78,10 @@ class Explanation:
     attention: NDArray[np.float32]
     residual_share: float = EncoderConfig.residual_share
     strongest: Strongest | None = None
+
+    def __repr__(self) -> str:
+        shape = " x ".join(map(str, self.attention.shape))
+        return f"Explanation({self.prediction.label!r}, attention {shape})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +190,11 @@ class Predictor:
         return self._tokenizer.encode("")
 
     @property
+    def batch_tokens(self) -> int:
+        """The most tokens, padding counted, that go through the network together by default."""
+        return self._backend.default_batch_tokens
+
+    @property
     def unknown_id(self) -> int | None:
         """The id of the token for what the vocabulary lacks, or None if it has none."""
         return self._tokenizer.unknown_id
@@ -197,6 +207,7 @@ class Predictor:
         Raises:
             NotFiniteError: the network overflowed for one of them.
         """
+        _check_encodings(encodings, by="predict")
         return _all(in_halves(self._predict, encodings, self._backend))
 
     def predict_each(self, encodings: Sequence[Encoding]) -> list[Prediction | Exception]:
@@ -205,6 +216,7 @@ class Predictor:
         Raises:
             Exception: the pass fails for a sound text too; see `model.backends.base`.
         """
+        _check_encodings(encodings, by="predict_each")
         return self._each(self._predict, encodings, "fused")
 
     def _predict(self, encodings: Sequence[Encoding]) -> list[Prediction | NotFiniteError]:
@@ -219,6 +231,7 @@ class Predictor:
         heads: Sequence[int] | None = None,
     ) -> Explanation:
         """Classifies one text and returns the weights of the same pass; see `explain_batch`."""
+        _check_encodings([encoding], by="explain")
         (explanation,) = self.explain_batch([AttentionOptions(encoding, layers, heads)])
         return explanation
 
@@ -340,6 +353,16 @@ class Predictor:
         return make_predictions(
             logits, encodings, labels=self.info.labels, temperature=self.info.temperature
         )
+
+
+def _check_encodings(encodings: Sequence[Encoding], *, by: str) -> None:
+    if all(isinstance(each, Encoding) for each in encodings):
+        return
+    wrong = next(each for each in encodings if not isinstance(each, Encoding))
+    raise TypeError(
+        f"{by} takes encodings, got {kind_of(wrong)}: encode each text with predictor.encode, or "
+        "give texts to model.load(folder)"
+    )
 
 
 def _all(results: Sequence[Result | NotFiniteError]) -> list[Result]:

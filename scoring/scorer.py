@@ -1,17 +1,19 @@
 """Scores texts with a checkpoint, in passes of texts of similar length."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
 
+from model.arguments import list_texts
 from model.backends.device import DtypeChoice, choose_backend, choose_device, choose_dtype
 from model.checkpoint.hub_folder import local_folder
 from model.checkpoint.opening import Checkpoint, open_checkpoint
 from model.errors import ConfigurationError, InputError, NotFiniteError, TokenizerError
-from model.loading import load
-from model.network.prediction import Choice, Prediction
+from model.loading import load_on
+from model.network.prediction import Choice
+from model.passes import predict_in_passes
 from model.predictor import Predictor
 from model.reading import (
     EncodedText,
@@ -21,14 +23,10 @@ from model.reading import (
     join_results,
     read_text,
 )
-from model.tokenization.tokenizer import Encoding
 from model.tokenization.windows import Reading
 from scoring.answers import Answers
 from scoring.errors import OptionError
 from scoring.output.manifest import Granularity, Model
-
-# On a processor, twice the service's budget and more is faster, and nobody waits for a pass.
-_PASS_TOKENS = 2_048
 
 
 def choose(device: str, dtype: str, checkpoint: Checkpoint) -> tuple[torch.device, DtypeChoice]:
@@ -119,9 +117,8 @@ class Scorer:
         backend = choose_backend(opened, device=chosen, dtype=choice, threads=threads)
         if chosen.type == "cpu":
             torch.set_num_threads(backend.cores)
-        self._predictor: Predictor = load(opened, backend)
+        self._predictor: Predictor = load_on(opened, backend)
         self._reading = ReadingOptions(truncation, by_sentence=granularity == "sentence")
-        self._pass_tokens = max(_PASS_TOKENS, backend.default_batch_tokens)
 
     def score(self, texts: Sequence[str]) -> Answers:
         """Scores texts.
@@ -135,9 +132,10 @@ class Scorer:
             Their answers, in the same order. A text that the model rejects has a reason instead.
 
         Raises:
+            TypeError: `texts` is one string or a table, or something in it is not a string.
             Exception: the device fails for a valid text too.
         """
-        return self.answer(*self.encode(texts))
+        return self.answer(*self.encode(list_texts(texts, by="score")))
 
     def encode(self, texts: Sequence[str]) -> tuple[list[EncodedText | None], dict[int, str]]:
         """Encodes texts in any thread; returns None for a rejected text, and the reasons."""
@@ -166,7 +164,7 @@ class Scorer:
         )
         ids = {label: number for number, label in enumerate(self.model.labels)}
         encodings = [each for text in encoded if text for each in text.encodings]
-        results = iter(self._predict(encodings))
+        results = iter(predict_in_passes(self._predictor, encodings))
         for index, text in enumerate(encoded):
             if text is None:
                 continue
@@ -184,26 +182,6 @@ class Scorer:
             answers.windows[index] = whole.windows
             sentences[index] = result.sentences or ()
         return answers
-
-    def _predict(self, encodings: Sequence[Encoding]) -> list[Prediction | Exception]:
-        """Runs the passes; returns the results in the order of the encodings."""
-        results: list[Prediction | Exception | None] = [None] * len(encodings)
-        for indices in self._passes(encodings):
-            part = self._predictor.predict_each([encodings[index] for index in indices])
-            for index, result in zip(indices, part, strict=True):
-                results[index] = result
-        return [result for result in results if result is not None]  # each one is in a pass
-
-    def _passes(self, encodings: Sequence[Encoding]) -> Iterator[list[int]]:
-        """Yields the indices of each pass, the shortest texts first."""
-        indices: list[int] = []
-        for length, index in sorted((len(each.input_ids), at) for at, each in enumerate(encodings)):
-            if indices and length * (len(indices) + 1) > self._pass_tokens:
-                yield indices
-                indices = []
-            indices.append(index)
-        if indices:
-            yield indices
 
 
 def _reason(error: Exception) -> str:

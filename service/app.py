@@ -19,7 +19,7 @@ from model import Checkpoint
 from model.backends.base import Backend
 from model.backends.device import dtype_name
 from model.backends.threads import yield_to_others
-from model.loading import load
+from model.loading import load_on
 from service.api import attention, attributions, health, metrics, model, predict, steps
 from service.api.compat import classify, huggingface, mlflow, openinference
 from service.api.compat.base import TRUNCATED, foreign_requests
@@ -101,7 +101,7 @@ def create_app(
     counted.expect_answers(AnswerCounts(checkpoint))
     counted.log_lines_lost.set_function(lost_lines)
     engine = Engine(
-        partial(load, checkpoint, backend),
+        partial(load_on, checkpoint, backend),
         backend,
         max_batch_tokens=settings.max_batch_tokens,
         max_queue_tokens=settings.max_queue_tokens,

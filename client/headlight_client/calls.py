@@ -336,10 +336,13 @@ def texts_of(sentences: Sequence[str | None]) -> list[str | None]:
     """Returns the sentences as they are sent.
 
     Raises:
-        TypeError: it is one string.
+        TypeError: it is one string, or a table or mapping, whose names would be read.
     """
     if isinstance(sentences, str):
         raise TypeError("sentences is one string: put it in a list")
+    if isinstance(sentences, Mapping) or hasattr(sentences, "columns"):
+        kind = type(sentences).__name__
+        raise TypeError(f"sentences is a {kind}: give a list, or one column of a table")
     return [_text(sentence) for sentence in sentences]
 
 

@@ -114,7 +114,7 @@ class Client:
         the error's `part` names its sentences and holds the answers of the others.
 
         Args:
-            sentences: any number.
+            sentences: any number, in a list, an array or a Series, whose index a table keeps.
             truncation: which end of a long text is cut off; `error` refuses a long text; `window`
                 reads it whole, in windows.
             granularity: `text`, or `sentence`: each prediction has its `sentences` too.

@@ -13,6 +13,7 @@ from headlight_client.answers import FieldError, ItemError, Prediction, Problem
 from headlight_client.calls import Call, OnError, PredictOptions, as_json, predict, texts_of
 from headlight_client.errors import FailedPart, HeadlightError, InvalidRequestError, ProblemError
 from headlight_client.predictions import Predictions
+from headlight_client.tables import index_of
 
 P = TypeVar("P", bound=Problem)
 
@@ -55,7 +56,7 @@ class Portions:
         on_error: as in `predict`, like the other options.
 
     Raises:
-        TypeError: `sentences` is one string.
+        TypeError: `sentences` is one string or a table.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class Portions:
         **options: Unpack[PredictOptions],
     ) -> None:
         self._texts = texts_of(sentences)
+        self._index = index_of(sentences)
         self._on_error: OnError = on_error
         self._options = options
         # Each request reads these again.
@@ -93,7 +95,7 @@ class Portions:
         return len(list(self._cut(limits))) <= 1
 
     def cut(self, limits: Limits, *, at_once: int = 1) -> list[range]:
-        """Cuts what has no answer yet into portions, in order; at least one.
+        """Cuts what has no answer yet into portions, in order.
 
         If there are several, `at_once` of them together are not too much work.
         """
@@ -102,7 +104,7 @@ class Portions:
             shared = replace(limits, work_tokens=limits.work_tokens // at_once)
             portions = list(self._cut(shared))
         self._several |= len(portions) > 1
-        return portions or [range(0)]
+        return portions
 
     def _cut(self, limits: Limits) -> Iterator[range]:
         around = self._bytes(range(0)) - 1  # the first text has no comma
@@ -188,7 +190,8 @@ class Portions:
 
     def result(self) -> Predictions[Prediction | ItemError]:
         """All answers, in the order of the sentences."""
-        return Predictions(answer for answer in self._answers if answer is not None)
+        answers = (answer for answer in self._answers if answer is not None)
+        return Predictions(answers, index=self._index)
 
 
 def _moved(problem: P, start: int) -> P:

@@ -14,7 +14,16 @@ Item = TypeVar("Item", bound=Prediction | ItemError)
 
 
 class Predictions(list[Item]):
-    """Predictions, or errors in their places, in the order of the sentences."""
+    """Predictions, or errors in their places, in the order of the sentences.
+
+    Args:
+        items: the predictions.
+        index: of the Series that held the sentences; tables have it too.
+    """
+
+    def __init__(self, items: Iterable[Item] = (), *, index: Any = None) -> None:  # noqa: ANN401
+        super().__init__(items)
+        self._index = index
 
     def __repr__(self) -> str:
         counts = Counter(
@@ -26,6 +35,8 @@ class Predictions(list[Item]):
 
     def to_dataframe(self) -> "pd.DataFrame":
         """Returns a pandas table with a row for each text, in their order.
+
+        It has the index of the Series that held the texts, else numbers from 0.
 
         Its columns are `label`, `score`, `probability_LABEL` for each label, `token_count`,
         `truncated`, `windows` if they were read in windows, `model_version` and `error`: the type
@@ -44,14 +55,14 @@ class Predictions(list[Item]):
         }
         if not any(columns["windows"]):
             del columns["windows"]
-        return frame(columns, _types(columns))
+        return frame(columns, _types(columns), self._index)
 
     def sentences_to_dataframe(self) -> "pd.DataFrame":
         """Returns a pandas table with a row for each sentence of each text, in their order.
 
-        Its columns are `text` (the index of the text, from 0), `sentence` (the index of the
-        sentence in it), `start` and `end`, then those of `to_dataframe` from `label` to
-        `truncated`, and `model_version`. A text without sentences has no row.
+        Its columns are `text` (the index of the text, of its Series or from 0), `sentence` (the
+        index of the sentence in it), `start` and `end`, then those of `to_dataframe` from `label`
+        to `truncated`, and `model_version`. A text without sentences has no row.
         """
         rows = [
             (text, number, sentence, item.model.version)
@@ -59,15 +70,21 @@ class Predictions(list[Item]):
             if isinstance(item, Prediction)
             for number, sentence in enumerate(item.sentences or ())
         ]
+        texts: Any = [text for text, _, _, _ in rows]
+        types = {}
+        if self._index is None:
+            types["text"] = "Int64"
+        else:
+            texts = self._index.take(texts)
         columns = {
-            "text": [text for text, _, _, _ in rows],
+            "text": texts,
             "sentence": [number for _, number, _, _ in rows],
             "start": [sentence.start for _, _, sentence, _ in rows],
             "end": [sentence.end for _, _, sentence, _ in rows],
             **_columns([sentence for _, _, sentence, _ in rows]),
             "model_version": [version for _, _, _, version in rows],
         }
-        return frame(columns, _types(columns))
+        return frame(columns, _types(columns.keys() - {"text"}) | types)
 
 
 def _columns(items: Sequence[Prediction | Sentence | None]) -> dict[str, list[Any]]:

@@ -29,8 +29,18 @@ class HoldsTokens:
         return {name: [getattr(token, name) for token in self.tokens] for name in names}
 
 
-def frame(columns: Mapping[str, Any], types: Mapping[str, str] | None = None) -> "pd.DataFrame":
-    """Makes a table.
+def index_of(values: object) -> Any:  # noqa: ANN401 - an index of pandas, which may be missing
+    """Returns the index of a Series; None for a list, whose `index` is a method."""
+    index = getattr(values, "index", None)
+    return None if callable(index) else index
+
+
+def frame(
+    columns: Mapping[str, Any],
+    types: Mapping[str, str] | None = None,
+    index: Any = None,  # noqa: ANN401
+) -> "pd.DataFrame":
+    """Makes a table, whose rows are numbered from 0 without an index.
 
     Raises:
         ImportError: pandas is not installed.
@@ -41,4 +51,4 @@ def frame(columns: Mapping[str, Any], types: Mapping[str, str] | None = None) ->
         raise ImportError(
             "to_dataframe needs pandas: pip install 'headlight-client[pandas]'"
         ) from error
-    return pd.DataFrame(dict(columns)).astype(dict(types or {}))
+    return pd.DataFrame(dict(columns), index=index).astype(dict(types or {}))

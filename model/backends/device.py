@@ -38,7 +38,7 @@ def choose_device(name: str) -> torch.device:
     """Chooses the device of a setting; raises ConfigurationError if there is none of this name."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
-    known = _NAME.fullmatch(name)
+    known = _NAME.fullmatch(str(name))
     if known is None:
         raise ConfigurationError(f"device must be auto, cpu, cuda or cuda:N, got {name}")
     if name == "cpu":
@@ -80,6 +80,8 @@ def choose_dtype(
     Raises:
         ConfigurationError: the device cannot compute in the type.
     """
+    if name != "auto" and name not in _DTYPES:
+        raise ConfigurationError(f"dtype must be auto, {', '.join(_DTYPES)}, got {name}")
     if name == "int8" and not computes_int8(device):
         reason = f"{device} is none" if device.type != "cpu" else fault() or "they are switched off"
         raise ConfigurationError(

@@ -13,6 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from model.arguments import folder_path
 from model.checkpoint.manifest import MARK, Manifest, seal
 from model.checkpoint.weights import check_weights, digest_weights, load_weights, read_weights
 from model.errors import CheckpointError, UnsupportedCheckpointError, describe_faults
@@ -80,7 +81,7 @@ class Checkpoint:
         return network.eval()
 
 
-def open_checkpoint(path: Path, *, trial: bool = False) -> Checkpoint:
+def open_checkpoint(path: str | Path, *, trial: bool = False) -> Checkpoint:
     """Checks every file, size and digest of a folder, and that they fit together.
 
     Args:
@@ -90,7 +91,9 @@ def open_checkpoint(path: Path, *, trial: bool = False) -> Checkpoint:
     Raises:
         CheckpointError: the message names the file and the fault.
         UnsupportedCheckpointError: this kind of network cannot be loaded.
+        TypeError: `path` is no path.
     """
+    path = folder_path(path, by="open_checkpoint")
     check_folder(path)
     content = read_object(path / CONFIG)
     config = _read_config(path / CONFIG, content)

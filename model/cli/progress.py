@@ -5,6 +5,8 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+from importlib.util import find_spec
 from typing import TextIO
 
 Words = str | Callable[[], str]
@@ -14,6 +16,17 @@ _SECONDS_BETWEEN_LINES = 10.0
 _SECONDS_BETWEEN_BARS = 0.1
 # How a line is written beside the bars that are shown, the innermost last.
 _beside_bars: list[Callable[[str], None]] = []
+_is_silent = ContextVar("silent", default=False)
+
+
+@contextmanager
+def silent() -> Iterator[None]:
+    """Lets no progress show in this block."""
+    token = _is_silent.set(True)
+    try:
+        yield
+    finally:
+        _is_silent.reset(token)
 
 
 @contextmanager
@@ -32,8 +45,10 @@ def progress(
         A function to call with the units just done, and words on them or a function for words.
     """
     stream = sys.stderr if stream is None else stream
-    if stream.isatty():
-        from tqdm import tqdm  # needs an extra, unlike `say`
+    if _is_silent.get():
+        yield lambda *_: None
+    elif stream.isatty() and find_spec("tqdm"):  # which an extra brings
+        from tqdm import tqdm
 
         with tqdm(total=total, initial=done, desc=label, file=stream, leave=False) as bar:
             last = -_SECONDS_BETWEEN_BARS

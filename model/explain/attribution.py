@@ -13,11 +13,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from model.arguments import one_of
 from model.explain.gradients import Ends, Gradients
 from model.network.prediction import Choice, Prediction
 from model.tokenization.tokenizer import Encoding, Token
@@ -30,7 +31,7 @@ MOST_STEPS = 256
 _MAX_BATCH_TOKENS = 512
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Attribution:
     """What each token or word adds to the log-odds f of a label.
 
@@ -48,6 +49,9 @@ class Attribution:
     attributions: NDArray[np.float64]
     value: float
     baseline_value: float
+
+    def __repr__(self) -> str:
+        return f"Attribution({self.method!r}, of {self.label!r}, {len(self.tokens)} tokens)"
 
     @property
     def gap(self) -> float:
@@ -74,7 +78,7 @@ class Attributor:
         steps: nodes of the integral, 1 to 256; gradient x input ignores it.
 
     Raises:
-        ValueError: `steps` is out of range.
+        ValueError: `steps` is out of range, or the method is not known.
     """
 
     def __init__(
@@ -87,6 +91,7 @@ class Attributor:
         method: Method = "integrated_gradients",
         steps: int = STEPS,
     ) -> None:
+        one_of("method", method, get_args(Method))
         if not 1 <= steps <= MOST_STEPS:
             raise ValueError(f"steps must be from 1 to {MOST_STEPS}, got {steps}")
         self._gradients = gradients

@@ -36,7 +36,7 @@ class UnitChange:
     log_odds_change: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class LeaveOutAttribution:
     """What each unit of a text adds to the probability and the log-odds of a label.
 
@@ -60,6 +60,9 @@ class LeaveOutAttribution:
     partial: bool
     method: Literal["leave_out"] = "leave_out"
     steps: None = None
+
+    def __repr__(self) -> str:
+        return f"LeaveOutAttribution(of {self.label!r}, {len(self.units)} units)"
 
     @property
     def gap(self) -> float:

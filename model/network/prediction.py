@@ -15,7 +15,7 @@ from model.network.labels import POLES
 from model.tokenization.tokenizer import Encoding
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Prediction:
     """The answer of the model for one text.
 
@@ -35,9 +35,15 @@ class Prediction:
     probabilities: dict[str, float]
     token_count: int
     truncated: bool
-    _logits: Sequence[float] = field(default=(), repr=False, compare=False)
-    _windows: int = field(default=1, repr=False)
-    _warnings: tuple[str, ...] = field(default=(), repr=False)
+    _logits: Sequence[float] = field(default=(), compare=False)
+    _windows: int = 1
+    _warnings: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        more = ", truncated" * self.truncated
+        more += f", {self.windows} windows" if self.windows > 1 else ""
+        more += "".join(f", {word}" for word in self.warnings)
+        return f"Prediction({self.label!r}, {self.score:.4f}, {self.token_count} tokens{more})"
 
     @property
     def windows(self) -> int:

@@ -16,6 +16,7 @@ from typing import Literal
 import tokenizers
 from tokenizers import normalizers
 
+from model.arguments import one_text
 from model.errors import (
     BlankTextError,
     InputError,
@@ -111,8 +112,9 @@ def check_text(text: str) -> None:
         InvalidTextError: the string contains a lone surrogate (U+D800 to U+DFFF).
         BlankTextError: the string has only white space (`str.isspace`), control (Cc) and format
             (Cf) characters.
+        TypeError: it is no string.
     """
-    if not text.isascii():
+    if not one_text(text, by="encode").isascii():
         surrogate = _LONE_SURROGATE.search(text)
         if surrogate is not None:
             raise InvalidTextError(surrogate.start())

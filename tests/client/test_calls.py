@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from headlight_client import calls
@@ -110,3 +111,10 @@ def test_several_are_no_sentence(method: str, several: Any) -> None:  # noqa: AN
 def test_one_string_is_no_list_of_sentences(method: Any) -> None:  # noqa: ANN401
     with pytest.raises(TypeError, match=exactly("sentences is one string: put it in a list")):
         method("good")
+
+
+@pytest.mark.parametrize("table", [{"text": ["good"]}, pd.DataFrame({"text": ["good"]})])
+def test_a_table_is_no_list_of_sentences(table: Any) -> None:  # noqa: ANN401
+    message = f"sentences is a {type(table).__name__}: give a list, or one column of a table"
+    with pytest.raises(TypeError, match=exactly(message)):
+        calls.predict(table)

@@ -6,6 +6,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from headlight_client import (
@@ -16,10 +17,13 @@ from headlight_client import (
     ModelName,
     Prediction,
     Predictions,
+    Sentence,
     Thumbnails,
     Token,
     Unit,
 )
+from tests.client.conftest import Ask
+from tests.client.scripted import predicted, scripted
 from tests.client.test_plot import attention
 from tests.matching import exactly
 
@@ -81,6 +85,36 @@ def test_predictions() -> None:
     assert frame["score"].dtype == np.float64
     assert str(frame["token_count"].dtype) == "Int64"
     assert list(frame.index) == [0, 1, 2]
+
+
+def test_the_index_of_a_series_is_kept(ask: Ask) -> None:
+    texts = pd.Series(["Loved it.", "Dull.", "Fine."], index=["c", "a", "c"], name="text")
+    with scripted([predicted("yes", "no", "yes")]) as server:
+        frame = ask(server.url, "predict", texts).to_dataframe()
+
+    assert list(frame.index) == ["c", "a", "c"]
+    assert list(frame["label"]) == ["yes", "no", "yes"]
+    part = pd.DataFrame({"text": texts.iloc[:2], "id": [5, 6]})
+    with scripted([predicted("yes", "no")]) as server:
+        joined = part.join(ask(server.url, "predict", part["text"]).to_dataframe())
+    assert joined[["id", "label"]].to_numpy().tolist() == [[5, "yes"], [6, "no"]]
+
+
+def test_sentences_name_their_text_by_the_index_of_its_series() -> None:
+    sentence = Sentence(0, 4, "yes", 0.75, GOOD.probabilities, 5, truncated=False)
+    read = replace(GOOD, sentences=(sentence, sentence))
+    held = Predictions([GOOD, read], index=pd.Index(["c", "a"]))
+
+    assert list(held.sentences_to_dataframe()["text"]) == ["a", "a"]
+
+
+def test_nothing_asked_is_an_empty_list_without_a_request(ask: Ask) -> None:
+    with scripted([]) as server:
+        for nothing in ([], pd.Series([], dtype="str")):
+            found = ask(server.url, "predict", nothing)
+            assert isinstance(found, Predictions)
+            assert len(found) == len(found.to_dataframe()) == 0
+        assert server.requests == []
 
 
 def test_no_prediction_is_an_empty_table() -> None:

@@ -44,7 +44,7 @@ from model import (
 from model.backends.base import Backend, HostOutput, Pass, Runner, Selection
 from model.backends.eager import CpuBackend, CudaBackend
 from model.errors import NotFiniteError
-from model.loading import load
+from model.loading import load_on
 from model.predictor import PathName
 from service.__main__ import main
 from service.inference import engine
@@ -167,7 +167,7 @@ def read(order: Path) -> str | None:
 def load_misbehaving(folder: Path, checkpoint: Checkpoint, backend: Backend) -> Predictor:
     """Loads a real predictor and changes the classes of its parts."""
     misbehave(folder / "load")
-    predictor = load(checkpoint, backend)
+    predictor = load_on(checkpoint, backend)
     parts: list[tuple[Any, type]] = [
         (predictor, MisbehavingPredictor),
         (predictor._runner, MisbehavingRunner),
@@ -194,7 +194,7 @@ def load_misbehaving(folder: Path, checkpoint: Checkpoint, backend: Backend) -> 
 def patches(folder: Path) -> Iterator[None]:
     """Lets services of this process that start meanwhile do as the files in a folder say."""
     with (
-        mock.patch.object(service.app, "load", partial(load_misbehaving, folder)),
+        mock.patch.object(service.app, "load_on", partial(load_misbehaving, folder)),
         mock.patch.object(CpuBackend, "is_fatal", CudaBackend.is_fatal),
         mock.patch.object(engine, "_PROBE_SECONDS", 0.1),
     ):

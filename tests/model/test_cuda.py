@@ -11,7 +11,7 @@ from model import AttentionOptions, Checkpoint, Predictor, open_checkpoint
 from model.backends.base import Selection
 from model.backends.device import choose_backend
 from model.backends.eager import CudaRunner
-from model.loading import load
+from model.loading import load_on
 
 pytestmark = [
     pytest.mark.cuda,
@@ -43,7 +43,7 @@ def checkpoint() -> Checkpoint:
 @pytest.fixture(scope="module")
 def exact(checkpoint: Checkpoint) -> Predictor:
     """Float32 on the processor."""
-    return load(checkpoint, choose_backend(checkpoint, device=CPU, dtype=torch.float32))
+    return load_on(checkpoint, choose_backend(checkpoint, device=CPU, dtype=torch.float32))
 
 
 @pytest.fixture(params=list(BOUNDS), ids=str)
@@ -57,7 +57,7 @@ def dtype(request: pytest.FixtureRequest) -> torch.dtype:
 @pytest.fixture
 def predictor(checkpoint: Checkpoint, dtype: torch.dtype) -> Predictor:
     device = torch.device("cuda", 0)
-    return load(checkpoint, choose_backend(checkpoint, device=device, dtype=dtype))
+    return load_on(checkpoint, choose_backend(checkpoint, device=device, dtype=dtype))
 
 
 def test_probabilities_and_every_map_are_those_of_the_processor(

@@ -4,6 +4,8 @@ import csv
 import json
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
 from pyarrow import parquet
@@ -13,6 +15,7 @@ from model.tokenization.sentences import split_sentences
 from model.tokenization.windows import MAX_WINDOWS
 from scoring.scorer import Scorer
 from tests.builders import WORDS
+from tests.matching import exactly
 from tests.scoring.conftest import Run
 
 LONG = " ".join(WORDS * 3) + ". Good."
@@ -142,3 +145,14 @@ def test_a_scorer_in_a_process_of_ones_own(checkpoint_folder: Path) -> None:
     assert list(answers.refused) == [1]
     assert answers.windows[[0, 2]].tolist() == [1, 4]
     assert [len(sentences) for sentences in answers.sentences] == [2, 0, 2]
+
+
+def test_a_scorer_takes_lists_and_series_and_no_single_string(checkpoint_folder: Path) -> None:
+    scorer = Scorer(checkpoint_folder, dtype="float32", threads=1)
+    listed = scorer.score(TEXTS)
+    series = scorer.score(pd.Series(TEXTS, index=range(len(TEXTS), 0, -1)))
+    np.testing.assert_array_equal(series.probabilities, listed.probabilities)
+    assert len(scorer.score([]).label_ids) == 0
+    message = "score takes a list of texts, got one string: write score([text])"
+    with pytest.raises(TypeError, match=exactly(message)):
+        scorer.score("A warm film")

@@ -17,7 +17,7 @@ from torch import Tensor
 from model.backends.eager import CpuBackend
 from model.checkpoint.opening import open_checkpoint
 from model.explain.attribution import Attributor, attribute
-from model.loading import load as load_for
+from model.loading import load_on as load_for
 from model.loading import load_predictor
 from model.network.architecture import Network
 from model.network.conv_attention import ConvAttentionClassifier

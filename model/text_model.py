@@ -1,0 +1,247 @@
+"""Loads a checkpoint by its path or name, and predicts and explains texts as they are."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import torch
+
+from model.arguments import folder_path, index_of, list_texts, one_of, one_text
+from model.checkpoint.hub_folder import local_folder
+from model.checkpoint.opening import open_checkpoint
+from model.cli.progress import progress as show
+from model.errors import InputError
+from model.explain.attribution import Attribution, Method, attribute
+from model.explain.leave_one_out import LeaveOutAttribution
+from model.explain.units import UnitLevel
+from model.loading import load_predictor
+from model.network.prediction import Prediction
+from model.passes import predict_in_passes
+from model.predictor import Explanation, ModelInfo, Predictor
+from model.reading import (
+    EncodedText,
+    ReadingOptions,
+    TextResult,
+    join_results,
+    leave_each_out,
+    read_text,
+)
+from model.tokenization.tokenizer import Truncation
+from model.tokenization.windows import Reading
+
+_TYPES = {
+    "label": "string",
+    "score": "float64",
+    "token_count": "Int64",
+    "truncated": "boolean",
+    "model_version": "string",
+}
+
+
+def load(
+    checkpoint: str | Path,
+    device: str | torch.device = "auto",
+    dtype: str | torch.dtype = "auto",
+) -> "TextModel":
+    """Loads a checkpoint to predict with, without a server.
+
+    Args:
+        checkpoint: a folder, or `hf:NAME@REVISION`, which is fetched once.
+        device: `auto`, `cpu`, `cuda` or `cuda:N`.
+        dtype: `auto`, which chooses as the service does, `float32`, `bfloat16`, `float16` or
+            `int8`.
+
+    Raises:
+        CheckpointError: the folder is damaged, incomplete or of another kind.
+        HubError: the name cannot be fetched.
+        ConfigurationError: this machine does not have the device, or not the type on it.
+        TypeError: an argument is of the wrong kind.
+    """
+    path = folder_path(checkpoint, by="load")
+    folder = local_folder(path, check=partial(open_checkpoint, trial=True))
+    opened = open_checkpoint(folder, trial=True)
+    return TextModel(load_predictor(opened, device=device, dtype=dtype))
+
+
+class Predictions(list[Prediction]):
+    """Predictions in the order of the texts.
+
+    Args:
+        items: the predictions.
+        info: the model that made them.
+        index: of the Series that held the texts; None for another list.
+    """
+
+    def __init__(
+        self, items: Iterable[Prediction], *, info: ModelInfo, index: object = None
+    ) -> None:
+        super().__init__(items)
+        self._info = info
+        self._index = index
+
+    def __repr__(self) -> str:
+        counts = Counter(each.label for each in self)
+        shown = ", ".join(f"{count} {label}" for label, count in counts.items())
+        return f"Predictions({len(self)}: {shown})" if shown else "Predictions(0)"
+
+    def to_dataframe(self) -> Any:  # noqa: ANN401 - a table of pandas, which may be missing
+        """Returns a pandas table with a row for each text, and the index of their Series.
+
+        Its columns are `label`, `score`, `probability_LABEL` for each label, `token_count`,
+        `truncated` and `model_version`.
+
+        Raises:
+            ImportError: pandas is not installed.
+        """
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise ImportError("to_dataframe needs pandas: pip install pandas") from error
+        columns = {
+            "label": [each.label for each in self],
+            "score": [each.score for each in self],
+            **{
+                f"probability_{label}": [each.probabilities[label] for each in self]
+                for label in self._info.labels
+            },
+            "token_count": [each.token_count for each in self],
+            "truncated": [each.truncated for each in self],
+            "model_version": [self._info.version for _ in self],
+        }
+        types = {name: _TYPES.get(name, "float64") for name in columns}
+        return pd.DataFrame(columns, index=self._index).astype(types)
+
+
+class TextModel:
+    """A loaded checkpoint that takes texts; threads may share it.
+
+    Args:
+        predictor: what computes; it takes encodings.
+    """
+
+    def __init__(self, predictor: Predictor) -> None:
+        self.predictor = predictor
+
+    def __repr__(self) -> str:
+        info = self.info
+        return (
+            f"TextModel({info.name!r}, version {info.version}, labels {list(info.labels)}, "
+            f"{info.device} {info.dtype})"
+        )
+
+    @property
+    def info(self) -> ModelInfo:
+        """What is known of the model: name, version, labels, sizes, figures."""
+        return self.predictor.info
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels, in the order of the probabilities."""
+        return self.info.labels
+
+    def predict(
+        self, texts: Iterable[str], *, truncation: Reading = "right", progress: bool = False
+    ) -> Predictions:
+        """Predicts labels and calibrated probabilities of any number of texts, in batches.
+
+        Args:
+            texts: in a list, an array, a Series or another iterable.
+            truncation: which end of a long text is cut off; `error` refuses a long text; `window`
+                reads it whole, in windows.
+            progress: whether progress shows on standard error.
+
+        Raises:
+            InputError: a text is blank, not valid Unicode or too long; the message has its place.
+            TypeError: `texts` is one string or a table, or something in it is not a string.
+            NotFiniteError: the network overflowed for a text.
+        """
+        one_of("truncation", truncation, get_args(Reading))
+        encoded = self._encode(list_texts(texts, by="predict"), ReadingOptions(truncation))
+        encodings = [each for text in encoded for each in text.encodings]
+        shown = show(len(encodings), "predict") if progress else nullcontext(lambda *_: None)
+        with shown as advance:
+            results = predict_in_passes(
+                self.predictor, encodings, advance=lambda count: advance(count, "")
+            )
+        rest = iter(results)
+        joined = [join_results(self.predictor, text, rest) for text in encoded]
+        return Predictions(map(_prediction, joined), info=self.info, index=index_of(texts))
+
+    def attention(
+        self,
+        text: str,
+        *,
+        layers: Sequence[int] | None = None,
+        heads: Sequence[int] | None = None,
+        truncation: Truncation = "right",
+    ) -> Explanation:
+        """Returns a prediction with the attention weights of the same pass.
+
+        Args:
+            layers: layer indices; None means all.
+            heads: head indices; None means all.
+            truncation: which end of a long text is cut off, or `error`.
+
+        Raises:
+            InputError: the text is blank, not valid Unicode or too long.
+            IndexError: the model does not have a layer or head, or none is chosen.
+            TypeError: `text` is not a string.
+        """
+        one_of("truncation", truncation, get_args(Truncation))
+        encoding = self.predictor.encode(
+            one_text(text, by="attention"), truncation=truncation, with_tokens=True
+        )
+        return self.predictor.explain(encoding, layers=layers, heads=heads)
+
+    def attributions(
+        self,
+        text: str,
+        *,
+        label: str | None = None,
+        method: Method | Literal["leave_out"] = "integrated_gradients",
+        level: UnitLevel = "token",
+        truncation: Truncation = "right",
+    ) -> Attribution | LeaveOutAttribution:
+        """Returns what each token, word or sentence adds to the log-odds of a label.
+
+        Args:
+            label: the class to explain; None means the predicted one.
+            method: by gradients, or `leave_out`: what changes without each, in `units`.
+            level: `token`, `word`, or with `leave_out` `sentence`.
+            truncation: which end of a long text is cut off, or `error`.
+
+        Raises:
+            InputError: the text is blank, not valid Unicode or too long.
+            TypeError: `text` is not a string.
+            ValueError: the model has no such label, or an option is not known.
+        """
+        text = one_text(text, by="attributions")
+        one_of("truncation", truncation, get_args(Truncation))
+        one_of("method", method, (*get_args(Method), "leave_out"))
+        if method == "leave_out":
+            one_of("level", level, get_args(UnitLevel))
+            return leave_each_out(
+                self.predictor, text, level=level, label=label, truncation=truncation
+            )
+        one_of("level of gradients", level, ("token", "word"))
+        encoding = self.predictor.encode(text, truncation=truncation, with_tokens=True)
+        found = attribute(self.predictor.gradients, encoding, label=label, method=method)
+        return found.by_word() if level == "word" else found
+
+    def _encode(self, texts: Sequence[str], options: ReadingOptions) -> list[EncodedText]:
+        encoded = []
+        for index, text in enumerate(texts):
+            try:
+                encoded.append(read_text(self.predictor, text, options))
+            except InputError as error:
+                raise InputError(f"texts[{index}]: {error}") from error
+        return encoded
+
+
+def _prediction(result: TextResult | Exception) -> Prediction:
+    if isinstance(result, Exception):
+        raise result
+    return result.prediction

@@ -1,0 +1,291 @@
+"""One line loads a checkpoint and predicts texts as they are; wrong kinds end in one line."""
+
+import io
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import huggingface_hub.constants
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import model
+from model import Predictions, TextModel, attribute, load, load_predictor, open_checkpoint
+from model.backends.device import choose_device, choose_dtype
+from model.errors import ConfigurationError, InputError, NotFiniteError, TextTooLongError
+from model.passes import predict_in_passes
+from tests.families import save_family
+from tests.hub_stand_in import files_of, run_hub
+from tests.matching import exactly
+
+TEXTS = ["a warm film", "dull", "not a good film, and far too long", "good"]
+
+
+@pytest.fixture(scope="module")
+def loaded(checkpoint_folder: Path) -> TextModel:
+    return load(str(checkpoint_folder), device="cpu", dtype="float32")
+
+
+def test_texts_are_answered_in_their_order_as_the_predictor_does(loaded: TextModel) -> None:
+    found = loaded.predict(TEXTS)
+
+    predictor = loaded.predictor
+    assert isinstance(found, Predictions)
+    for text, one in zip(TEXTS, found, strict=True):
+        (other,) = predictor.predict([predictor.encode(text)])
+        assert (one.label, one.token_count) == (other.label, other.token_count)
+        assert one.probabilities == pytest.approx(other.probabilities, abs=1e-6)
+        assert repr(one) == f"Prediction({one.label!r}, {one.score:.4f}, {one.token_count} tokens)"
+    assert all(list(loaded.predict(kind)) == list(found) for kind in (tuple(TEXTS), iter(TEXTS)))
+    assert list(loaded.predict(np.array(TEXTS))) == list(found)
+    assert loaded.labels == loaded.info.labels == tuple(found[0].probabilities)
+
+
+def test_a_table_keeps_the_index_of_the_series(loaded: TextModel) -> None:
+    texts = pd.Series(TEXTS, index=[7, 3, 5, 1])
+    found = loaded.predict(texts)
+    frame = found.to_dataframe()
+
+    first, second = loaded.labels
+    assert list(frame.columns) == [
+        *("label", "score", f"probability_{first}", f"probability_{second}"),
+        *("token_count", "truncated", "model_version"),
+    ]
+    assert list(frame.index) == [7, 3, 5, 1]
+    assert list(frame["label"]) == [each.label for each in found]
+    joined = texts.to_frame("text").join(frame).sort_index()
+    assert joined.loc[5, "score"] == loaded.predict(TEXTS[2:3])[0].score
+    assert list(loaded.predict(TEXTS).to_dataframe().index) == [0, 1, 2, 3]
+    assert len(loaded.predict(pd.Series([], dtype="str")).to_dataframe()) == 0
+
+
+def test_nothing_is_an_empty_result(loaded: TextModel) -> None:
+    assert loaded.predict([]) == []
+    assert repr(loaded.predict([])) == "Predictions(0)"
+    assert list(loaded.predict([]).to_dataframe().columns)[:2] == ["label", "score"]
+
+
+def test_results_print_shortly_and_show_no_text(loaded: TextModel) -> None:
+    info = loaded.info
+    assert repr(loaded) == (
+        f"TextModel({info.name!r}, version {info.version}, labels {list(info.labels)}, cpu float32)"
+    )
+    found = loaded.predict(["good"] * 3)
+    assert repr(found) == f"Predictions(3: 3 {found[0].label})"
+    explanation = loaded.attention("good film", layers=[0])
+    assert repr(explanation) == (
+        f"Explanation({explanation.prediction.label!r}, attention 1 x 2 x 4 x 4)"
+    )
+    for method, shown in {
+        "gradient_x_input": "Attribution('gradient_x_input', of {!r}, 4 tokens)",
+        "leave_out": "LeaveOutAttribution(of {!r}, 2 units)",
+    }.items():
+        result = loaded.attributions("good film", method=method)  # type: ignore[arg-type]
+        assert repr(result) == shown.format(result.label)
+
+
+def test_a_long_text_is_cut_or_read_in_windows(loaded: TextModel) -> None:
+    long = " ".join(["good film"] * 40)
+    most = loaded.info.max_length
+
+    (cut,) = loaded.predict([long])
+    assert repr(cut) == f"Prediction({cut.label!r}, {cut.score:.4f}, {most} tokens, truncated)"
+    (whole,) = loaded.predict([long], truncation="window")
+    assert (whole.truncated, whole.windows > 1) == (False, True)
+    with pytest.raises(InputError, match=r"texts\[1\]: the text has .* tokens") as caught:
+        loaded.predict(["good", long], truncation="error")
+    assert isinstance(caught.value.__cause__, TextTooLongError)
+
+
+def test_progress_shows_when_it_is_asked_for(
+    loaded: TextModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", shown)
+    loaded.predict(TEXTS)
+    assert shown.getvalue() == ""
+    loaded.predict(TEXTS, progress=True)
+    assert shown.getvalue().startswith("predict: 4/4, ")
+
+
+def test_passes_hold_texts_of_similar_length(
+    loaded: TextModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("model.passes._PASS_TOKENS", 0)
+    monkeypatch.setattr(type(loaded.predictor), "batch_tokens", 16)
+    encodings = [loaded.predictor.encode(text) for text in TEXTS]
+    lengths = sorted(len(each.input_ids) for each in encodings)
+    counts: list[int] = []
+
+    found = predict_in_passes(loaded.predictor, encodings, advance=counts.append)
+
+    assert sum(counts) == 4 > len(counts) > 1
+    assert all(lengths[sum(counts[: at + 1]) - 1] * count <= 16 for at, count in enumerate(counts))
+    for encoding, one in zip(encodings, found, strict=True):
+        assert not isinstance(one, Exception)
+        assert one.token_count == len(encoding.input_ids)
+
+
+def test_a_text_that_overflows_raises_its_error(
+    loaded: TextModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = NotFiniteError(1, 1)
+    monkeypatch.setattr(loaded.predictor, "predict_each", lambda texts: [error] * len(texts))
+    with pytest.raises(NotFiniteError):
+        loaded.predict(["good"])
+
+
+def test_words_and_sentences_are_attributed(loaded: TextModel) -> None:
+    text = "A warm film. Too long."
+    words = loaded.attributions(text, level="word")
+    assert [token.text for token in words.tokens][1:3] == ["A", "warm"]
+    encoding = loaded.predictor.encode(text, with_tokens=True)
+    np.testing.assert_allclose(
+        loaded.attributions(text).attributions,
+        attribute(loaded.predictor.gradients, encoding).attributions,
+    )
+    left_out = loaded.attributions(text, method="leave_out", level="sentence", label=words.label)
+    assert isinstance(left_out, model.LeaveOutAttribution)
+    assert [unit.text for unit in left_out.units] == ["A warm film.", "Too long."]
+
+
+def test_device_and_type_are_chosen_as_the_service_does(checkpoint_folder: Path) -> None:
+    opened = open_checkpoint(checkpoint_folder)
+    device = choose_device("auto")
+    wanted = choose_dtype("auto", device, opened.manifest.precision)
+
+    for info in (load(checkpoint_folder).info, load_predictor(opened).info):
+        assert info.dtype == str(wanted.dtype).removeprefix("torch.")
+        assert info.dtype_reason == wanted.reason
+        assert info.device == str(device)
+    own = load(checkpoint_folder, torch.device("cpu"), torch.bfloat16).info
+    assert (own.device, own.dtype) == ("cpu", "bfloat16")
+
+
+def test_a_name_of_the_hub_is_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with run_hub() as hub:
+        home = str(tmp_path / "home")
+        for name, value in {
+            "ENDPOINT": hub.url,
+            "HUGGINGFACE_CO_URL_TEMPLATE": hub.url + "/{repo_id}/resolve/{revision}/{filename}",
+            "HF_HOME": home,
+            "HF_HUB_CACHE": f"{home}/hub",
+        }.items():
+            monkeypatch.setattr(huggingface_hub.constants, name, value)
+        folder = save_family(tmp_path / "film", "xlm-roberta")
+        hub.add("people/film", files_of(folder))
+
+        found = load("hf:people/film@main", device="cpu", dtype="float32").predict(["good"])
+
+    assert found[0].label == load(folder, "cpu", "float32").predict(["good"])[0].label
+
+
+LISTED = "{} takes a list of texts, got {}"
+COLUMN = "give a list, or one column of a table"
+TEXT_ERRORS: list[tuple[Callable[[TextModel], object], str]] = [
+    (
+        lambda it: it.predict("a warm film"),
+        LISTED.format("predict", "one string: write predict([text])"),
+    ),
+    (lambda it: it.predict(b"a"), LISTED.format("predict", f"a bytes: {COLUMN}")),  # type: ignore[arg-type]
+    (lambda it: it.predict(3), LISTED.format("predict", f"an int: {COLUMN}")),  # type: ignore[arg-type]
+    (
+        lambda it: it.predict({"text": "a"}),
+        LISTED.format("predict", f"a dict: {COLUMN}"),
+    ),
+    (
+        lambda it: it.predict(pd.DataFrame({"text": ["a"]})),
+        LISTED.format("predict", f"a DataFrame: {COLUMN}"),
+    ),
+    (
+        lambda it: it.predict(["a", float("nan")]),  # type: ignore[list-item]
+        "predict takes strings, and texts[1] is a float: convert it, or leave it out if it is "
+        "missing",
+    ),
+    (
+        lambda it: it.attention(["a"]),  # type: ignore[arg-type]
+        "attention takes one text, got a list: call it once for each string",
+    ),
+    (
+        lambda it: it.attributions(None),  # type: ignore[arg-type]
+        "attributions takes one text, got a NoneType: call it once for each string",
+    ),
+    (
+        lambda it: it.predictor.encode(["a"]),  # type: ignore[arg-type]
+        "encode takes one text, got a list: call it once for each string",
+    ),
+    *(
+        (
+            call,
+            f"{name} takes encodings, got a str: encode each text with predictor.encode, or give "
+            "texts to model.load(folder)",
+        )
+        for name, call in dict[str, Callable[[TextModel], object]](
+            predict=lambda it: it.predictor.predict(["a"]),  # type: ignore[list-item]
+            predict_each=lambda it: it.predictor.predict_each("a"),  # type: ignore[arg-type]
+            explain=lambda it: it.predictor.explain("a"),  # type: ignore[arg-type]
+        ).items()
+    ),
+    (lambda _: load(3), "load takes the path of a folder, got an int"),  # type: ignore[arg-type]
+    (
+        lambda _: open_checkpoint(None),  # type: ignore[arg-type]
+        "open_checkpoint takes the path of a folder, got a NoneType",
+    ),
+    (
+        lambda _: load_predictor("checkpoints/default"),  # type: ignore[arg-type]
+        "load_predictor takes a Checkpoint, got a str: write load_predictor(open_checkpoint(path))",
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), TEXT_ERRORS)
+def test_a_wrong_kind_is_one_line(
+    loaded: TextModel, call: Callable[[TextModel], object], message: str
+) -> None:
+    with pytest.raises(TypeError, match=exactly(message)):
+        call(loaded)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"device": "gpu"}, "device must be auto, cpu, cuda or cuda:N, got gpu"),
+        ({"device": 0}, "device must be auto, cpu, cuda or cuda:N, got 0"),
+        (
+            {"device": "cpu", "dtype": "double"},
+            "dtype must be auto, float32, bfloat16, float16, int8, got double",
+        ),
+    ],
+)
+def test_a_device_or_type_that_is_not_known(
+    checkpoint_folder: Path,
+    options: Any,  # noqa: ANN401
+    message: str,
+) -> None:
+    with pytest.raises(ConfigurationError, match=exactly(message)):
+        load(checkpoint_folder, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"method": "gradients"},
+            "method must be integrated_gradients, gradient_x_input or leave_out, got 'gradients'",
+        ),
+        ({"level": "sentence"}, "level of gradients must be token or word, got 'sentence'"),
+        ({"truncation": "window"}, "truncation must be right, left or error, got 'window'"),
+    ],
+)
+def test_an_option_that_is_not_known(loaded: TextModel, options: Any, message: str) -> None:  # noqa: ANN401
+    with pytest.raises(ValueError, match=exactly(message)):
+        loaded.attributions("good", **options)
+
+
+def test_a_table_needs_pandas(loaded: TextModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match=exactly("to_dataframe needs pandas: pip install pandas")):
+        loaded.predict(["good"]).to_dataframe()
