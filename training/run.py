@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ from training.device import Accelerator
 from training.distributed import SINGLE_PROCESS, Ranks
 from training.errors import DivergedRunError
 from training.fit.checkpointing import Demand, check_state_space, demand_of
-from training.fit.export import measure_network
+from training.fit.export import Exported, language_of, measure_network, write_checkpoint
 from training.fit.initial import begin
 from training.fit.recipe import Recipe
 from training.fit.rows import encode_rows
@@ -159,6 +160,27 @@ class Run:
                     remove_state(self.state_dir)  # a resumed run would diverge again
                 raise
             yield history, log
+
+    def write(
+        self,
+        output: Path,
+        *,
+        evaluated: Mapping[str, Dataset] = MappingProxyType({}),
+        dtype: torch.dtype = torch.float32,
+    ) -> Exported:
+        """Writes the checkpoint of a run that has trained; see `write_checkpoint`."""
+        return write_checkpoint(
+            output,
+            self.start,
+            seed=self.recipe.seed,
+            language=language_of(self.start, self.training),
+            record=self.recipe.model_dump(mode="json"),
+            training=self.training,
+            validation=self.validation,
+            evaluated=evaluated,
+            device=self.context.accelerator.device,
+            dtype=dtype,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,14 @@
 
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from model.arguments import folder_path
 from model.checkpoint.baseline import Baseline
 from model.checkpoint.manifest import FORMAT_VERSION, MARK, Manifest, Precision, seal
 from model.checkpoint.opening import Checkpoint, open_checkpoint
@@ -34,7 +36,7 @@ from model.tokenization.tokenizer import Tokenizer
 
 
 def save_checkpoint(
-    path: Path,
+    path: str | Path,
     *,
     network: Network,
     config: NetworkConfig,
@@ -42,9 +44,7 @@ def save_checkpoint(
     manifest: Manifest,
     dtype: torch.dtype = torch.float32,
 ) -> None:
-    """Writes a new folder beside `path`, then puts it at `path`, replacing a checkpoint there.
-
-    See `replace_folder` for where `path` exists all the time.
+    """Writes a checkpoint folder as a whole; see `replaced`.
 
     Args:
         manifest: the content of `headlight.json`; its digests are filled in here.
@@ -54,12 +54,7 @@ def save_checkpoint(
         CheckpointError: `path` holds something other than a checkpoint (see `check_place`).
         OSError: the folder could not be written; the old content is still there.
     """
-    check_place(path)
-    path = path.resolve()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}-") as scratch:
-        fresh = Path(scratch) / "new"
-        fresh.mkdir()
+    with replaced(folder_path(path, by="save_checkpoint")) as fresh:
         save_weights(
             fresh / WEIGHTS, network.state_dict(), dtype=dtype, stored_name=stored_names(config)
         )
@@ -77,6 +72,28 @@ def save_checkpoint(
                 filled[name] = record.model_copy(update=of_weights)
         content = manifest.model_copy(update=filled).to_json()
         write_object(fresh / MANIFEST, {**content, "sha256": seal(content)})
+
+
+@contextmanager
+def replaced(path: Path) -> Iterator[Path]:
+    """Puts a new folder at `path`, replacing a checkpoint there, when the block ends.
+
+    See `replace_folder` for where `path` exists all the time.
+
+    Yields:
+        The new folder, empty and beside `path`.
+
+    Raises:
+        CheckpointError: `path` holds something other than a checkpoint (see `check_place`).
+        OSError: the folder could not be written; the old content is still there.
+    """
+    check_place(path)
+    path = path.resolve()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}-") as scratch:
+        fresh = Path(scratch) / "new"
+        fresh.mkdir()
+        yield fresh
         for file in [*fresh.iterdir(), fresh]:
             sync(file)
         replace_folder(fresh, path, Path(scratch) / "old")

@@ -20,7 +20,7 @@ from training.data.validation_split import read_evaluated
 from training.distributed import Ranks, current
 from training.errors import NoSpaceError
 from training.fit.checkpointing import FULL, check_space, describe_unwritten, resume_hint
-from training.fit.export import Exported, language_of, write_checkpoint
+from training.fit.export import Exported
 from training.fit.state import has_state, remove_state
 from training.measure.history import Measurement, write_history
 from training.measure.plots import plot_history
@@ -121,18 +121,8 @@ def _fit(
             fit_report.warn_if_unwritten(lambda: write_history(history, path), path)
 
     def write() -> Exported:
-        return write_checkpoint(
-            arguments.output,
-            fit.start,
-            seed=fit.recipe.seed,
-            language=language_of(fit.start, fit.training),
-            record=fit.recipe.model_dump(mode="json"),
-            training=fit.training,
-            validation=fit.validation,
-            evaluated=evaluated,
-            device=fit.context.accelerator.device,
-            dtype=STORE_DTYPES[arguments.store_dtype],
-        )
+        dtype = STORE_DTYPES[arguments.store_dtype]
+        return fit.write(arguments.output, evaluated=evaluated, dtype=dtype)
 
     with fit.trained(fit.context.name, report) as (history, log):
         if not is_first:

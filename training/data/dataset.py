@@ -4,6 +4,7 @@ Every row is checked before any is used. Bad rows are listed; none is skipped.
 """
 
 import hashlib
+import json
 import sys
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ from training.data.labels import (
 )
 from training.errors import DataError, RecipeError
 
+#: the name of rows that no file holds, in errors and in the record
+IN_MEMORY = "X and y"
 _ERRORS_SHOWN = 5
 _GUESSED = Columns()
 
@@ -113,6 +116,26 @@ def read_dataset(
         label_ids=tuple(numbers[row.label] for row in rows),
         labels=names,
         sources=tuple(sources),
+    )
+
+
+def dataset_of(texts: Sequence[object], labels: Sequence[object]) -> Dataset:
+    """Checks rows that are in memory, and finds their classes, as those of a file.
+
+    Raises:
+        DataError: a row cannot be used, or all have one class; rows count from 0.
+    """
+    path = Path(IN_MEMORY)
+    pairs = list(zip(texts, labels, strict=True))
+    rows = (Row(number, text, label) for number, (text, label) in enumerate(pairs))
+    examples = _check_rows(path, rows, None)
+    names = _find_classes({path: examples})
+    sha256 = hashlib.sha256(json.dumps(pairs).encode()).hexdigest()
+    return Dataset(
+        texts=tuple(each.text for each in examples),
+        label_ids=tuple(class_number(each.label, names) for each in examples),
+        labels=names,
+        sources=(DataSource(file=IN_MEMORY, rows=len(examples), sha256=sha256),),
     )
 
 

@@ -147,8 +147,11 @@ def presets() -> tuple[str, ...]:
     return tuple(sorted(name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX)))
 
 
-def load_recipe(preset: str, changes: Mapping[str, object]) -> Recipe:
+def load_recipe(preset: str, changes: Mapping[str, object], *, are_typed: bool = True) -> Recipe:
     """Reads a preset by its name, or the TOML file at its path, and applies options to it.
+
+    Args:
+        are_typed: whether the changes are options of a command line, which errors name so.
 
     Raises:
         RecipeError: there is no such preset, or values are wrong; lists every fault.
@@ -157,7 +160,7 @@ def load_recipe(preset: str, changes: Mapping[str, object]) -> Recipe:
     try:
         return Recipe.model_validate({**content, **changes})
     except ValidationError as error:
-        options = {name: f"--{name.replace('_', '-')}" for name in changes}
+        options = {name: f"--{name.replace('_', '-')}" if are_typed else name for name in changes}
         typed = ", ".join(options.values())
         source = f"preset {preset} with {typed}" if typed else f"preset {preset}"
         raise RecipeError(f"{source}: {describe_faults(error, options)}") from error

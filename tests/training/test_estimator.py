@@ -1,0 +1,380 @@
+"""The estimator keeps scikit-learn's conventions, and trains what `headlight-train fit` trains.
+
+Of scikit-learn's own checks those run that need no numbers as X; what the others ask of fitted
+estimators is asked here with texts.
+"""
+
+import gc
+import pickle
+import subprocess
+import sys
+from collections.abc import Sequence
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.exceptions import DataConversionWarning, NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils import estimator_checks
+
+from model import load, open_checkpoint
+from model.errors import CheckpointError, ConfigurationError
+from tests.builders import tiny_checkpoint
+from tests.end_to_end.servers import local_service
+from tests.matching import exactly
+from tests.training.tiny_runs import PRESET, ROOT, write_preset, write_sentences
+from training import TextClassifier
+from training.__main__ import main
+from training.errors import RecipeError
+
+CHECKS = (
+    "check_do_not_raise_errors_in_init_or_set_params",
+    "check_estimator_cloneable",
+    "check_estimator_repr",
+    "check_estimator_tags_renamed",
+    "check_get_params_invariance",
+    "check_mixin_order",
+    "check_no_attributes_set_in_init",
+    "check_parameters_default_constructible",
+    "check_set_params",
+    "check_valid_tag_types",
+)
+EPOCHS = 8
+KINDS = {
+    "words": ["good", "bad"],
+    "numbers": [3, 20],
+    "signs": [-1, 1],
+    "truths": [False, True],
+    "words of digits": ["9", "10"],
+}
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
+    return pd.read_csv(write_sentences(tmp_path_factory.mktemp("rows") / "rows.tsv"), sep="\t")
+
+
+@pytest.fixture(scope="module")
+def preset(tmp_path_factory: pytest.TempPathFactory) -> str:
+    text = PRESET.replace("epochs = 3", f"epochs = {EPOCHS}").replace("5e-3", "1e-2")
+    return str(write_preset(tmp_path_factory.mktemp("preset") / "tiny.toml", text))
+
+
+@pytest.fixture
+def fresh(preset: str) -> TextClassifier:
+    """Not fitted, from random weights."""
+    return TextClassifier(None, preset=preset, threads=1, device="cpu", dtype="float32")
+
+
+@pytest.fixture(scope="module")
+def fitted(rows: pd.DataFrame, preset: str) -> TextClassifier:
+    made = TextClassifier(None, preset=preset, threads=1, device="cpu", dtype="float32")
+    assert made.fit(rows["sentence"], rows["label"]) is made
+    return made
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_checks_of_scikit_learn(name: str) -> None:
+    getattr(estimator_checks, name)("TextClassifier", TextClassifier())
+
+
+def test_it_predicts_what_it_has_learned(fitted: TextClassifier, rows: pd.DataFrame) -> None:
+    texts = ["the film was bad", "a lovely cast", "so dull and awful"]
+    predicted = fitted.predict(texts)
+    probabilities = fitted.predict_proba(texts)
+
+    assert list(fitted.classes_) == ["negative", "positive"]
+    assert list(predicted) == ["negative", "positive", "negative"]
+    assert probabilities.shape == (3, 2)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+    assert list(fitted.classes_[probabilities.argmax(axis=1)]) == list(predicted)
+    for kind in (np.array(texts), pd.Series(texts, index=[5, 1, 3]), tuple(texts)):
+        np.testing.assert_array_equal(fitted.predict_proba(kind), probabilities)
+    assert fitted.score(rows["sentence"], rows["label"]) > 0.9
+    assert fitted.predict([]).shape == (0,)
+    assert fitted.predict_proba([]).shape == (0, 2)
+
+
+def test_it_trains_what_the_command_trains(
+    fitted: TextClassifier, preset: str, tmp_path: Path
+) -> None:
+    write_sentences(tmp_path / "rows.tsv")
+    command = ["fit", str(tmp_path / "rows.tsv"), "--output", str(tmp_path / "command")]
+    options = ["--preset", preset, "--threads", "1", "--device", "cpu", "--dtype", "float32"]
+    assert main([*command, *options]) == 0
+    fitted.save(tmp_path / "saved")
+
+    own, other = (open_checkpoint(tmp_path / name) for name in ("saved", "command"))
+    assert own.version == other.version
+    assert own.manifest.temperature == other.manifest.temperature
+    assert own.manifest.metrics == other.manifest.metrics
+    epochs = [each.epoch for each in fitted.history_]
+    assert epochs == list(range(1, len(epochs) + 1))
+    (source,) = own.manifest.training_data
+    assert (source.file, source.rows) == ("X and y", 240)
+
+
+def test_what_is_saved_is_served(fitted: TextClassifier, tmp_path: Path) -> None:
+    texts = ["the film was bad", "a lovely cast"]
+    fitted.save(str(tmp_path / "saved"))
+
+    found = load(tmp_path / "saved", "cpu", "float32").predict(texts)
+    assert [each.label for each in found] == list(fitted.predict(texts))
+    with local_service(tmp_path / "saved", tmp_path) as running:
+        from headlight_client import Client
+
+        with Client(running.url) as client:
+            served = client.predict(texts)
+    for one, row in zip(served, fitted.predict_proba(texts), strict=True):
+        assert list(one.probabilities.values()) == pytest.approx(list(row), abs=1e-5)
+
+    message = (
+        f"{tmp_path / 'saved'} is there already: choose another folder, or give overwrite=True"
+    )
+    with pytest.raises(FileExistsError, match=exactly(message)):
+        fitted.save(tmp_path / "saved")
+    fitted.save(tmp_path / "saved", overwrite=True)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("mine")
+    with pytest.raises(CheckpointError, match="holds other files"):
+        fitted.save(tmp_path / "mine", overwrite=True)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_classes_of_any_kind(fresh: TextClassifier, rows: pd.DataFrame, kind: str) -> None:
+    first, second = KINDS[kind]
+    is_good = rows["label"] == "positive"
+    y = np.where(is_good, first, second)
+
+    fresh.fit(list(rows["sentence"]), y)
+
+    np.testing.assert_array_equal(fresh.classes_, np.unique(y))
+    assert fresh.classes_.dtype == np.unique(y).dtype
+    assert list(fresh.predict(["a lovely cast", "so dull and awful"])) == [first, second]
+    assert fresh.score(rows["sentence"], y) > 0.9
+
+
+def test_fitting_twice_is_fitting_once(fresh: TextClassifier, rows: pd.DataFrame) -> None:
+    texts, y = list(rows["sentence"]), list(rows["label"])
+    params, kept = fresh.get_params(), (list(texts), list(y))
+    first = fresh.fit(texts, y).predict_proba(texts)
+    names = set(vars(fresh))
+
+    np.testing.assert_array_equal(fresh.fit(texts, y).predict_proba(texts), first)
+    assert fresh.get_params() == params
+    assert (texts, y) == kept
+    assert set(vars(fresh)) == names
+    assert set(params) < names
+    assert all(name.endswith("_") or name.startswith("_") for name in names - set(params))
+
+
+def test_it_is_cross_validated_searched_and_piped(
+    fresh: TextClassifier, rows: pd.DataFrame
+) -> None:
+    texts, y = rows["sentence"], rows["label"]
+
+    assert cross_val_score(fresh, texts, y, cv=2).min() > 0.6
+    lowered = FunctionTransformer(lambda each: each.str.lower())
+    piped = make_pipeline(lowered, fresh).fit(texts.str.upper(), y)
+    assert piped.score(texts.str.upper(), y) > 0.9
+    grid = {"epochs": np.array([1, EPOCHS])}
+    search = GridSearchCV(fresh, grid, cv=2, scoring="neg_log_loss").fit(list(texts), list(y))
+    assert search.best_params_ == {"epochs": EPOCHS}
+    assert len(search.best_estimator_.history_) > 1
+
+
+@pytest.mark.slow
+def test_copies_train_in_other_processes(fresh: TextClassifier, rows: pd.DataFrame) -> None:
+    found = cross_validate(fresh, rows["sentence"], rows["label"], cv=2, n_jobs=2)
+    assert found["test_score"].min() > 0.6
+
+
+def test_a_copy_is_not_fitted_and_a_fitted_one_is_not_pickled(fitted: TextClassifier) -> None:
+    copy = clone(fitted)
+    assert copy.get_params() == fitted.get_params()
+    with pytest.raises(NotFittedError):
+        copy.predict(["good"])
+    with pytest.raises(NotFittedError):
+        copy.save("folder")
+    assert pickle.loads(pickle.dumps(copy)).get_params() == copy.get_params()  # noqa: S301
+    message = "a fitted TextClassifier is not pickled: save(folder) writes what model.load reads"
+    for take in (pickle.dumps, deepcopy):
+        with pytest.raises(TypeError, match=exactly(message)):
+            take(fitted)
+
+
+def test_it_begins_with_a_checkpoint(tmp_path: Path, rows: pd.DataFrame) -> None:
+    start = tiny_checkpoint(tmp_path / "start")
+    made = TextClassifier(
+        str(start), epochs=1, max_length=16, class_weight="balanced", threads=1, device="cpu"
+    )
+    made.fit(rows["sentence"], rows["label"])
+    made.save(tmp_path / "saved")
+    recipe = open_checkpoint(tmp_path / "saved").manifest.recipe
+    assert recipe["init_from"] == "start"
+    assert (recipe["epochs"], recipe["max_length"], recipe["batch_size"]) == (1, 16, 32)
+    assert recipe["class_weights"] == "balanced"
+
+
+def test_seeds(preset: str, rows: pd.DataFrame, tmp_path: Path) -> None:
+    seeds: list[Any] = []
+    for state in (np.int64(7), np.random.RandomState(1), None):
+        made = TextClassifier(None, preset=preset, epochs=1, random_state=state, threads=1)
+        made.fit(rows["sentence"], rows["label"]).save(tmp_path / "saved", overwrite=True)
+        seeds.append(open_checkpoint(tmp_path / "saved").manifest.seed)
+    assert seeds[:2] == [7, np.random.RandomState(1).randint(2**31 - 1)]
+    assert len(set(seeds)) == 3
+
+
+def test_it_is_quiet_unless_it_is_asked(
+    fresh: TextClassifier, rows: pd.DataFrame, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fresh.fit(rows["sentence"], rows["label"])
+    assert capsys.readouterr() == ("", "")
+    fresh.set_params(verbose=True, epochs=1).fit(rows["sentence"], rows["label"])
+    shown = capsys.readouterr()
+    assert shown.out.startswith("epoch 1/1: training loss ")
+    assert shown.err.startswith("fit: ")
+
+
+def test_it_leaves_torch_and_the_disk_as_they_were(
+    preset: str, rows: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    torch.manual_seed(3)
+    wanted = torch.rand(1)
+    torch.manual_seed(3)
+    threads = torch.get_num_threads()
+
+    made = TextClassifier(None, preset=preset, epochs=1, threads=threads + 1, device="cpu")
+    made.fit(rows["sentence"], rows["label"])
+
+    assert torch.get_num_threads() == threads
+    assert not torch.are_deterministic_algorithms_enabled()
+    assert torch.equal(torch.rand(1), wanted)
+    assert len(list(tmp_path.iterdir())) == 1
+    del made
+    gc.collect()
+    assert list(tmp_path.iterdir()) == []
+
+
+TWO = ["a", "b"]
+WRONG: list[tuple[Any, Any, type[Exception], str]] = [
+    (
+        "a warm film",
+        TWO,
+        TypeError,
+        "fit takes a list of texts, got one string: write fit([text])",
+    ),
+    (
+        [1.5, 2.5],
+        TWO,
+        TypeError,
+        "fit takes strings, and texts[0] is a float: convert it, or leave it out if it is missing",
+    ),
+    (["x", "y"], None, ValueError, "fit requires y to be passed, but the target y is None"),
+    (
+        ["x", "y", "z"],
+        TWO,
+        ValueError,
+        "Found input variables with inconsistent numbers of samples: [3, 2]",
+    ),
+    *(
+        (
+            ["x", "y"],
+            ["a", missing],
+            ValueError,
+            "y[1] is missing: leave the row out, or give it a class",
+        )
+        for missing in (None, float("nan"), pd.NA)
+    ),
+    (
+        ["x", "y"],
+        ["a", "a"],
+        ValueError,
+        "y has 1 class: a classifier needs rows of two or more",
+    ),
+    (
+        ["x", " "],
+        TWO,
+        ValueError,
+        "X and y: row 1: the text is blank: send at least one character that is not white space, "
+        "a control or a format character",
+    ),
+    (
+        ["x", "y"],
+        TWO,
+        ValueError,
+        "X and y: class a has 1 different texts, at least 2 are needed to hold one out: add rows, "
+        "or give a file to validate on",
+    ),
+]
+
+
+@pytest.mark.parametrize(("X", "y", "error", "message"), WRONG)
+def test_rows_that_cannot_be_used(
+    fresh: TextClassifier,
+    X: Sequence[str],  # noqa: N803
+    y: Any,  # noqa: ANN401
+    error: type[Exception],
+    message: str,
+) -> None:
+    with pytest.raises(error, match=exactly(message)):
+        fresh.fit(X, y)
+    with pytest.raises(NotFittedError):
+        fresh.predict(["x"])
+
+
+def test_numbers_are_not_classes_and_a_column_is_taken_with_a_warning(
+    fresh: TextClassifier, rows: pd.DataFrame
+) -> None:
+    with pytest.raises(ValueError, match="Unknown label type: continuous"):
+        fresh.fit(["x", "y"], [0.5, 1.5])
+    with pytest.warns(DataConversionWarning):
+        fresh.set_params(epochs=1).fit(rows["sentence"], rows[["label"]].to_numpy())
+    assert list(fresh.classes_) == ["negative", "positive"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        (
+            {"epochs": 0},
+            RecipeError,
+            "{preset} with epochs, seed: epochs: must be at least 1 (got 0)",
+        ),
+        (
+            {"device": "gpu"},
+            ConfigurationError,
+            "device must be auto, cpu, cuda or cuda:N, got gpu",
+        ),
+        ({"init_from": 3}, TypeError, "fit takes the path of a folder, got an int"),
+    ],
+)
+def test_parameters_are_checked_when_it_is_fitted(
+    fresh: TextClassifier,
+    rows: pd.DataFrame,
+    changes: dict[str, Any],
+    error: type[Exception],
+    message: str,
+) -> None:
+    fresh.set_params(**changes)
+    with pytest.raises(error, match=exactly(message.format(preset=f"preset {fresh.preset}"))):
+        fresh.fit(rows["sentence"], rows["label"])
+
+
+def test_commands_start_without_scikit_learn() -> None:
+    program = "import sys, training.__main__; print('sklearn' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "False\n"
+    with pytest.raises(ImportError, match="cannot import name 'Other'"):
+        exec("from training import Other")  # noqa: S102

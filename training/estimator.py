@@ -1,0 +1,273 @@
+"""Trains and predicts by the conventions of scikit-learn, as `headlight-train fit` does."""
+
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.preprocessing import LabelEncoder
+from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from model.arguments import folder_path, list_texts
+from model.backends.device import choose_device
+from model.checkpoint.hub_folder import local_folder
+from model.checkpoint.saving import replaced
+from model.cli.progress import say, silent
+from model.text_model import load
+from training.data.dataset import Dataset, dataset_of
+from training.data.labels import class_number, parse_label
+from training.data.validation_split import split_validation
+from training.device import choose_accelerator
+from training.errors import DataError
+from training.fit.recipe import Recipe, load_recipe
+from training.measure.history import Measurement
+from training.measure.summary import epoch_line
+from training.run import Run, TrainingContext
+
+# Those of a recipe that are named alike here.
+_FIELDS = (
+    *("epochs", "batch_size", "accumulate", "learning_rate", "weight_decay", "warmup_share"),
+    *("max_grad_norm", "consistency", "label_smoothing", "dropout", "max_length"),
+    *("validation_share", "patience"),
+)
+_MOST_SEED = 2**31 - 1
+_SAVE_EVERY = 500
+
+
+class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Classifies texts, by a network that is trained further on them.
+
+    The numbers of a recipe are those of `headlight-train fit`; None means that of the preset. A
+    fitted one is not pickled: `save` it.
+
+    Args:
+        init_from: the folder of the first weights, or `hf:NAME@REVISION`; None: random weights.
+        preset: a name or a TOML file; None: `finetune`, or `small` for random weights.
+        class_weight: `balanced` lets every class count alike.
+        random_state: of everything random.
+        device: `auto`, `cpu`, `cuda` or `cuda:N`.
+        threads: None means the CPU quota, or the cores.
+        dtype: of matrix products in training: `auto`, `float32` or `bfloat16`.
+        verbose: whether progress and the figures of each epoch are printed.
+
+    Attributes:
+        classes_: the classes of `y`, sorted.
+        history_: the measurement of each epoch.
+        model_: the trained `model.TextModel`, in float32.
+    """
+
+    def __init__(
+        self,
+        init_from: str | Path | None = "checkpoints/default",
+        *,
+        preset: str | None = None,
+        epochs: int | None = None,
+        batch_size: int | None = None,
+        accumulate: int | None = None,
+        learning_rate: float | None = None,
+        weight_decay: float | None = None,
+        warmup_share: float | None = None,
+        max_grad_norm: float | None = None,
+        consistency: float | None = None,
+        label_smoothing: float | None = None,
+        dropout: float | None = None,
+        max_length: int | None = None,
+        validation_share: float | None = None,
+        patience: int | None = None,
+        class_weight: str | None = None,
+        random_state: int | np.random.RandomState | None = 0,
+        device: str = "auto",
+        threads: int | None = None,
+        dtype: str = "auto",
+        verbose: bool = False,
+    ) -> None:
+        self.init_from = init_from
+        self.preset = preset
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.accumulate = accumulate
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.warmup_share = warmup_share
+        self.max_grad_norm = max_grad_norm
+        self.consistency = consistency
+        self.label_smoothing = label_smoothing
+        self.dropout = dropout
+        self.max_length = max_length
+        self.validation_share = validation_share
+        self.patience = patience
+        self.class_weight = class_weight
+        self.random_state = random_state
+        self.device = device
+        self.threads = threads
+        self.dtype = dtype
+        self.verbose = verbose
+
+    def fit(self, X: Iterable[str], y: ArrayLike) -> Self:  # noqa: N803 - as scikit-learn
+        """Trains on texts and their classes: words, whole numbers or truth values.
+
+        A share of the rows chooses the epoch and the temperature.
+
+        Raises:
+            ValueError: rows or numbers cannot be used; the message says which and why.
+            TypeError: `X` is one string or a table, or something in it is not a string.
+            CheckpointError, HubError: the first weights cannot be loaded.
+            DivergedRunError: the loss is no longer a finite number.
+        """
+        classes, dataset, order = _rows_of(list_texts(X, by="fit"), y)
+        folder = Path(tempfile.mkdtemp(prefix="headlight-"))
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        with nullcontext() if self.verbose else silent(), _torch_as_it_was():
+            history = self._train(dataset, folder)
+            self.model_ = load(folder, device=self.device, dtype="float32")
+        self._folder = folder
+        self.classes_, self._order, self.history_ = classes, order, history
+        return self
+
+    def predict(self, X: Iterable[str]) -> NDArray[Any]:  # noqa: N803
+        """Returns the most probable class of each text."""
+        numbers = self.predict_proba(X).argmax(axis=1)
+        chosen: NDArray[Any] = self.classes_[numbers]
+        return chosen
+
+    def predict_proba(self, X: Iterable[str]) -> NDArray[np.float64]:  # noqa: N803
+        """Returns calibrated probabilities, float64 [texts, classes], as `classes_` orders them."""
+        check_is_fitted(self)
+        found = [list(each.probabilities.values()) for each in self.model_.predict(X)]
+        return np.array(found, np.float64).reshape(-1, len(self.classes_))[:, self._order]
+
+    def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
+        """Writes a checkpoint that the service serves, and `model.load` reads.
+
+        Raises:
+            FileExistsError: there is a checkpoint already, and `overwrite` is false.
+            CheckpointError: the folder holds something other than a checkpoint.
+        """
+        check_is_fitted(self)
+        path = folder_path(folder, by="save")
+        if path.is_dir() and any(path.iterdir()) and not overwrite:
+            raise FileExistsError(
+                f"{path} is there already: choose another folder, or give overwrite=True"
+            )
+        with replaced(path) as fresh:
+            shutil.copytree(self._folder, fresh, dirs_exist_ok=True)
+
+    def __sklearn_tags__(self) -> Any:  # noqa: ANN401
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.one_d_array = tags.input_tags.string = True
+        return tags
+
+    def __getstate__(self) -> dict[str, Any]:
+        if hasattr(self, "model_"):
+            raise TypeError(
+                "a fitted TextClassifier is not pickled: save(folder) writes what model.load reads"
+            )
+        state: dict[str, Any] = super().__getstate__()
+        return state
+
+    def _train(self, dataset: Dataset, output: Path) -> Sequence[Measurement]:
+        """Trains and writes a checkpoint as `headlight-train fit`; returns the epochs."""
+        recipe = self._recipe()
+        try:
+            training, validation = split_validation(
+                dataset, which=recipe.hold_out, share=recipe.validation_share, seed=recipe.seed
+            )
+        except DataError as error:
+            raise ValueError(str(error)) from error
+        with tempfile.TemporaryDirectory(prefix="headlight-") as work:
+            run_dir = Path(work)
+            run = Run(recipe, training, validation, self._context(run_dir), folder=run_dir)
+            with run.trained("estimator", lambda past: self._say(past, recipe)) as (history, _):
+                run.write(output)
+        return history
+
+    def _recipe(self) -> Recipe:
+        given = {name: getattr(self, name) for name in _FIELDS}
+        # A grid may hold numbers of numpy.
+        changes = {
+            name: value.item() if isinstance(value, np.generic) else value
+            for name, value in given.items()
+            if value is not None
+        }
+        changes["seed"] = self._seed()
+        if self.class_weight is not None:
+            changes["class_weights"] = self.class_weight
+        preset = self.preset or ("small" if self.init_from is None else "finetune")
+        return load_recipe(preset, changes, are_typed=False)
+
+    def _seed(self) -> int:
+        if isinstance(self.random_state, int | np.integer):
+            return int(self.random_state)
+        return int(check_random_state(self.random_state).randint(_MOST_SEED))
+
+    def _context(self, run_dir: Path) -> TrainingContext:
+        init_from = self.init_from
+        return TrainingContext(
+            run_dir=run_dir,
+            accelerator=choose_accelerator(
+                str(choose_device(self.device)), threads=self.threads, dtype=self.dtype
+            ),
+            save_every=_SAVE_EVERY,
+            stop=lambda: None,
+            init_from=None if init_from is None else local_folder(folder_path(init_from, by="fit")),
+        )
+
+    def _say(self, history: Sequence[Measurement], recipe: Recipe) -> None:
+        if self.verbose:
+            say(epoch_line(history, epochs=recipe.epochs))
+
+
+def _rows_of(texts: Sequence[str], y: ArrayLike) -> tuple[NDArray[Any], Dataset, list[int]]:
+    """Returns the classes, the rows, and the number of each class among the names of the rows.
+
+    Raises:
+        ValueError: a class is missing or no class, or a row cannot be used.
+    """
+    if y is None:
+        raise ValueError("fit requires y to be passed, but the target y is None")
+    check_consistent_length(texts, y)
+    for index, label in enumerate(y):  # type: ignore[arg-type]
+        if _is_missing(label):
+            raise ValueError(f"y[{index}] is missing: leave the row out, or give it a class")
+    column = column_or_1d(y, warn=True)
+    check_classification_targets(column)
+    classes: NDArray[Any] = LabelEncoder().fit(column).classes_
+    if len(classes) < 2:
+        raise ValueError(f"y has {len(classes)} class: a classifier needs rows of two or more")
+    try:
+        dataset = dataset_of(texts, column.tolist())
+        order = [class_number(parse_label(each), dataset.labels) for each in classes.tolist()]
+    except DataError as error:
+        raise ValueError(str(error)) from error
+    if len(set(order)) < len(classes):
+        raise ValueError("two classes of y differ only by spaces: write them alike")
+    return classes, dataset, order
+
+
+def _is_missing(label: object) -> bool:
+    try:
+        return label is None or bool(label != label)
+    except (TypeError, ValueError):  # NA of pandas is neither; a row of an array has several
+        return not isinstance(label, np.ndarray)
+
+
+@contextmanager
+def _torch_as_it_was() -> Iterator[None]:
+    """Gives threads, determinism and random numbers of torch back to the caller as they were."""
+    threads, is_strict = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    try:
+        with torch.random.fork_rng(devices=[]):
+            yield
+    finally:
+        torch.set_num_threads(threads)
+        torch.use_deterministic_algorithms(is_strict)
