@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
-from model.cli.arguments import LineParser, add_spelling, add_version, positive
+from model.cli.arguments import LineParser, add_no_header, add_spelling, add_version, positive
 from model.errors import ModelError
 from scoring.errors import InterruptedJobError, OptionError, ScoringError
 
@@ -58,8 +58,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(parsed: argparse.Namespace) -> int:
     from scoring.job import start
+    from scoring.one_file import is_for_one_file
 
     options = _options(parsed)
+    if parsed.engine == "local" and is_for_one_file(options, parsed.output, parts=parsed.parts):
+        return _score_one(parsed, options)
+    if parsed.output is None:
+        raise OptionError("--output is missing: give a folder for the parts, as in --output scored")
+    if parsed.compare is not None:
+        raise OptionError("--compare is for one file into one file: leave it out, or --parts")
     progress = _Progress()
     with _interruptible(progress.interrupted), start(options, say=_say) as started:
         if started.success is not None:
@@ -67,6 +74,24 @@ def _run(parsed: argparse.Namespace) -> int:
             started.output.finish(started.manifest)
             return 0
         return _score(parsed, started, progress)
+
+
+def _score_one(parsed: argparse.Namespace, options: "Options") -> int:
+    """Scores one file into one; the summary gives way to rows on standard output."""
+    from scoring.one_file import score_one
+
+    def interrupted(number: int) -> InterruptedJobError:
+        return InterruptedJobError(number, "interrupted: nothing is written")
+
+    with _interruptible(interrupted):
+        score_one(
+            options,
+            parsed.output,
+            compare=parsed.compare,
+            threads=parsed.workers or 0,
+            say=_say if parsed.output == "-" else print,
+        )
+    return 0
 
 
 def _score(parsed: argparse.Namespace, started: "Started", progress: "_Progress") -> int:
@@ -163,7 +188,8 @@ class _Progress:
         self.total: int | None = None
 
     def interrupted(self, number: int) -> InterruptedJobError:
-        return InterruptedJobError(number, self.done, self.total)
+        shown = "" if self.total is None else f": {self.done} of {self.total} parts are written"
+        return InterruptedJobError(number, f"interrupted{shown}; run the same command to go on")
 
 
 @contextmanager
@@ -187,7 +213,8 @@ def _options(parsed: argparse.Namespace) -> "Options":
 
     if parsed.engine != "ray" and parsed.ray_address is not None:
         raise OptionError("--ray-address is for --engine ray: leave it out, or choose that engine")
-    return Options(**{field.name: getattr(parsed, field.name) for field in fields(Options)})
+    named = {field.name: getattr(parsed, field.name) for field in fields(Options)}
+    return Options(**{**named, "output": parsed.output or ""})
 
 
 def _columns(text: str) -> tuple[str, ...]:
@@ -206,7 +233,9 @@ def _shard(text: str) -> tuple[int, int]:
 def _parser() -> argparse.ArgumentParser:
     parser = LineParser(
         prog="headlight-score",
-        description="Scores files of text without a server, and goes on where it was interrupted.",
+        description="Scores files of text without a server. From reviews.csv it writes "
+        "reviews.scored.csv, with a label and a score in each row; from several files a folder of "
+        "parts, and goes on where it was interrupted.",
         allow_abbrev=False,
     )
     add_version(parser)
@@ -214,10 +243,22 @@ def _parser() -> argparse.ArgumentParser:
         "inputs",
         nargs="+",
         metavar="INPUT",
-        help="CSV, TSV, JSON Lines (each also .gz or .zst) or Parquet: a file, folder, glob or URL",
+        help="CSV, TSV, text, JSON (each also .gz, .zst, .bz2 or .zip), .xlsx or Parquet: a file, "
+        "folder, glob or URL",
     )
     parser.add_argument(
-        "--output", required=True, metavar="DIR", help="the folder to write, or its URL"
+        "--output",
+        metavar="PATH",
+        help="a file such as scored.csv, - for standard output, or the folder to write or its URL "
+        "(default: beside one file, with .scored in its name)",
+    )
+    parser.add_argument(
+        "--parts", action="store_true", help="write a folder of parts for one file too"
+    )
+    parser.add_argument(
+        "--compare",
+        metavar="COLUMN",
+        help="of one file: compare the answers with the labels or stars of this column",
     )
     parser.add_argument(
         "--checkpoint",
@@ -229,7 +270,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--text-column",
         metavar="NAME",
-        help="the column of texts (default: sentence, text, review or content)",
+        help="the column of texts (default: known by its name)",
     )
     parser.add_argument(
         "--columns",
@@ -238,6 +279,7 @@ def _parser() -> argparse.ArgumentParser:
         help="columns of the input to keep (default: all)",
     )
     add_spelling(parser)
+    add_no_header(parser)
     parser.add_argument(
         "--format",
         dest="output_format",
@@ -268,7 +310,7 @@ def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
         "--workers",
         type=positive,
         metavar="N",
-        help="processes (default: one for each core, or for each GPU)",
+        help="processes, or threads for one file (default: one for each core, or for each GPU)",
     )
     parser.add_argument(
         "--shard",
@@ -310,7 +352,7 @@ def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
         help="of matrix products (default: auto, as in the service)",
     )
     parser.add_argument(
-        "--overwrite", action="store_true", help="remove what a job has written there before"
+        "--overwrite", action="store_true", help="replace the file, or what a job has written there"
     )
 
 

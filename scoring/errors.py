@@ -5,7 +5,7 @@ ScoringError
 ├── InputFileError     an input that cannot be read, or that has changed
 ├── OutputError        an output folder that cannot be used, or a part that cannot be written
 ├── EngineError        workers that ended again and again, or an engine that cannot start
-└── InterruptedJobError    a signal ended the job; finished parts stay
+└── InterruptedJobError    a signal ended the job; finished parts stay, of one file nothing
 """
 
 from model.errors import TableError
@@ -35,12 +35,8 @@ class EngineError(ScoringError):
 
 
 class InterruptedJobError(ScoringError):
-    """A signal ended the job; finished parts stay.
+    """A signal ended the job; finished parts stay, of one file nothing."""
 
-    `done` of `total` parts are written; `total` is None while the job is planned.
-    """
-
-    def __init__(self, signal: int, done: int, total: int | None) -> None:
-        shown = "" if total is None else f": {done} of {total} parts are written"
-        super().__init__(f"interrupted{shown}; run the same command to go on")
+    def __init__(self, signal: int, message: str) -> None:
+        super().__init__(message)
         self.signal = signal

@@ -7,13 +7,15 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 
 from model.tables.files import FORMATS, Compression, Format, format_of
 from scoring.errors import InputFileError, OptionError
 from scoring.stores import FileStatus, Store, is_url, relative, store_of
 
-_GLOB = re.compile(r"[*?\[]")
+#: what a glob has and a plain path lacks
+GLOB = re.compile(r"[*?\[]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,9 @@ def find_inputs(names: Sequence[str], *, output: str) -> Inputs:
             real = _real(status.path, folders)
             if status.path != name and real.startswith(inside_output):
                 continue
-            kind = format_of(status.path)
+            # Only a .zip that the user names is looked into.
+            opened = partial(store_of(name).open, status.path) if is_chosen else None
+            kind = format_of(status.path, opened)
             if kind is not None:
                 _check_utf8(status.path)
                 file = InputFile(status, *kind, real)
@@ -96,7 +100,7 @@ def _expand(name: str, store: Store) -> Iterator[tuple[FileStatus, bool]]:
                 yield file, False
     elif status is not None:
         yield status, True
-    elif _GLOB.search(name):
+    elif GLOB.search(name):
         for match in sorted(glob.glob(name, recursive=True)):  # noqa: PTH207 - also absolute ones
             matched = store.status(match) if Path(match).is_file() else None
             if matched is not None:
@@ -107,7 +111,7 @@ def _expand(name: str, store: Store) -> Iterator[tuple[FileStatus, bool]]:
 
 def _expand_url(url: str, store: Store) -> Iterator[tuple[FileStatus, bool]]:
     """Yields the files below a URL, or those that its wildcards fit."""
-    wildcard = _GLOB.search(url)
+    wildcard = GLOB.search(url)
     if wildcard is None:
         for file in store.files(url):
             if not _is_hidden(file.path, url):

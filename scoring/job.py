@@ -38,6 +38,7 @@ class Options:
     columns: tuple[str, ...] | None
     delimiter: str | None
     encoding: str | None
+    no_header: bool
     output_format: OutputFormat
     part_bytes: int
     shard: tuple[int, int]
@@ -176,6 +177,7 @@ def _make(
         columns=options.columns,
         delimiter=options.delimiter,
         encoding=options.encoding,
+        no_header=options.no_header,
         output_format=options.output_format,
         part_bytes=options.part_bytes,
         model=model,
@@ -246,6 +248,9 @@ def _spelling_differences(options: Options, sources: Sequence[Source]) -> Iterat
     before = {source.encoding for source in tables}
     if before - {options.encoding}:
         yield f"--encoding was {before.pop() or 'left out'}, is {options.encoding or 'left out'}"
+    if any(each.no_header != options.no_header for each in tables if each.format != "jsonl"):
+        words = ("left out", "given")
+        yield f"--no-header was {words[not options.no_header]}, is {words[options.no_header]}"
     delimiters = {source.delimiter for source in tables if source.format == "csv"}
     if options.delimiter is not None and delimiters - {options.delimiter}:
         yield f"--delimiter was {delimiters.pop()!r}, is {options.delimiter!r}"

@@ -5,10 +5,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from model.tables.columns import choose_text_column, show
+from model.tables.columns import Columns, choose_text_column, show
+from model.tables.headers import read_header
 from model.tables.lines import LineReader
-from model.tables.parquet import ParquetInput
-from model.tables.raw_rows import RawRow, read_header, read_raw
+from model.tables.parquet import ParquetInput, wider_type
+from model.tables.raw_rows import RawRow, read_raw
 from model.tables.values import read_record
 from scoring.columns import choose_columns, column_type
 from scoring.errors import InputFileError
@@ -43,6 +44,7 @@ class _Scanned:
     units: list[Unit]
     delimiter: str = ","
     encoding: str | None = None
+    no_header: bool = False
     kinds: dict[str, set[str]] = field(default_factory=dict)
     schema: dict[str, str] = field(default_factory=dict)
 
@@ -57,17 +59,26 @@ def make_manifest(
     model: Model,
     delimiter: str | None = None,
     encoding: str | None = None,
+    no_header: bool = False,
+    added: tuple[str, ...] | None = None,
 ) -> Manifest:
     """Reads all files through once and divides them.
+
+    Args:
+        added: names of the columns that the answers add, if not those of a part.
 
     Raises:
         InputFileError: a file cannot be read, or its columns do not fit those of the first one.
         OptionError: two columns of the output would have one name.
     """
-    scans = [_scan(file, part_bytes, delimiter, encoding) for file in files]
+    spelling = Columns(
+        text=text_column, delimiter=delimiter, encoding=encoding, header=not no_header
+    )
+    scans = [_scan(file, part_bytes, spelling) for file in files]
     names = _choose_names(files, scans)
     text = choose_text_column(files[0].path, [name for name, _ in names], text_column)
-    kept = choose_columns(files[0].path, names, wanted=columns, added=added_columns(model))
+    kept = choose_columns(files[0].path, names, wanted=columns, added=added or added_columns(model))
+    kept = _widen(kept, scans)
     used = [text, *(column.name for column in kept)]
     units: list[Unit] = []
     for index, (file, scanned) in enumerate(zip(files, scans, strict=True)):
@@ -87,15 +98,29 @@ def make_manifest(
 
 def digest(file: InputFile, source: Source) -> str:
     """Reads a file through as before, and returns the digest that `Source.sha256` holds."""
-    return _scan(file, PART_BYTES, source.delimiter, source.encoding).sha256
+    spelling = Columns(
+        text=source.header[0] if source.header else None,
+        delimiter=source.delimiter,
+        encoding=source.encoding,
+        header=not source.no_header,
+    )
+    return _scan(file, PART_BYTES, spelling).sha256
 
 
-def _scan(
-    file: InputFile, part_bytes: int, delimiter: str | None, encoding: str | None
-) -> _Scanned:
+def _scan(file: InputFile, part_bytes: int, spelling: Columns) -> _Scanned:
     if file.format == "parquet":
         return _scan_parquet(file)
-    return _TextScan(file, part_bytes, delimiter, encoding).run()
+    return _TextScan(file, part_bytes, spelling).run()
+
+
+def _widen(kept: Sequence[Column], scans: Sequence[_Scanned]) -> tuple[Column, ...]:
+    """Gives each column of Parquet files the type that holds the values of all of them."""
+    widened = []
+    for column in kept:
+        types = {scanned.schema[column.name] for scanned in scans if column.name in scanned.schema}
+        wide = wider_type(types) if len(types) > 1 else None
+        widened.append(column.model_copy(update={"wide": wide}))
+    return tuple(widened)
 
 
 def _source(file: InputFile, scanned: _Scanned) -> Source:
@@ -110,6 +135,7 @@ def _source(file: InputFile, scanned: _Scanned) -> Source:
         rows=scanned.rows,
         delimiter=scanned.delimiter,
         encoding=scanned.encoding,
+        no_header=scanned.no_header,
     )
 
 
@@ -145,6 +171,7 @@ def _check_columns(
         )
     if file.format == "jsonl":
         return  # a row without a key is judged by itself
+    wide = {column.name for column in kept if column.wide is not None}
     for name in (text, *(column.name for column in kept)):
         if counts[name] != 1:
             raise InputFileError(
@@ -153,7 +180,7 @@ def _check_columns(
                 f"among {show(scanned.header)}, unlike in {first[0].path}: score them apart, or "
                 "choose with --columns what both have",
             )
-        if scanned.schema.get(name) != first[1].schema.get(name):
+        if name not in wide and scanned.schema.get(name) != first[1].schema.get(name):
             raise InputFileError(
                 file.path,
                 f"the column {name!r} is {scanned.schema[name]}, in {first[0].path} it is "
@@ -164,12 +191,9 @@ def _check_columns(
 class _TextScan:
     """Reads a text file through: finds cuts, counts rows, learns names and types of columns."""
 
-    def __init__(
-        self, file: InputFile, part_bytes: int, delimiter: str | None, encoding: str | None
-    ) -> None:
+    def __init__(self, file: InputFile, part_bytes: int, spelling: Columns) -> None:
         self._file = file
-        self._delimiter = delimiter
-        self._encoding = encoding
+        self._spelling = spelling
         self._part_bytes = part_bytes
         self._kinds: dict[str, set[str]] = {}
         self._units: list[Unit] = []
@@ -180,13 +204,19 @@ class _TextScan:
     def run(self) -> _Scanned:
         path, file_format = self._file.path, self._file.format
         file = store_of(path).open(path)
-        reader = LineReader(path, file, self._file.compression, self._encoding)
+        reader = LineReader(
+            path,
+            file,
+            self._file.compression,
+            self._spelling.encoding,
+            of_json=file_format == "jsonl",
+        )
         header: tuple[str, ...] = ()
         delimiter = ","
         rows = 0
         try:
             if file_format != "jsonl":
-                header, delimiter = read_header(reader, path, file_format, self._delimiter)
+                header, delimiter = read_header(reader, path, file_format, self._spelling)
                 self._start = (reader.position, reader.line)
             for row in read_raw(reader, path, file_format, delimiter):
                 rows += 1
@@ -201,7 +231,8 @@ class _TextScan:
             rows,
             self._units,
             delimiter,
-            self._encoding,
+            self._spelling.encoding,
+            no_header=not self._spelling.header,
             kinds=self._kinds,
         )
 

@@ -1,14 +1,23 @@
 """Reads the rows of a unit, and sets aside those without a text to score."""
 
+import csv
 import hashlib
+import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from model.errors import TableError
 from model.tables.lines import LineReader
-from model.tables.parquet import ParquetInput, bad_values, keep_rows, texts_of
-from model.tables.raw_rows import RawRow, read_raw
+from model.tables.parquet import (
+    ParquetInput,
+    bad_values,
+    keep_rows,
+    texts_of,
+    widen,
+    without_bad_values,
+)
+from model.tables.raw_rows import RawRow, cells_of, read_raw, to_text
 from model.tables.values import read_cells, read_record, text_fault
 from scoring.errors import InputFileError
 from scoring.output.manifest import BadRow, Manifest, Source, Unit
@@ -19,13 +28,15 @@ from scoring.stores import store_of
 class UnitRows:
     """The rows of a unit that have a text, and those that have none.
 
-    `values` are kept columns: a list for each row, or a pyarrow.Table for Parquet.
+    `values` are kept columns: a list for each row, or a pyarrow.Table for Parquet. `every` has
+    those of all rows in order, of bad ones as far as they can be read, if the reader keeps them.
     """
 
     numbers: list[int] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
     values: Any = field(default_factory=list)
     bad: list[BadRow] = field(default_factory=list)
+    every: Any = field(default_factory=list)
 
 
 class Missing:
@@ -36,10 +47,16 @@ MISSING = Missing()
 
 
 class UnitReader:
-    """Reads units of a job. Units of one compressed file are fastest in their order."""
+    """Reads units of a job. Units of one compressed file are fastest in their order.
 
-    def __init__(self, manifest: Manifest) -> None:
+    Args:
+        keeps_bad: whether the values of bad rows are wanted too.
+    """
+
+    def __init__(self, manifest: Manifest, *, keeps_bad: bool = False) -> None:
         self._manifest = manifest
+        self._keeps_bad = keeps_bad
+        self._wide = {each.name: each.wide for each in manifest.columns if each.wide}
         self._open: tuple[int, LineReader] | None = None
         self._wanted = [column.name for column in manifest.columns]
 
@@ -60,6 +77,8 @@ class UnitReader:
             count += 1
             digest.update(raw.content)
             parse.add(raw, rows)
+            if self._keeps_bad:
+                rows.every.append(parse.values_of(raw, rows))
         if count != unit.rows or digest.hexdigest() != unit.sha256:
             self.close()
             raise _changed(source)
@@ -90,7 +109,13 @@ class UnitReader:
                 self.close()
         if self._open is None:
             file = store_of(source.path).open(source.path)
-            reader = LineReader(source.path, file, source.compression, source.encoding)
+            reader = LineReader(
+                source.path,
+                file,
+                source.compression,
+                source.encoding,
+                of_json=source.format == "jsonl",
+            )
             self._open = (unit.source, reader)
         reader = self._open[1]
         reader.skip_to(unit.start, unit.first_row)
@@ -110,7 +135,7 @@ class UnitReader:
             raise _changed(source)
         rows = UnitRows()
         good = []
-        kept = table.select(self._wanted)
+        kept = widen(table.select(self._wanted), self._wide)
         faults = bad_values(kept)
         for index, value in enumerate(texts_of(table[text])):
             number = unit.first_row + index
@@ -121,6 +146,8 @@ class UnitReader:
                 rows.texts.append(str(value))
             else:
                 rows.bad.append(BadRow(file=source.path, row=number, reason=error))
+        if self._keeps_bad:
+            rows.every = without_bad_values(kept)
         rows.values = kept if len(good) == table.num_rows else keep_rows(kept, good)
         return rows
 
@@ -152,6 +179,30 @@ class _Parser:
         rows.numbers.append(raw.line)
         rows.texts.append(str(text))
         rows.values.append(values)
+
+    def values_of(self, raw: RawRow, rows: UnitRows) -> list[object]:
+        """Returns the kept values of the row that was added last, also of a bad one."""
+        if rows.numbers and rows.numbers[-1] == raw.line:
+            return list(rows.values[-1])
+        if self._source.format == "jsonl":
+            try:
+                record = read_record(raw.content)
+            except ValueError:
+                return [MISSING] * len(self._wanted)
+            return [record.get(name, MISSING) for name in self._wanted]
+        cells = self._cells_of_bad(raw)
+        return [cells[index] for index in self._indices]
+
+    def _cells_of_bad(self, raw: RawRow) -> list[str]:
+        """Divides a row that is at fault; cells beyond the header stay in the last column."""
+        cells = cells_of(raw)
+        if raw.error is not None:
+            lines = io.StringIO(to_text(raw.content), newline="")
+            cells = next(csv.reader(lines, delimiter=self._source.delimiter), [])
+        count = len(self._source.header)
+        last = self._source.delimiter.join(cells[count - 1 :])
+        cells = [*cells[: count - 1], last] + [""] * (count - max(len(cells), 1))
+        return [cell.encode(errors="surrogateescape").decode(errors="replace") for cell in cells]
 
     def _read(self, raw: RawRow) -> tuple[object, list[object]]:
         """Returns the text and the kept values, or raises ValueError with what is wrong."""

@@ -89,6 +89,16 @@ def add_spelling(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_no_header(parser: argparse.ArgumentParser) -> None:
+    """Adds the option for tables without a header."""
+    parser.add_argument(
+        "--no-header",
+        action="store_true",
+        help="the first line of CSV and TSV files is a row; columns are known by what they hold, "
+        "or named column_1, column_2 and so on",
+    )
+
+
 def _delimiter(text: str) -> str:
     delimiter = _TABS.get(text, text)
     if len(delimiter) != 1 or delimiter.isalnum() or delimiter in _NO_DELIMITERS:

@@ -2,12 +2,23 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from urllib.parse import unquote
 
 from model.errors import TableError
-from model.tokenization.tokenizer import TEXT_COLUMNS
 
-LABEL_COLUMNS = ("label", "sentiment", "polarity", "class")
+TEXT_COLUMNS = (
+    "text",
+    "sentence",
+    "review",
+    "review_text",
+    "content",
+    "comment",
+    "message",
+    "body",
+    "tweet",
+)
+LABEL_COLUMNS = ("label", "sentiment", "class", "category", "stars", "rating", "polarity")
 _SHOWN = 20
 _LONGEST = 40
 
@@ -22,12 +33,18 @@ class Columns:
         delimiter: what separates the columns of a CSV file, one character; None: as its header
             shows. Other formats have their own.
         encoding: of a text file; None: UTF-8, or UTF-16 if the file begins so.
+        header: whether the first line of CSV and TSV files names the columns.
+        stars: whether labels are stars from 1 to 5, to be read as sentiment.
+        skip_bad: whether rows that cannot be used are left out.
     """
 
     text: str | None = None
     label: str | None = None
     delimiter: str | None = None
     encoding: str | None = None
+    header: bool = True
+    stars: bool = False
+    skip_bad: bool = False
 
 
 def choose_text_column(path: str | Path, names: Sequence[str], wanted: str | None) -> str:
@@ -57,10 +74,22 @@ def _choose(
         fitting = [name for name in names if name.strip().casefold() in guesses]
     if len(fitting) == 1:
         return fitting[0]
+    if len(fitting) > 1 and wanted is None:
+        raise TableError(
+            path,
+            f"has the columns {' and '.join(map(repr, fitting))}, each of which may hold {kind}s: "
+            f"choose one with --{kind}-column",
+        )
     expected = " or ".join(map(repr, guesses if wanted is None else [wanted]))
     count = f"{len(fitting)} columns are" if fitting else "no column is"
-    advice = "name each once" if wanted and fitting else f"choose one with --{kind}-column"
+    advice = "name each once" if fitting else f"choose one with --{kind}-column"
     raise TableError(path, f"{count} named {expected} among {show(names)}: {advice}")
+
+
+def partitions(path: str | Path) -> dict[str, str]:
+    """Returns the columns that folders of a path name, such as `lang=de`."""
+    steps = (step.partition("=") for step in PurePosixPath(path).parts[:-1] if "=" in step)
+    return {unquote(name): unquote(value) for name, _, value in steps if name}
 
 
 def find(names: Sequence[str], wanted: str) -> list[str]:

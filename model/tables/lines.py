@@ -1,19 +1,32 @@
 """Reads the lines of a text file as UTF-8, in whatever encoding and packing it is stored."""
 
+import bz2
 import codecs
 import gzip
 import hashlib
+import json
+import re
+import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from model.errors import TableError
-from model.tables.files import Compression
+from model.tables.files import Compression, open_zip, zip_member
+from model.tables.workbook import workbook_to_csv
+
+NOT_UTF8 = (
+    "is not UTF-8: convert the file to UTF-8, or name its encoding, such as --encoding cp1252"
+)
 
 #: the longest row; a row that is longer is most likely a quote that is never closed
 MOST_ROW_BYTES = 16 * 1024 * 1024
+#: the longest JSON array, which is read whole
+MOST_ARRAY_BYTES = 256 * 1024 * 1024
 _BLOCK_BYTES = 1024 * 1024
+_ARRAY = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[\s*(?:[{\]]|$)")
+_BETWEEN = re.compile(r"[\s,]*")
 # Longer ones first: the mark of UTF-32 begins with that of UTF-16.
 _MARKS = {
     codecs.BOM_UTF32_LE: "utf-32",
@@ -29,6 +42,7 @@ class LineReader:
     Args:
         file: as it is stored; closed with the reader, or if it cannot be read.
         encoding: None for UTF-8, or UTF-16 if the file begins so.
+        of_json: whether it holds JSON: the objects of an array then stand on a line each.
 
     Raises:
         TableError: the file cannot be read or unpacked; later as well.
@@ -40,6 +54,8 @@ class LineReader:
         file: BinaryIO,
         compression: Compression | None = None,
         encoding: str | None = None,
+        *,
+        of_json: bool = False,
     ) -> None:
         self.position = 0
         self.line = 1
@@ -48,12 +64,17 @@ class LineReader:
         self._file = file
         self._compression = compression
         self._at = 0
+        #: what is known to separate the columns
+        self.delimiter = "," if compression == "xlsx" else None
         try:
             self._stream = _unpack(file, path, compression)
             block = self._read_block()
-            self._encoding = encoding or _detect(block)
+            self._encoding = (encoding if compression != "xlsx" else None) or _detect(block)
             self._decoder = _decoder(self._encoding)
             self._buffer = self._recode(block)
+            self._is_array = of_json and _ARRAY.match(self._buffer) is not None
+            if self._is_array:
+                self._buffer = self._divide_array()
             is_old = b"\n" not in self._buffer and b"\r" in self._buffer[:-1]
             self._end = b"\r" if is_old else b"\n"
         except BaseException:
@@ -62,7 +83,7 @@ class LineReader:
 
     def skip_to(self, position: int, line: int) -> None:
         """Goes to a position where a row begins; reads up to it where bytes are not as stored."""
-        if self._compression is None and self._decoder is None:
+        if self._compression is None and self._decoder is None and not self._is_array:
             self._stream.seek(position)
             self._buffer, self._at = b"", 0
         else:
@@ -75,6 +96,16 @@ class LineReader:
                 self._at += step
                 left -= step
         self.position, self.line = position, line
+
+    def peek(self) -> bytes:
+        """Returns the next bytes, at least a row of a table unless it is very long."""
+        return self._buffer[self._at :]
+
+    def push_back(self, line: bytes) -> None:
+        """Takes back the line that was read last."""
+        self._buffer, self._at = line + self._buffer[self._at :], 0
+        self.position -= len(line)
+        self.line -= 1
 
     def __iter__(self) -> Iterator[bytes]:
         """Yields lines with their ends, the last one perhaps without."""
@@ -115,7 +146,7 @@ class LineReader:
     def _read_block(self) -> bytes:
         try:
             block = bytes(self._stream.read(_BLOCK_BYTES))
-        except (OSError, EOFError, zlib.error) as error:
+        except (OSError, EOFError, zlib.error, zipfile.BadZipFile) as error:
             fault = reason(error).partition(" (b")[0]  # gzip shows the bytes that it finds
             if self._compression is None or getattr(error, "errno", None):
                 raise TableError(self._path, f"cannot be read: {fault}") from error
@@ -137,10 +168,51 @@ class LineReader:
             return text.encode(errors=self._decoder.errors)
         return block
 
+    def _divide_array(self) -> bytes:
+        """Reads a JSON array to its end; returns each of its values on a line, as it is spelled."""
+        pieces = [self._buffer]
+        length = len(self._buffer)
+        while self._fill():
+            pieces.append(self._buffer)
+            length += len(self._buffer)
+            if length > MOST_ARRAY_BYTES:
+                raise TableError(
+                    self._path,
+                    f"is one JSON array of more than {MOST_ARRAY_BYTES:,} bytes, the most that is "
+                    "read: write each object on a line of its own, as jq -c '.[]' does",
+                )
+        try:
+            return _lines_of_array(b"".join(pieces).decode("utf-8-sig"))
+        except UnicodeDecodeError as error:
+            raise TableError(self._path, NOT_UTF8) from error
+        except (ValueError, RecursionError) as error:
+            raise TableError(self._path, "is not a whole JSON array: write it again") from error
+
     def close(self) -> None:
         """Closes the file."""
         self._stream.close()
         self._file.close()
+
+
+def _lines_of_array(text: str) -> bytes:
+    decode = json.JSONDecoder().raw_decode
+    at = text.index("[") + 1
+    lines = []
+    while text[(at := _end_of(_BETWEEN, text, at))] != "]":
+        _, end = decode(text, at)
+        lines.append(text[at:end].replace("\r", " ").replace("\n", " "))
+        at = end
+    if text[at + 1 :].strip():
+        raise ValueError("something follows the array")
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def _end_of(pattern: re.Pattern[str], text: str, at: int) -> int:
+    match = pattern.match(text, at)
+    end = at if match is None else match.end()
+    if end == len(text):
+        raise ValueError("the array has no end")
+    return end
 
 
 def _unpack(file: BinaryIO, path: str | Path, compression: Compression | None) -> BinaryIO:
@@ -148,11 +220,25 @@ def _unpack(file: BinaryIO, path: str | Path, compression: Compression | None) -
         return file
     if compression == "gzip":  # ignores zeros behind a member, unlike that of pyarrow
         return gzip.GzipFile(fileobj=file)  # type: ignore[return-value]
+    if compression == "bz2":
+        return bz2.BZ2File(file)  # type: ignore[return-value]
+    if compression == "zip":
+        return _open_member(path, file)
+    if compression == "xlsx":
+        return workbook_to_csv(path, file)
     pyarrow = import_pyarrow(path, f"a {compression} file")
     try:
         return pyarrow.CompressedInputStream(pyarrow.PythonFile(file, "r"), compression)  # type: ignore[no-any-return]
     except OSError as error:
         raise TableError(path, f"cannot be unpacked as {compression}: {reason(error)}") from error
+
+
+def _open_member(path: str | Path, file: BinaryIO) -> BinaryIO:
+    archive = open_zip(path, file)
+    try:
+        return archive.open(zip_member(path, archive))  # type: ignore[return-value]
+    except RuntimeError as error:
+        raise TableError(path, "is encrypted: unpack it, and name the file") from error
 
 
 def import_pyarrow(path: str | Path, what: str) -> Any:  # noqa: ANN401

@@ -1,7 +1,7 @@
 """Reads Parquet files by ranges of rows."""
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import accumulate
 from pathlib import Path
@@ -12,6 +12,7 @@ import pyarrow
 from pyarrow import parquet
 
 from model.errors import TableError
+from model.tables.columns import partitions
 from model.tables.lines import reason
 from model.tables.values import NotText
 
@@ -21,7 +22,7 @@ _BUFFER_BYTES = 1024 * 1024
 
 
 class ParquetInput:
-    """An open Parquet file; raises TableError if it cannot be read."""
+    """An open Parquet file, with the columns that its folders name; TableError if it is damaged."""
 
     def __init__(self, path: str | Path, stream: BinaryIO) -> None:
         self._path = path
@@ -30,9 +31,12 @@ class ParquetInput:
             self.footer_sha256 = hashlib.sha256(_footer(self._stream)).hexdigest()
             self._stream.seek(0)
             self._file = parquet.ParquetFile(self._stream, buffer_size=_BUFFER_BYTES)
+            own = self._file.schema_arrow.names
         except (pyarrow.ArrowException, OSError, ValueError) as error:
             self._stream.close()
             raise _damaged(path, error) from error
+        named = partitions(path).items()
+        self._partitions = {name: value for name, value in named if name not in own}
 
     def __enter__(self) -> Self:
         return self
@@ -50,7 +54,9 @@ class ParquetInput:
     def types(self) -> list[tuple[str, str]]:
         """The name and the type of each column, all kinds of strings alike; names may repeat."""
         try:
-            return [(field.name, str(_plain_type(field.type))) for field in self._file.schema_arrow]
+            fields = list(self._file.schema_arrow)
+            own = [(field.name, str(_plain_type(field.type))) for field in fields]
+            return own + [(name, "string") for name in self._partitions]
         except UnicodeDecodeError as error:
             raise TableError(self._path, "the name of a column is not UTF-8") from error
 
@@ -69,9 +75,10 @@ class ParquetInput:
         """Reads a range of rows of a row group, or raises TableError."""
         batches = []
         at = 0
+        stored = [name for name in columns if name not in self._partitions]
         try:
             for batch in self._file.iter_batches(
-                _BATCH_ROWS, row_groups=[row_group], columns=list(columns), use_threads=False
+                _BATCH_ROWS, row_groups=[row_group], columns=stored, use_threads=False
             ):
                 first, last = max(start - at, 0), min(end - at, batch.num_rows)
                 if first < last:
@@ -79,9 +86,13 @@ class ParquetInput:
                 at += batch.num_rows
                 if at >= end:
                     break
-            table = pyarrow.Table.from_batches(batches, self._schema(columns))
+            table = pyarrow.Table.from_batches(batches, self._schema(stored))
             # Files of one job may keep strings in different ways.
-            return table.cast(pyarrow.schema([_plain_field(field) for field in table.schema]))
+            table = table.cast(pyarrow.schema([_plain_field(field) for field in table.schema]))
+            for name in self._partitions.keys() & set(columns):
+                value = pyarrow.scalar(self._partitions[name])
+                table = table.append_column(name, pyarrow.repeat(value, table.num_rows))
+            return table.select(list(columns))
         except (pyarrow.ArrowException, OSError, ValueError) as error:
             raise _damaged(self._path, error, f"row group {row_group + 1}: ") from error
 
@@ -103,9 +114,51 @@ class ParquetInput:
             raise _damaged(self._path, error) from error
         return digest.hexdigest()
 
+    def schema(self, columns: Sequence[str]) -> Any:  # noqa: ANN401
+        """Returns the schema of columns as `read` gives them."""
+        fields = {field.name: _plain_field(field) for field in self._file.schema_arrow}
+        named = {name: pyarrow.field(name, pyarrow.string()) for name in self._partitions}
+        return pyarrow.schema([(fields | named)[name] for name in columns])
+
     def _schema(self, columns: Sequence[str]) -> Any:  # noqa: ANN401
         schema = self._file.schema_arrow
         return pyarrow.schema([schema.field(name) for name in columns])
+
+
+def wider_type(kinds: Collection[str]) -> str | None:
+    """Returns the name of the type that holds values of several; None if there is none."""
+    try:
+        fields = [
+            pyarrow.schema([("column", pyarrow.type_for_alias(kind.replace("double", "float64")))])
+            for kind in kinds
+        ]
+        wide = pyarrow.unify_schemas(fields, promote_options="permissive").field("column").type
+    except (pyarrow.ArrowException, ValueError):
+        return None
+    numbers = [kind for kind in kinds if kind != "null" and kind != "string"]
+    return None if str(wide) == "string" and numbers else str(wide)
+
+
+def widen(table: Any, wide: Mapping[str, str]) -> Any:  # noqa: ANN401
+    """Returns a pyarrow.Table in which some columns have wider types, by their names."""
+    for name, kind in wide.items():
+        column = table[name].cast(pyarrow.type_for_alias(kind.replace("double", "float64")))
+        table = table.set_column(table.column_names.index(name), name, column)
+    return table
+
+
+def without_bad_values(table: Any) -> Any:  # noqa: ANN401
+    """Returns a pyarrow.Table with null in place of values that are not UTF-8."""
+    for index, column in enumerate(table.columns):
+        bad = bad_values(table.select([index]))
+        if bad:
+            pieces = [column.slice(row, 1) for row in range(len(column))]
+            for row in bad:
+                pieces[row] = pyarrow.chunked_array([pyarrow.nulls(1, column.type)])
+            chunks = [chunk for piece in pieces for chunk in piece.chunks]
+            column = pyarrow.chunked_array(chunks, column.type)
+            table = table.set_column(index, table.column_names[index], column)
+    return table
 
 
 def bad_values(table: Any) -> dict[int, str]:  # noqa: ANN401

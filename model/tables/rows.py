@@ -12,12 +12,13 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from model.errors import InputError, TableError
-from model.tables.columns import Columns, choose_text_and_label
+from model.tables.columns import TEXT_COLUMNS, Columns, choose_text_and_label
 from model.tables.files import FORMATS, Compression, Format, format_of
-from model.tables.lines import LineReader, import_pyarrow
-from model.tables.raw_rows import NOT_UTF8, read_header, read_raw
+from model.tables.headers import read_header
+from model.tables.lines import NOT_UTF8, LineReader, import_pyarrow
+from model.tables.raw_rows import read_raw
 from model.tables.values import read_cells, read_record
-from model.tokenization.tokenizer import TEXT_COLUMNS, check_text
+from model.tokenization.tokenizer import check_text
 
 _EMPTY = "is empty: it must hold a text and a label in each row"
 
@@ -33,8 +34,8 @@ class Row:
     """One row of a file.
 
     Args:
-        number: the line on which the row begins, the header being line 1; in Parquet the number
-            of the row, from 1.
+        number: the line on which the row begins, the header being line 1; in Parquet and in a JSON
+            array the number of the row, from 1.
         fault: why the values could not be read; None if they could.
     """
 
@@ -50,7 +51,7 @@ def read_rows(path: Path, content: bytes, columns: Columns) -> Iterator[Row]:
     Raises:
         TableError: the format is unknown, the file is damaged, or its columns are not found.
     """
-    kind = format_of(path.name)
+    kind = format_of(path.name, lambda: io.BytesIO(content))
     if kind is None:
         shown = "".join(PurePosixPath(path.name.lower()).suffixes[-2:])
         named = f"the suffix {shown} is not one that is read" if shown else "has no suffix"
@@ -97,7 +98,7 @@ def _read_table(
 ) -> Iterator[Row]:
     file = LineReader(path, io.BytesIO(content), compression, columns.encoding)
     with closing(file) as reader:
-        header, delimiter = read_header(reader, path, file_format, columns.delimiter)
+        header, delimiter = read_header(reader, path, file_format, columns)
         indices = [header.index(name) for name in choose_text_and_label(path, header, columns)]
         for raw in read_raw(reader, path, file_format, delimiter):
             try:
@@ -113,8 +114,8 @@ def _read_json_lines(
 ) -> Iterator[Row]:
     def records() -> Iterator[tuple[int, dict[str, Any] | str]]:
         """Yields the line of each record, and the record or why it cannot be read."""
-        file = LineReader(path, io.BytesIO(content), compression, columns.encoding)
-        with closing(file) as reader:
+        file = io.BytesIO(content)
+        with closing(LineReader(path, file, compression, columns.encoding, of_json=True)) as reader:
             for raw in read_raw(reader, path, "jsonl"):
                 try:
                     yield raw.line, read_record(raw.content)
@@ -149,7 +150,7 @@ def _read_parquet(path: Path, content: bytes, columns: Columns) -> Iterator[Row]
     number = 0
     with ParquetInput(path, io.BytesIO(content)) as file:
         text, label = choose_text_and_label(path, [name for name, _ in file.types], columns)
-        names = _class_names(file.metadata, label)
+        names = class_names(file.metadata, label)
         for group, count in enumerate(file.group_rows):
             table = file.read([text, label], row_group=group, start=0, end=count)
             for values in zip(texts_of(table[text]), labels_of(table[label]), strict=True):
@@ -158,7 +159,7 @@ def _read_parquet(path: Path, content: bytes, columns: Columns) -> Iterator[Row]
                 yield row if names is None else _name_class(row, names)
 
 
-def _class_names(metadata: Mapping[bytes, bytes], column: str) -> Sequence[str] | None:
+def class_names(metadata: Mapping[bytes, bytes], column: str) -> Sequence[str] | None:
     """Returns the names of the classes that `datasets` keeps in the schema of a Parquet file."""
     try:
         feature = json.loads(metadata[b"huggingface"])["info"]["features"][column]

@@ -12,7 +12,8 @@ from typing import Any
 import orjson
 
 from model.errors import InputError
-from model.tables.raw_rows import NOT_UTF8, RawRow, split_tsv
+from model.tables.lines import NOT_UTF8
+from model.tables.raw_rows import RawRow, cells_of
 from model.tokenization.tokenizer import check_text
 
 # From here orjson may round an integer.
@@ -33,10 +34,15 @@ class NotText:
 
 
 def read_cells(raw: RawRow, count: int) -> list[str]:
-    """Returns the `count` cells of a row of CSV or TSV, or raises ValueError with the reason."""
+    """Returns the `count` cells of a row of CSV or TSV, or raises ValueError with the reason.
+
+    Empty cells beyond them, which Excel writes, are left out.
+    """
     if raw.error is not None:
         raise ValueError(raw.error)
-    cells = split_tsv(raw.content) if raw.cells is None else raw.cells
+    cells = cells_of(raw)
+    if len(cells) > count and not any(map(str.strip, cells[count:])):
+        cells = cells[:count]
     if len(cells) != count:
         raise ValueError(f"the header has {count} columns, this row has {len(cells)}")
     if not raw.content.isascii():

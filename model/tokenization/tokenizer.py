@@ -32,9 +32,6 @@ from model.tokenization.wordpiece import SPECIAL_TOKENS
 
 Truncation = Literal["right", "left", "error"]
 
-#: names that columns of texts usually have
-TEXT_COLUMNS = ("sentence", "text", "review", "content")
-
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 # Nearly every text has a visible character among its first ones.
 _CHECKED_FIRST = 64

@@ -30,7 +30,8 @@ class Source(_Part):
 
     `compression` is None also for Parquet, which compresses itself. `sha256` is the digest of the
     unpacked bytes, in Parquet of the footer. JSON Lines have no `header`; `rows` leaves it out.
-    `delimiter` is that of CSV; `encoding` is the one that the user names, None for the file's own.
+    `delimiter` is that of CSV; `encoding` is the one that the user names, None for the file's own;
+    `no_header` says that its first line is a row.
     """
 
     path: str
@@ -43,6 +44,7 @@ class Source(_Part):
     rows: int
     delimiter: str = ","
     encoding: str | None = None
+    no_header: bool = False
 
 
 class Unit(_Part):
@@ -74,12 +76,14 @@ class Unit(_Part):
 class Column(_Part):
     """A column of the input that the output keeps.
 
-    `output_name` differs if an added column has this name. Parquet knows the type itself.
+    `output_name` differs if an added column has this name. Parquet knows the type itself; `wide` is
+    the type there that holds the values of all files, None if they have one type.
     """
 
     name: str
     output_name: str
     type: ColumnType | None
+    wide: str | None = None
 
 
 class Model(_Part):

@@ -1,5 +1,6 @@
 """Writes a part as Parquet or in the form of its input; the same rows give the same bytes."""
 
+import bz2
 import csv
 import gzip
 import io
@@ -17,7 +18,8 @@ from scoring.answers import Answers
 from scoring.output.manifest import Column, Manifest, Model, Source
 from scoring.reading import MISSING
 
-_TYPES = {
+#: the type in Parquet of each type of a column
+TYPES = {
     "string": pyarrow.string(),
     "integer": pyarrow.int64(),
     "number": pyarrow.float64(),
@@ -53,6 +55,8 @@ def part_bytes(manifest: Manifest, source: Source, values: Any, answers: Answers
         content = _delimited(manifest, source, values, rows)
     if source.compression == "gzip":
         return gzip.compress(content, mtime=0)
+    if source.compression == "bz2":
+        return bz2.compress(content)
     if source.compression == "zstd":
         packed: bytes = pyarrow.Codec("zstd").compress(content, asbytes=True)
         return packed
@@ -65,8 +69,8 @@ def unwritable(manifest: Manifest, values: Any) -> dict[int, str]:  # noqa: ANN4
     for index, row in enumerate([] if isinstance(values, pyarrow.Table) else values):
         for column, value in zip(manifest.columns, row, strict=True):
             try:
-                to_json([_cell(value, column), None if value is MISSING else value])
-                pyarrow.array([_cell(value, column)], _TYPES[column.type or ""])
+                to_json([cell_of(value, column), None if value is MISSING else value])
+                pyarrow.array([cell_of(value, column)], TYPES[column.type or ""])
             except UNWRITABLE:
                 found[index] = (
                     f"the column {column.name!r} holds a value that cannot be written, such as "
@@ -96,7 +100,7 @@ def _parquet(manifest: Manifest, values: Any, added: Any) -> bytes:  # noqa: ANN
         kept = list(values.columns)
     else:
         kept = [
-            pyarrow.array([_cell(row[index], column) for row in values], _TYPES[column.type or ""])
+            pyarrow.array([cell_of(row[index], column) for row in values], TYPES[column.type or ""])
             for index, column in enumerate(manifest.columns)
         ]
     sink = pyarrow.BufferOutputStream()
@@ -106,7 +110,7 @@ def _parquet(manifest: Manifest, values: Any, added: Any) -> bytes:  # noqa: ANN
     return content
 
 
-def _cell(value: object, column: Column) -> object:
+def cell_of(value: object, column: Column) -> object:
     """Returns a value of JSON Lines as its column takes it."""
     if value is None or value is MISSING:
         return None

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from model.errors import TableError
-from model.tables.raw_rows import NOT_UTF8
+from model.tables.lines import NOT_UTF8
 from scoring.inputs import find_inputs
 from scoring.output.manifest import Manifest, Model
 from scoring.plan import make_manifest

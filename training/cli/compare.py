@@ -148,13 +148,7 @@ def _command(arguments: argparse.Namespace) -> str:
     if not arguments.validation:
         words += ["--hold-out", arguments.hold_out]
         words += ["--validation-share", f"{arguments.validation_share:g}"]
-    for option in ("text_column", "label_column"):
-        if getattr(arguments, option) is not None:
-            words += [f"--{option.replace('_', '-')}", getattr(arguments, option)]
-    if arguments.delimiter is not None:
-        words += ["--delimiter", "tab" if arguments.delimiter == "\t" else arguments.delimiter]
-    if arguments.encoding is not None:
-        words += ["--encoding", arguments.encoding]
+    words += _spelling(arguments)
     if arguments.labels is not None:
         words += ["--labels", ",".join(arguments.labels)]
     if arguments.variants is not None:
@@ -162,6 +156,17 @@ def _command(arguments: argparse.Namespace) -> str:
     words += ["--seeds", str(arguments.seeds), "--epochs", str(arguments.epochs)]
     words += ["--output", arguments.output.name]
     return shlex.join(words)
+
+
+def _spelling(arguments: argparse.Namespace) -> list[str]:
+    """Returns the options of `add_columns` that were typed."""
+    words = []
+    for option in ("text_column", "label_column", "delimiter", "encoding"):
+        value = getattr(arguments, option)
+        if value is not None:
+            words += [f"--{option.replace('_', '-')}", "tab" if value == "\t" else value]
+    switches = ("no_header", "stars_to_sentiment", "skip_bad_rows")
+    return words + [f"--{each.replace('_', '-')}" for each in switches if getattr(arguments, each)]
 
 
 def _short(path: Path) -> str:

@@ -6,13 +6,13 @@ import sys
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
-from model.cli.arguments import add_spelling, number, positive, whole
+from model.cli.arguments import add_no_header, add_spelling, number, positive, whole
 from model.tables.columns import Columns
 from training.errors import RecipeError
 from training.fit.recipe import Recipe, load_recipe, presets
 from training.tracking.logs import Target, parse_target
 
-_FORMATS = "TSV, CSV, JSON Lines (each also .gz) or Parquet"
+_FORMATS = "CSV, TSV, text, JSON (each also packed), .xlsx or Parquet"
 _FEWEST_FOLDS = 2
 _WITHOUT_FOLDS = {
     "plan": "trains one network for all of its sources",
@@ -92,6 +92,17 @@ def add_columns(parser: argparse.ArgumentParser) -> None:
             help=f"the column of {column}s (default: known by its name)",
         )
     add_spelling(parser)
+    add_no_header(parser)
+    parser.add_argument(
+        "--stars-to-sentiment",
+        action="store_true",
+        help="labels are stars: 1 and 2 are negative, 3 is neutral, 4 and 5 are positive",
+    )
+    parser.add_argument(
+        "--skip-bad-rows",
+        action="store_true",
+        help="go on without the rows that cannot be used, and count them (default: stop)",
+    )
 
 
 def columns_of(arguments: argparse.Namespace) -> Columns:
@@ -101,6 +112,9 @@ def columns_of(arguments: argparse.Namespace) -> Columns:
         label=arguments.label_column,
         delimiter=arguments.delimiter,
         encoding=arguments.encoding,
+        header=not arguments.no_header,
+        stars=arguments.stars_to_sentiment,
+        skip_bad=arguments.skip_bad_rows,
     )
 
 

@@ -1,13 +1,15 @@
 """Reads labelled files into one dataset and finds its classes.
 
-Every row is checked before any is used. Bad rows are listed; none is skipped.
+Every row is checked before any is used. Faults of all files are listed together, by their kind;
+bad rows are skipped only where `Columns.skip_bad` says so.
 """
 
 import hashlib
 import json
+import re
 import sys
-from collections.abc import Iterable, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from model.checkpoint.manifest import DataSource
@@ -24,12 +26,15 @@ from training.data.labels import (
     missing_hint,
     name_classes,
     parse_label,
+    sentiment_of_stars,
 )
 from training.errors import DataError, RecipeError
 
 #: the name of rows that no file holds, in errors and in the record
 IN_MEMORY = "X and y"
-_ERRORS_SHOWN = 5
+_KINDS_SHOWN, _ROWS_SHOWN = 10, 3
+# What differs between faults of one kind: the value and its numbers.
+_VALUES = re.compile(r"'[^']*'|\"[^\"]*\"|label \S+|[0-9][0-9.,]*")
 _GUESSED = Columns()
 
 
@@ -94,26 +99,27 @@ def read_dataset(
         _check_labels(labels)
     sources = []
     examples: dict[Path, list[_Example]] = {}
+    faults: list[DataError] = []
+    chosen: tuple[str, ...] = ()
     for path in paths:
         content = _read_bytes(path)
-        examples[path] = _check_rows(path, read_rows(path, content, columns), labels)
-        sources.append(
-            DataSource(
-                file=path.name,
-                rows=len(examples[path]),
-                sha256=hashlib.sha256(content).hexdigest(),
-            )
-        )
-    names = tuple(labels or _find_classes(examples))
+        examples[path], found, chosen = _read_examples(path, content, columns, labels, some=some)
+        faults += found
+        if not found:
+            digest = hashlib.sha256(content).hexdigest()
+            sources.append(DataSource(file=path.name, rows=len(examples[path]), sha256=digest))
+    if labels is None:
+        faults += _class_faults(examples, has_others=bool(faults))
+    if faults:
+        raise _joined(faults)
+    names = chosen or name_classes({row.label for each in examples.values() for row in each})
     if labels is None:
         sys.stderr.writelines(f"{hint}\n" for name in names if (hint := missing_hint(name)))
-    rows = [example for path in paths for example in examples[path]]
-    if some:
-        names = _choose_names(paths[0], {row.label for row in rows}, names)
-    numbers = {label: class_number(label, names) for label in {row.label for row in rows}}
+    joined = [example for path in paths for example in examples[path]]
+    numbers = {label: class_number(label, names) for label in {row.label for row in joined}}
     return Dataset(
-        texts=tuple(row.text for row in rows),
-        label_ids=tuple(numbers[row.label] for row in rows),
+        texts=tuple(row.text for row in joined),
+        label_ids=tuple(numbers[row.label] for row in joined),
         labels=names,
         sources=tuple(sources),
     )
@@ -128,8 +134,12 @@ def dataset_of(texts: Sequence[object], labels: Sequence[object]) -> Dataset:
     path = Path(IN_MEMORY)
     pairs = list(zip(texts, labels, strict=True))
     rows = (Row(number, text, label) for number, (text, label) in enumerate(pairs))
-    examples = _check_rows(path, rows, None)
-    names = _find_classes({path: examples})
+    examples, bad = _check_rows(rows, stars=False)
+    if bad:
+        raise _bad_rows(path, bad)
+    if faults := _class_faults({path: examples}, has_others=False):
+        raise _joined(faults)
+    names = name_classes({each.label for each in examples})
     sha256 = hashlib.sha256(json.dumps(pairs).encode()).hexdigest()
     return Dataset(
         texts=tuple(each.text for each in examples),
@@ -166,84 +176,160 @@ def _read_bytes(path: Path) -> bytes:
         raise DataError(path, f"cannot be read: {error.strerror}") from error
 
 
-def _check_rows(path: Path, rows: Iterable[Row], labels: Sequence[str] | None) -> list[_Example]:
-    """Returns all rows of a file, or raises one error that lists the first bad rows."""
+def _read_examples(
+    path: Path, content: bytes, columns: Columns, labels: Sequence[str] | None, *, some: bool
+) -> tuple[list[_Example], list[DataError], tuple[str, ...]]:
+    """Returns the rows of a file that can be used, what is wrong with it, and its classes."""
+    rows, bad = _check_rows(read_rows(path, content, columns), stars=columns.stars)
+    faults = []
+    names = tuple(labels or ())
+    if names:
+        fault = _range_fault(rows, names)
+        if some and fault is None:
+            names, fault = _choose_names({row.label for row in rows}, names)
+        if fault is not None:
+            faults.append(DataError(path, fault))
+        rows, unknown = _check_classes(rows, names)
+        bad = sorted([*bad, *unknown])
+    if bad and columns.skip_bad:
+        listed = "; ".join(f"row {number}: {fault}" for number, fault in _by_kind(bad))
+        sys.stderr.write(f"{path}: skipped {len(bad)} bad rows: {listed}\n")
+    elif bad:
+        faults.insert(0, _bad_rows(path, bad))
+    if not rows and not faults:
+        faults.append(DataError(path, "has no rows: it must hold a text and a label in each"))
+    return rows, faults, names
+
+
+def _check_rows(
+    rows: Iterable[Row], *, stars: bool
+) -> tuple[list[_Example], list[tuple[int, str]]]:
+    """Returns the rows of a file that can be used, and the number and the fault of the others."""
     examples = []
     faults: list[tuple[int, str]] = []
     for row in rows:
         try:
-            examples.append(_check_row(row, labels))
+            examples.append(_check_row(row, stars=stars))
         except ValueError as error:
             faults.append((row.number, str(error)))
-    if faults:
-        first, *others = faults
-        shown = [f"row {number}: {fault}" for number, fault in others[: _ERRORS_SHOWN - 1]]
-        if len(faults) > _ERRORS_SHOWN:
-            shown.append(f"and {len(faults) - _ERRORS_SHOWN} more")
-        total = f" ({len(faults)} bad rows)" if others else ""
-        raise DataError(path, "; ".join([first[1], *shown]) + total, row=first[0])
-    if not examples:
-        raise DataError(path, "has no rows: it must hold a text and a label in each")
-    return examples
+    return examples, faults
 
 
-def _check_row(row: Row, labels: Sequence[str] | None) -> _Example:
+def _check_row(row: Row, *, stars: bool) -> _Example:
     fault = row.fault or text_fault(row.text)
     if fault is not None:
         raise ValueError(fault)
     label = parse_label(row.label)
-    if labels is not None:
-        class_number(label, labels)
-    return _Example(row.number, str(row.text), label)
+    return _Example(row.number, str(row.text), sentiment_of_stars(label) if stars else label)
 
 
-def _choose_names(path: Path, found: Set[Label], names: tuple[str, ...]) -> tuple[str, ...]:
-    """Chooses the classes that the labels of a file are numbers of."""
+def _choose_names(found: Set[Label], names: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:
+    """Chooses the classes that the labels of a file are numbers of, or returns why it cannot."""
     if len(names) == 2 or not all(isinstance(label, int) for label in found):
-        return names
+        return names, None
     if len(found) >= len(names) or any(map(is_number, names)):
-        return names
+        return names, None
     if found <= {0, 1} and has_pair(names):
-        return POLES
+        return POLES, None
     numbers = ", ".join(map(str, sorted(found, key=str)))
-    raise DataError(
-        path,
+    return names, (
         f"the labels are {numbers}, and the classes {', '.join(names)}: which ones are meant is "
-        "not sure; name each class by its word, or give --labels in the order of the numbers",
+        "not sure; name each class by its word, or give --labels in the order of the numbers"
     )
 
 
-def _find_classes(examples: dict[Path, list[_Example]]) -> tuple[str, ...]:
-    classes: dict[Label, None] = {}
-    spellings: dict[str, Label] = {}
-    first: list[Label] = []
-    path = Path()
+def _check_classes(
+    rows: Iterable[_Example], labels: Sequence[str]
+) -> tuple[list[_Example], list[tuple[int, str]]]:
+    """Returns the rows whose labels are classes, and the number and the fault of the others."""
+    examples = []
+    faults: list[tuple[int, str]] = []
+    for row in rows:
+        try:
+            examples.append(replace(row, label=labels[class_number(row.label, labels)]))
+        except ValueError as error:
+            faults.append((row.row, str(error)))
+    return examples, faults
+
+
+def _bad_rows(path: Path, faults: Sequence[tuple[int, str]]) -> DataError:
+    total = f" ({len(faults)} bad rows)" if len(faults) > 1 else ""
+    ((row, fault), *others) = _by_kind(faults)
+    listed = [fault, *(f"row {number}: {each}" for number, each in others)]
+    return DataError(path, "; ".join(listed) + total, row=row)
+
+
+def _by_kind(faults: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
+    """Returns the first row of each kind of fault with its words, which name a few other rows."""
+    kinds: dict[str, tuple[str, list[int]]] = {}
+    for number, fault in faults:
+        kind = _VALUES.sub("", fault)
+        if kind not in kinds and len(kinds) >= _KINDS_SHOWN:
+            kind, fault = "", "has another fault"
+        kinds.setdefault(kind, (fault, []))[1].append(number)
+    return [(rows[0], fault + _more(rows[1:])) for fault, rows in kinds.values()]
+
+
+def _more(rows: Sequence[int]) -> str:
+    if not rows:
+        return ""
+    end = ", ..." if len(rows) > _ROWS_SHOWN else ""
+    return f" (and {len(rows)} more: {', '.join(map(str, rows[:_ROWS_SHOWN]))}{end})"
+
+
+def _range_fault(rows: Iterable[_Example], labels: Sequence[str]) -> str | None:
+    """Returns why numbers of a file are not places of classes, which stars could be taken for."""
+    numbers = sorted({row.label for row in rows if isinstance(row.label, int)})
+    if not numbers or any(map(is_number, labels)) or 0 <= numbers[0] <= numbers[-1] < len(labels):
+        return None
+    return (
+        f"its labels are numbers from {numbers[0]} to {numbers[-1]}, and the classes "
+        f"{', '.join(labels)} have the numbers 0 to {len(labels) - 1}: add --stars-to-sentiment if "
+        "they are stars"
+    )
+
+
+def _joined(faults: Sequence[DataError]) -> DataError:
+    first, *others = faults
+    problem = "; ".join([first.fault, *map(str, others)])
+    return DataError(first.path, problem, row=first.row)
+
+
+def _class_faults(
+    examples: Mapping[Path, Sequence[_Example]], *, has_others: bool
+) -> list[DataError]:
+    """Returns why the labels of all rows make no classes, each fault once."""
+    found: dict[Label, tuple[Path, int]] = {}
     for path, rows in examples.items():
         for row in rows:
-            if row.label in classes:
-                continue
-            if any(is_number(row.label) != is_number(label) for label in first):
-                hints = "; ".join(
-                    filter(None, (missing_hint(row.label), *map(missing_hint, first)))
-                )
-                raise DataError(
+            found.setdefault(row.label, (path, row.row))
+    faults = []
+    spellings: dict[str, Label] = {}
+    mixed = False
+    first = next(iter(found), None)
+    for label, (path, row) in found.items():
+        if first is not None and is_number(label) != is_number(first) and not mixed:
+            mixed = True
+            hints = "; ".join(filter(None, map(missing_hint, (label, first))))
+            faults.append(
+                DataError(
                     path,
-                    f"label {row.label!r} is one of words and numbers mixed: use one kind in all "
+                    f"label {label!r} is one of words and numbers mixed: use one kind in all "
                     "rows, or name the classes in their order with --labels"
                     + (f"; {hints}" if hints else ""),
-                    row=row.row,
+                    row=row,
                 )
-            other = spellings.setdefault(look_of(str(row.label)), row.label)
-            if other != row.label:
-                raise DataError(
-                    path, f"labels {difference(other, row.label)}: write them alike", row=row.row
-                )
-            classes[row.label] = None
-            first = first or [row.label]
-    if len(classes) < 2:
-        raise DataError(
-            path,
-            f"every label is {next(iter(classes))!r}: a classifier needs rows of two or more "
-            "classes; name them with --labels if this file has only one",
+            )
+        other = spellings.setdefault(look_of(str(label)), label)
+        if other != label:
+            fault = f"labels {difference(other, label)}: write them alike"
+            faults.append(DataError(path, fault, row=row))
+    if len(found) == 1 and not has_others:
+        faults.append(
+            DataError(
+                list(examples)[-1],
+                f"every label is {first!r}: a classifier needs rows of two or more classes; name "
+                "them with --labels if this file has only one",
+            )
         )
-    return name_classes(classes)
+    return faults

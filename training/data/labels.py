@@ -14,6 +14,7 @@ from model.tables.rows import ClassName
 Label = str | int
 
 _WHOLE = re.compile(r"[+-]?(?:0|[1-9][0-9]{0,199})(?:\.0)?")
+_STARS = re.compile(r"([1-5])(?: stars?)?", re.IGNORECASE)
 # Words that are no names: other numbers, and what is written in place of a number.
 _OTHER_NUMBER = re.compile(r"[+-]?(?:[0-9]*\.[0-9]+|[0-9]+\.|nan|inf|infinity)", re.IGNORECASE)
 _NO_LABEL = frozenset({"na", "n/a", "null", "none", "<na>"})
@@ -54,6 +55,18 @@ def parse_label(value: object) -> Label:
         f"label {_shown(value)} is neither a word nor a whole number: name each class by a word, "
         "or number the classes from 0"
     )
+
+
+def sentiment_of_stars(label: Label) -> Label:
+    """Reads 1 and 2 stars as negative, 3 as neutral, 4 and 5 as positive.
+
+    Raises:
+        ValueError: it is no number of stars.
+    """
+    match = _STARS.fullmatch(str(label))
+    if match is None:
+        raise ValueError(f"label {_shown(label)} is no number of stars from 1 to 5")
+    return ("negative", "negative", "neutral", "positive", "positive")[int(match[1]) - 1]
 
 
 def name_classes(labels: Collection[Label]) -> tuple[str, ...]:

@@ -163,10 +163,11 @@ def test_columns_are_guessed_or_named(
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_no_column_fits(tmp_path: Path, suffix: str) -> None:
-    path = write_rows(tmp_path / f"a{suffix}", ROWS, header=("tweet", "label"))
+    path = write_rows(tmp_path / f"a{suffix}", ROWS, header=("posting", "label"))
     message = (
-        f"{path}: no column is named 'sentence' or 'text' or 'review' or 'content' among 'tweet', "
-        "'label': choose one with --text-column"
+        f"{path}: no column is named 'text' or 'sentence' or 'review' or 'review_text' or "
+        "'content' or 'comment' or 'message' or 'body' or 'tweet' among 'posting', 'label': choose one with "
+        "--text-column"
     )
     with pytest.raises(TableError, match=exactly(message)):
         read(path)
@@ -178,7 +179,8 @@ def test_no_column_fits(tmp_path: Path, suffix: str) -> None:
         (
             "text,review,label",
             Columns(),
-            "2 columns are named 'sentence' or 'text' or ",
+            "has the columns 'text' and 'review', each of which may hold texts: choose one with "
+            "--text-column",
         ),
         (
             "text,label",
@@ -187,7 +189,7 @@ def test_no_column_fits(tmp_path: Path, suffix: str) -> None:
         ),
         ("text,label,text", Columns(text="text"), "2 columns are named 'text' among "),
         ("text,label", Columns(text="label"), "text and label cannot both be the column 'label'"),
-        ("no header " * 10 + ",1", Columns(text="text"), "no header no head...', '1': choose one"),
+        ("no header " * 10 + ",1", Columns(text="text"), "row 1: has no header, its first line "),
     ],
 )
 def test_columns_that_cannot_be_told(
@@ -201,7 +203,7 @@ def test_columns_that_cannot_be_told(
 @pytest.mark.parametrize(
     ("name", "fault"),
     [
-        ("a.json", "the suffix .json is not one that is read"),
+        ("a.doc", "the suffix .doc is not one that is read"),
         ("a.xlsx.gz", "the suffix .xlsx.gz is not one that is read"),
         ("a.parquet.gz", "the suffix .parquet.gz is not one that is read"),
         ("a.gz", "the suffix .gz is not one that is read"),
@@ -238,7 +240,9 @@ def test_a_byte_that_is_not_utf_8(tmp_path: Path, suffix: str) -> None:
         content = content.replace(b"\t", b",")
     path.write_bytes(gzip.compress(content) if suffix.endswith(".gz") else content)
     first = 1 if "json" in suffix else 2
-    fault = "is not UTF-8: convert the file to UTF-8, or name its encoding with --encoding"
+    fault = (
+        "is not UTF-8: convert the file to UTF-8, or name its encoding, such as --encoding cp1252"
+    )
     assert read(path) == [Row(first, "one", "0"), Row(first + 1, fault=fault)]
     assert read(path, Columns(encoding="latin-1"))[1] == Row(first + 1, "caf\u00e9", "1")
 
@@ -476,12 +480,28 @@ def test_any_row_of_json_lines_may_be_the_first_with_a_column(tmp_path: Path) ->
     ]
 
 
-@pytest.mark.parametrize(
-    "content", ['[{"text": "a", "label": 1}]', '[\n {"text": "a"}\n]', "\n[\n{"]
-)
-def test_a_json_array_is_not_json_lines(tmp_path: Path, content: str) -> None:
-    with pytest.raises(TableError, match="is one JSON array, not JSON Lines: write each object on"):
-        read(write(tmp_path / "a.jsonl", content))
+@pytest.mark.parametrize("suffix", [".json", ".jsonl", ".json.gz"])
+def test_a_json_array_is_read_object_by_object(tmp_path: Path, suffix: str) -> None:
+    content = """[
+ {"text": "one\\n[",
+  "label": 123456789012345678901234567890}, 7 ,
+ {"text": "caf\u00e9", "label": [{}]}]
+"""
+    path = tmp_path / f"a{suffix}"
+    encoded = content.encode()
+    path.write_bytes(gzip.compress(encoded) if suffix.endswith(".gz") else encoded)
+
+    assert read(path) == [
+        Row(1, "one\n[", 123456789012345678901234567890),
+        Row(2, fault="must be a JSON object, is int"),
+        Row(3, "caf\u00e9", [{}]),
+    ]
+
+
+@pytest.mark.parametrize("content", ['[{"text": "a"}', "[{]", '[{"text": "a"}] x', "[\n{"])
+def test_half_of_a_json_array_is_refused(tmp_path: Path, content: str) -> None:
+    with pytest.raises(TableError, match="is not a whole JSON array: write it again"):
+        read(write(tmp_path / "a.json", content))
 
 
 def test_parquet_text_may_be_binary_and_one_bad_value_is_one_bad_row(tmp_path: Path) -> None:

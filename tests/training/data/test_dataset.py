@@ -78,7 +78,7 @@ def test_one_bad_row(tmp_path: Path) -> None:
     assert error.value.row == 3
 
 
-def test_all_bad_rows_are_counted_and_five_are_listed(tmp_path: Path) -> None:
+def test_all_bad_rows_are_counted_and_each_kind_is_listed(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text(
         '{"text": "fine", "label": 1}\n'
@@ -88,16 +88,17 @@ def test_all_bad_rows_are_counted_and_five_are_listed(tmp_path: Path) -> None:
         '{"text": "fine", "label": null}\n'
         '{"text": "fine"}\n'
         "nothing\n"
-        '{"text": 5, "label": 1}\n'
+        '{"text": 5, "label": 1}\n' + 5 * '{"text": null, "label": 1}\n'
     )
     message = (
         f"{path}: row 2: the text is blank: send at least one character that is not white space, "
         "a control or a format character; "
         "row 3: the text is not valid Unicode: lone surrogate at position 5; send a whole "
         "surrogate pair or leave it out; "
-        "row 4: the text is null; "
+        "row 4: the text is null (and 5 more: 9, 10, 11, ...); "
         "row 5: the label is empty: give every row a label, or leave the row out; "
-        "row 6: lacks 'label'; and 2 more (7 bad rows)"
+        "row 6: lacks 'label'; row 7: is not JSON: Expecting value at character 1; "
+        "row 8: the text must be a string, is int (12 bad rows)"
     )
     with pytest.raises(DataError, match=exactly(message)):
         read_dataset([path])
