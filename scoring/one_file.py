@@ -24,7 +24,7 @@ from scoring.stores import is_url, store_of
 
 ADDED = ("label", "score")
 _UNIT_BYTES = 256 * 1024
-_BATCH_ROWS = 2_000
+_BATCH_ROWS = 1_000
 _SHOWN = 3
 _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _FORMS = {"csv": "CSV", "tsv": "text lines", "jsonl": "JSON", "parquet": "Parquet"}
@@ -112,7 +112,7 @@ def score_one(
         for line in compared.comparison.lines():
             say(line)
     else:
-        _suggest(manifest, say)
+        _suggest(manifest, target, say)
 
 
 def _write(
@@ -255,11 +255,8 @@ def _say_written(manifest: Manifest, target: Target, totals: _Totals, say: Say) 
     )
 
 
-def _suggest(manifest: Manifest, say: Say) -> None:
+def _suggest(manifest: Manifest, target: Target, say: Say) -> None:
     """Names a column of labels, with which the answers could be compared."""
     usual = [each.name for each in manifest.columns if each.name.casefold() in LABEL_COLUMNS]
-    if usual:
-        say(
-            f"to see how often the answers agree with {usual[0]!r}: the same command with --compare "
-            f"{usual[0]} --overwrite"
-        )
+    if usual and target.path != STANDARD_OUTPUT:
+        say(f"to compare the answers with {usual[0]!r}: add --compare {usual[0]} --overwrite")

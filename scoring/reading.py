@@ -197,8 +197,8 @@ class _Parser:
         """Divides a row that is at fault; cells beyond the header stay in the last column."""
         cells = cells_of(raw)
         if raw.error is not None:
-            lines = io.StringIO(to_text(raw.content), newline="")
-            cells = next(csv.reader(lines, delimiter=self._source.delimiter), [])
+            text = to_text(raw.content).rstrip("\r\n").replace("\r", " ")
+            cells = next(csv.reader(io.StringIO(text), delimiter=self._source.delimiter), [])
         count = len(self._source.header)
         last = self._source.delimiter.join(cells[count - 1 :])
         cells = [*cells[: count - 1], last] + [""] * (count - max(len(cells), 1))

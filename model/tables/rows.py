@@ -51,7 +51,7 @@ def read_rows(path: Path, content: bytes, columns: Columns) -> Iterator[Row]:
     Raises:
         TableError: the format is unknown, the file is damaged, or its columns are not found.
     """
-    kind = format_of(path.name, lambda: io.BytesIO(content))
+    kind = format_of(str(path), lambda: io.BytesIO(content))
     if kind is None:
         shown = "".join(PurePosixPath(path.name.lower()).suffixes[-2:])
         named = f"the suffix {shown} is not one that is read" if shown else "has no suffix"

@@ -155,10 +155,23 @@ def _packed(file: BinaryIO, compression: Compression | None) -> Iterator[BinaryI
     elif compression == "bz2":
         opened = bz2.BZ2File(file, "wb")
     elif compression == "zstd":
-        opened = pyarrow.CompressedOutputStream(pyarrow.PythonFile(file, "w"), "zstd")
+        opened = pyarrow.CompressedOutputStream(pyarrow.PythonFile(_KeptOpen(file), "w"), "zstd")
     yield opened
     if opened is not file:
         opened.close()
+
+
+class _KeptOpen:
+    """Passes bytes on to a file; pyarrow would close it too early."""
+
+    closed = False
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.write = file.write
+        self.flush = file.flush
+
+    def close(self) -> None:
+        """Does nothing."""
 
 
 def _rows(

@@ -23,7 +23,7 @@ PROGRAM = ".venv/bin/headlight-score"
 
 
 INSTALLS = [command for command in commands(PAGE) if "/pip " in command]
-FIRST, _RAY, SLURM = [command for command in commands(PAGE) if command.startswith(PROGRAM)]
+ONE, FIRST, _RAY, SLURM = [command for command in commands(PAGE) if command.startswith(PROGRAM)]
 
 
 @pytest.fixture
@@ -77,7 +77,18 @@ def test_the_extras_that_are_installed_are_those_of_the_project() -> None:
 
 
 @pytest.mark.slow
-def test_the_first_command_scores_a_file(folder: Path) -> None:
+def test_the_first_command_scores_one_file_into_one(folder: Path) -> None:
+    (folder / "reviews.csv").write_text("text\nfine\n", encoding="utf-8")
+
+    run(ONE, folder)
+
+    written = (folder / "reviews.scored.csv").read_text(encoding="utf-8").splitlines()
+    assert written[0] == "text,label,score"
+    assert written[1].startswith("fine,")
+
+
+@pytest.mark.slow
+def test_a_file_is_scored_into_parts(folder: Path) -> None:
     lines = ["text", *(f'"{text}"' for text in TEXTS)]
     (folder / "reviews.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from model.errors import TableError
-from model.tables.columns import Columns
+from model.tables.columns import TEXT_COLUMNS, Columns
 from model.tables.files import FORMATS
 from model.tables.rows import Row, read_rows, read_texts
 from tests.labelled_files import SUFFIXES, write_rows
@@ -164,9 +164,9 @@ def test_columns_are_guessed_or_named(
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_no_column_fits(tmp_path: Path, suffix: str) -> None:
     path = write_rows(tmp_path / f"a{suffix}", ROWS, header=("posting", "label"))
+    names = " or ".join(map(repr, TEXT_COLUMNS))
     message = (
-        f"{path}: no column is named 'text' or 'sentence' or 'review' or 'review_text' or "
-        "'content' or 'comment' or 'message' or 'body' or 'tweet' among 'posting', 'label': choose one with "
+        f"{path}: no column is named {names} among 'posting', 'label': choose one with "
         "--text-column"
     )
     with pytest.raises(TableError, match=exactly(message)):

@@ -10,6 +10,7 @@ import pytest
 from pyarrow import parquet
 
 from model.checkpoint.manifest import DataSource
+from model.tables.columns import Columns
 from model.tables.rows import ClassName
 from tests.labelled_files import write_rows
 from tests.matching import exactly
@@ -373,3 +374,79 @@ def test_an_unknown_label_is_refused(label: Label, labels: tuple[str, ...], faul
         ValueError, match=f"^{re.escape(fault)}(: correct it, or leave the row out)?$"
     ):
         class_number(label, labels)
+
+
+MESSY = 'text,label\ngood,1\n ,1\nbad\nfine,nan\ncaf\xe9,1\n"a"b,1\n\n\u200b,1\nbad,0\n'
+FAULTS = (
+    "row 3: the text is blank: send at least one character that is not white space, a control or a "
+    "format character (and 1 more: 9); "
+    "row 4: the header has 2 columns, this row has 1; "
+    "row 5: label 'nan' is neither a word nor a whole number: name each class by a word, or number "
+    "the classes from 0; "
+    "row 7: is not CSV: ',' expected after '\"': write a quote inside a field twice (\"\")"
+)
+
+
+def test_all_faults_of_all_files_are_told_at_once(tmp_path: Path) -> None:
+    first, second = tmp_path / "a.csv", tmp_path / "b.csv"
+    first.write_text(MESSY, encoding="utf-8")
+    second.write_text("text,label\n,1\ngood,Good\nbad,good\n", encoding="utf-8")
+    message = (
+        f"{first}: {FAULTS} (5 bad rows); {second}: row 2: the text is blank: send at least one "
+        "character that is not white space, a control or a format character; "
+        f"{second}: row 3: label 'Good' is one of words and numbers mixed: use one kind in all "
+        "rows, or name the classes in their order with --labels; "
+        f"{second}: row 4: labels 'Good' and 'good' differ only by case: write them alike"
+    )
+    with pytest.raises(DataError, match=exactly(message)):
+        read_dataset([first, second])
+
+
+def test_bad_rows_are_skipped_and_counted_if_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(MESSY, encoding="utf-8")
+
+    read = read_dataset([path], columns=Columns(skip_bad=True))
+
+    assert read.texts == ("good", "caf\xe9", "bad")
+    assert read.sources[0].rows == 3
+    assert capsys.readouterr().err == f"{path}: skipped 5 bad rows: {FAULTS}\n"
+
+
+def test_stars_are_classes_or_become_sentiment(tmp_path: Path) -> None:
+    rows = [(f"text {stars}", stars) for stars in (5, 4, "3", "2.0", "1")]
+    path = write_rows(tmp_path / "a.csv", rows, header=("review", "stars"))
+
+    assert read_dataset([path]).labels == ("1", "2", "3", "4", "5")
+    read = read_dataset([path], columns=Columns(stars=True))
+    assert [read.labels[index] for index in read.label_ids] == [
+        "positive",
+        "positive",
+        "neutral",
+        "negative",
+        "negative",
+    ]
+    write_rows(path, [("a", 1), ("b", 6), ("c", 5)], header=("review", "stars"))
+    with pytest.raises(DataError, match="row 3: label 6 is no number of stars from 1 to 5"):
+        read_dataset([path], columns=Columns(stars=True))
+
+
+def test_stars_are_no_places_of_classes_even_where_bad_rows_are_skipped(tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "a.csv", [(f"text {stars}", stars) for stars in range(1, 6)])
+    message = (
+        f"{path}: its labels are numbers from 1 to 5, and the classes negative, neutral, positive "
+        "have the numbers 0 to 2: add --stars-to-sentiment if they are stars"
+    )
+    labels = ["negative", "neutral", "positive"]
+    with pytest.raises(DataError, match=exactly(message)):
+        read_dataset([path], columns=Columns(skip_bad=True), labels=labels)
+
+
+def test_only_0_and_1_are_negative_and_positive(tmp_path: Path) -> None:
+    path = write_rows(tmp_path / "a.csv", [("bad", 0), ("good", 1)])
+    labels = ["negative", "neutral", "positive"]
+    assert read_dataset([path], labels=labels).label_ids == (0, 2)
+    write_rows(path, [("bad", 0), ("so so", 1), ("good", 2)])
+    assert read_dataset([path], labels=labels).label_ids == (0, 1, 2)

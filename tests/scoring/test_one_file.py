@@ -1,0 +1,392 @@
+"""One file in, one file out: where it goes, what it holds, and what is said of it."""
+
+import bz2
+import csv
+import gzip
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import zipfile
+from datetime import date
+from pathlib import Path
+
+import pandas as pd
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from tests.scoring.conftest import ROOT, Run, refusal
+
+REVIEWS = 'id,review,label\n1,"good, and ""really""",positive\n2, ,negative\n3,bad,negative\n'
+
+
+def write(path: Path, content: str | bytes) -> Path:
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def table_of(path: Path, delimiter: str = ",") -> list[list[str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.reader(file, delimiter=delimiter))
+
+
+def is_score(text: str) -> bool:
+    return 0.5 <= float(text) <= 1
+
+
+def test_one_command_writes_a_file_beside_the_input(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path / "reviews.csv", REVIEWS)
+
+    assert run(path) == 0
+
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["reviews.csv", "reviews.scored.csv"]
+    header, first, second, third = table_of(tmp_path / "reviews.scored.csv")
+    assert header == ["id", "review", "input_label", "label", "score"]
+    assert first[:3] == ["1", 'good, and "really"', "positive"]
+    assert first[3] in ("negative", "positive")
+    assert is_score(first[4])
+    assert second == ["2", " ", "negative", "", ""]
+    assert third[:3] == ["3", "bad", "negative"]
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == f"reading {path}: 3 rows, CSV separated by commas"
+    assert said[1] == "the texts are in the column 'review'; also kept: 'id', 'label'"
+    assert said[2] == "the column 'label' of the input is named 'input_label'"
+    assert said[4].startswith("scored 2 of 3 rows: negative ")
+    assert said[5].startswith("no answer: 1 rows (3): the text is blank: ")
+    assert said[6].startswith(f"written to {tmp_path / 'reviews.scored.csv'}: each row ")
+    assert said[7].endswith("--compare label --overwrite")
+
+
+def test_pandas_reads_what_is_written_row_by_row(run: Run, tmp_path: Path) -> None:
+    texts = ["good\r\nfilm", "bad\rfilm", 'a "quote"', "caf\u00e9, \U0001f600", ";", " spaces "]
+    frame = pd.DataFrame({"text": texts, "n": [1.5, 2, 3, 4, 5, 6]})
+    frame.to_csv(tmp_path / "a.csv", index=False, quoting=csv.QUOTE_NONNUMERIC)
+
+    assert run(tmp_path / "a.csv") == 0
+
+    scored = pd.read_csv(tmp_path / "a.scored.csv")
+    pd.testing.assert_frame_equal(scored[["text", "n"]], frame)
+    assert list(scored.columns) == ["text", "n", "label", "score"]
+    assert scored["score"].between(0.5, 1).all()
+
+
+def test_the_rows_are_those_of_the_parts(run: Run, tmp_path: Path) -> None:
+    lines = [f"{'good bad film ' * (number % 9)},{number}" for number in range(300)]
+    path = write(tmp_path / "a.csv", "text,id\n" + "\n".join(lines) + "\n")
+
+    assert run(path) == 0
+    assert run(path, "--output", tmp_path / "parts") == 0
+
+    parts = pd.concat(map(pd.read_parquet, sorted((tmp_path / "parts").glob("part-*"))))
+    scored = pd.read_csv(tmp_path / "a.scored.csv").dropna(subset="label")
+    assert scored["id"].tolist() == parts["id"].astype(int).tolist()
+    assert scored["label"].tolist() == parts["label"].tolist()
+    assert scored["score"].tolist() == pytest.approx(parts["score"].tolist(), abs=1e-6)
+
+
+def read_zstd(path: Path) -> pd.DataFrame:
+    with pyarrow.CompressedInputStream(path, "zstd") as file:
+        return pd.read_json(io.BytesIO(file.read()), lines=True)
+
+
+PACKED = {
+    "reviews.csv.gz": gzip.compress(REVIEWS.encode()),
+    "reviews.csv.bz2": bz2.compress(REVIEWS.encode()),
+    "reviews.csv.zst": pyarrow.Codec("zstd").compress(REVIEWS.encode(), asbytes=True),
+}
+UNPACK = {".gz": gzip.decompress, ".bz2": bz2.decompress}
+
+
+@pytest.mark.parametrize("name", PACKED)
+def test_a_packed_file_stays_packed(run: Run, tmp_path: Path, name: str) -> None:
+    path = write(tmp_path / name, PACKED[name])
+
+    assert run(path) == 0
+
+    written = (tmp_path / name.replace(".csv", ".scored.csv")).read_bytes()
+    if path.suffix == ".zst":
+        written = pyarrow.CompressedInputStream(pyarrow.py_buffer(written), "zstd").read()
+    else:
+        written = UNPACK[path.suffix](written)
+    assert written.decode().startswith("id,review,input_label,label,score\n1,")
+    assert len(list(csv.reader(io.StringIO(written.decode())))) == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "member", "written"),
+    [
+        ("reviews.zip", "inside/reviews.csv", "reviews.scored.csv"),
+        ("reviews.csv.zip", "any", "reviews.scored.csv"),
+        ("reviews.zip", "rows.jsonl", "reviews.scored.csv"),
+    ],
+)
+def test_a_zip_of_one_file_becomes_a_csv(
+    run: Run, tmp_path: Path, name: str, member: str, written: str
+) -> None:
+    with zipfile.ZipFile(tmp_path / name, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("__MACOSX/._x", "")
+        archive.writestr(member, '{"text": "good"}\n' if "json" in member else "text\ngood\n")
+
+    assert run(tmp_path / name) == 0
+
+    header, row = table_of(tmp_path / written)
+    assert (header, row[0]) == (["text", "label", "score"], "good")
+
+
+def test_a_zip_of_two_files_is_refused(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("a.csv", "text\ngood\n")
+        archive.writestr("b.csv", "text\nbad\n")
+
+    assert run(tmp_path / "a.zip") == 1
+    assert refusal(capsys).endswith(
+        "a.zip: holds 2 files: a .zip must hold one, unpack it and name a file"
+    )
+
+
+@pytest.mark.parametrize(
+    ("output", "read"),
+    [
+        ("out.csv", lambda path: pd.read_csv(path)),
+        ("out.csv.gz", lambda path: pd.read_csv(path)),
+        ("out.tsv", lambda path: pd.read_csv(path, sep="\t", quoting=csv.QUOTE_NONE)),
+        ("out.jsonl", lambda path: pd.read_json(path, lines=True)),
+        ("out.jsonl.zst", read_zstd),
+        ("out.json", lambda path: pd.DataFrame(json.loads(path.read_text()))),
+        ("out.parquet", pd.read_parquet),
+    ],
+)
+@pytest.mark.parametrize("name", ["in.csv", "in.tsv", "in.jsonl", "in.parquet"])
+def test_any_form_becomes_any_other(
+    run: Run, tmp_path: Path, name: str, output: str, read: object
+) -> None:
+    frame = pd.DataFrame({"text": ["good", "bad caf\u00e9"], "n": ["x", "y"]})
+    path = tmp_path / name
+    if name.endswith(".parquet"):
+        frame.to_parquet(path)
+    elif name.endswith(".jsonl"):
+        frame.to_json(path, orient="records", lines=True, force_ascii=False)
+    else:
+        frame.to_csv(path, index=False, sep="\t" if name.endswith(".tsv") else ",")
+
+    assert run(path, "--output", tmp_path / output) == 0
+
+    if callable(read):
+        scored = read(tmp_path / output)
+        assert list(scored.columns) == ["text", "n", "label", "score"]
+        assert scored["text"].tolist() == ["good", "bad caf\u00e9"]
+        assert scored["score"].between(0.5, 1).all()
+
+
+def test_columns_of_parquet_keep_their_types(run: Run, tmp_path: Path) -> None:
+    days = pyarrow.array([date(2026, 1, 2), None], pyarrow.date32())
+    lists = pyarrow.array([[1, 2], []], pyarrow.list_(pyarrow.int16()))
+    table = pyarrow.table({"text": ["good", None], "day": days, "lists": lists})
+    parquet.write_table(table, tmp_path / "a.parquet")
+
+    assert run(tmp_path / "a.parquet") == 0
+    assert run(tmp_path / "a.parquet", "--output", tmp_path / "a.csv") == 0
+
+    scored = parquet.read_table(tmp_path / "a.scored.parquet")
+    assert scored.select(["text", "day", "lists"]).equals(table)
+    assert scored["label"].null_count == scored["score"].null_count == 1
+    assert [row[:3] for row in table_of(tmp_path / "a.csv")] == [
+        ["text", "day", "lists"],
+        ["good", "2026-01-02", "[1,2]"],
+        ["", "", "[]"],
+    ]
+
+
+def test_rows_that_cannot_be_divided_stay_in_their_place(run: Run, tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "a.csv", b'text,id\ngood,1\nbad\ngood,2,3\n\xff,4\n"a"b,5\nbad,6,,\nx\ry,7\n'
+    )
+
+    assert run(path) == 0
+
+    rows = table_of(tmp_path / "a.scored.csv")
+    assert [row[:2] for row in rows] == [
+        ["text", "id"],
+        ["good", "1"],
+        ["bad", ""],
+        ["good", "2,3"],
+        ["\ufffd", "4"],
+        ["ab", "5"],
+        ["bad", "6"],
+        ["x y", "7"],
+    ]
+    assert [bool(row[2]) for row in rows[1:]] == [True, False, False, False, False, True, False]
+
+
+def test_lines_that_are_no_objects_stay_in_their_place(run: Run, tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", '{"text": "good"}\nno\n{"id": 1}\n{"text": "bad"}\n')
+
+    assert run(path) == 0
+
+    rows = [json.loads(line) for line in (tmp_path / "a.scored.jsonl").read_text().splitlines()]
+    assert rows[1:3] == [{"label": None, "score": None}, {"id": 1, "label": None, "score": None}]
+    assert [row.get("text") for row in rows] == ["good", None, None, "bad"]
+
+
+def test_standard_output_has_the_rows_and_nothing_else(
+    checkpoint_folder: Path, tmp_path: Path
+) -> None:
+    path = write(tmp_path / "a.csv", "text\ngood\n")
+    command = [sys.executable, "-m", "scoring", path, "--checkpoint", checkpoint_folder]
+
+    done = subprocess.run(
+        [*command, "--output", "-"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+
+    header, row = csv.reader(io.StringIO(done.stdout))
+    assert (header, row[0]) == (["text", "label", "score"], "good")
+    assert "written to standard output: " in done.stderr
+    assert [each.name for each in tmp_path.iterdir()] == ["a.csv"]
+
+
+def test_what_is_there_is_replaced_only_if_asked(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path / "a.csv", "text\ngood\n")
+    there = write(tmp_path / "a.scored.csv", "mine")
+
+    assert run(path) == 1
+    assert refusal(capsys) == (
+        f"{there}: is there already: replace it with --overwrite, or name another --output"
+    )
+    assert there.read_text() == "mine"
+    assert run(path, "--overwrite") == 0
+    assert table_of(there)[0] == ["text", "label", "score"]
+    assert run(path, "--output", path, "--overwrite") == 1
+    assert refusal(capsys) == f"--output {path}: is the input: name another file"
+    assert path.read_text() == "text\ngood\n"
+
+
+@pytest.mark.parametrize("name", ["a.xlsx", "a.zip", "a.csv.zip"])
+def test_forms_that_are_not_written_are_refused(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    path = write(tmp_path / "a.csv", "text\ngood\n")
+
+    assert run(path, "--output", tmp_path / name) == 1
+    assert refusal(capsys).endswith(f"{name}: this form is not written: name a .csv")
+
+
+@pytest.mark.parametrize("output", ["folder", "folder.csv/", "there.csv"])
+def test_a_folder_gets_parts(run: Run, tmp_path: Path, output: str) -> None:
+    path = write(tmp_path / "a.csv", "text\ngood\n")
+    (tmp_path / "there.csv").mkdir()
+
+    assert run(path, "--output", f"{tmp_path}/{output}") == 0
+    assert (tmp_path / output / "part-00000.parquet").is_file()
+
+
+def test_parts_of_one_file_need_a_folder(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path / "a.csv", "text\ngood\n")
+
+    assert run(path, "--parts") == 1
+    assert refusal(capsys) == (
+        "--output is missing: give a folder for the parts, as in --output scored"
+    )
+    assert run(path, "--parts", "--output", tmp_path / "parts.csv") == 0
+    assert (tmp_path / "parts.csv" / "SUCCESS.json").is_file()
+    assert run(tmp_path / "none.csv") == 1
+    assert "none.csv: does not exist: " in refusal(capsys)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_leaves_nothing(
+    checkpoint_folder: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    path = write(tmp_path / "a.csv", "text\n" + "good bad film " * 20 + "\n")
+    with path.open("a") as file:
+        file.writelines("good bad film " * 8 + "\n" for _ in range(20_000))
+    command = [sys.executable, "-m", "scoring", path, "--checkpoint", checkpoint_folder]
+    process = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    assert process.stderr is not None
+    while not list(tmp_path.glob(".*.tmp")):
+        assert process.poll() is None, process.stderr.read()
+    process.send_signal(number)
+    _, said = process.communicate(timeout=120)
+
+    assert process.returncode == 128 + number
+    assert said.splitlines()[-1] == "headlight-score: interrupted: nothing is written"
+    assert [each.name for each in tmp_path.iterdir()] == ["a.csv"]
+
+
+def test_a_file_without_a_header(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = ["A very good film.\t1", "A very bad film\t0", 'The "best, of all.\t1']
+    path = write(tmp_path / "a.txt", "\n".join(lines) + "\n")
+
+    assert run(path) == 1
+    assert refusal(capsys).endswith(
+        "looks like the others: add --no-header, or a first line with the names of the columns"
+    )
+    assert run(path, "--no-header") == 0
+
+    rows = table_of(tmp_path / "a.scored.txt", "\t")
+    assert rows[0] == ["text", "input_label", "label", "score"]
+    assert ["\t".join(row[:2]) for row in rows[1:]] == lines
+    out = capsys.readouterr().out
+    assert "3 rows, text lines without a header" in out
+
+
+def test_two_columns_of_texts_are_refused_and_named(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path / "a.csv", "text,comment\ngood,bad\n")
+
+    assert run(path) == 1
+    assert refusal(capsys).endswith(
+        "has the columns 'text' and 'comment', each of which may hold texts: choose one with "
+        "--text-column"
+    )
+    assert run(path, "--text-column", "comment") == 0
+
+
+def test_the_answers_are_compared_with_a_column(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path / "a.csv", "text,stars\n" + "good,5\nbad,1\nfilm,3\n ,4\n" * 2)
+
+    assert run(path, "--compare", "stars") == 0
+
+    said = capsys.readouterr().out.splitlines()
+    scored = pd.read_csv(tmp_path / "a.scored.csv", keep_default_na=False)
+    right = 2 * sum(
+        scored["label"][row] == label for row, label in enumerate(["positive", "negative"])
+    )
+    assert f"agreement with 'stars': {right} of 4 rows, {right / 4:.1%}" in said
+    assert "not compared: 2 rows without a label that the model has" in said
+    assert not any("good" in line or "film" in line for line in said)
+
+
+def test_a_column_that_is_not_there_cannot_be_compared(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path / "a.csv", "text,stars\ngood,5\n")
+
+    assert run(path, "--compare", "label") == 1
+    assert refusal(capsys) == (
+        "--compare label: is none of the kept columns 'text', 'stars': name one of them"
+    )
+    assert run(path, "--parts", "--output", tmp_path / "x", "--compare", "stars") == 1
+    assert refusal(capsys) == "--compare is for one file into one file: leave it out, or --parts"
