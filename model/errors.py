@@ -4,7 +4,7 @@ ModelError
 ├── ConfigurationError      sizes or options that do not fit together
 ├── InputError              a text that cannot be classified; no message holds any of it
 │   ├── BlankTextError, InvalidTextError
-│   ├── TextTooLongError, TextGrowsError
+│   ├── TextTooLongError, TextGrowsError, NoRoomError
 │   ├── TooManyWindowsError, NoSuchWindowError, TooManySentencesError
 │   └── NoSuchTokenError
 ├── NotFiniteError          an answer whose numbers are not finite
@@ -80,6 +80,16 @@ class TextTooLongError(InputError):
         )
         self.token_count = token_count
         self.max_length = max_length
+
+
+class NoRoomError(InputError):
+    """`max_length` is below `least`, so that special tokens leave no room for text."""
+
+    def __init__(self, max_length: int, least: int) -> None:
+        super().__init__(
+            f"max_length is {max_length} and leaves no room for text beside the special tokens: "
+            f"set it to {least} or more"
+        )
 
 
 class TooManyWindowsError(InputError):

@@ -145,19 +145,28 @@ class Predictor:
         self._residual_share = residual_share
 
     def encode(
-        self, text: str, *, truncation: Truncation = "right", with_tokens: bool = False
+        self,
+        text: str,
+        *,
+        truncation: Truncation = "right",
+        with_tokens: bool = False,
+        max_length: int | None = None,
     ) -> Encoding:
         """Checks and encodes one text; any thread may call it.
 
         Args:
             truncation: the end to cut off if the text does not fit, or `error`.
             with_tokens: whether to return offsets and words, which `explain` needs.
+            max_length: the most tokens, if the model reads more.
 
         Raises:
-            InputError: the text is blank, not valid Unicode, or too long with `error`.
+            InputError: the text is blank, not valid Unicode, or too long with `error`; or
+                `max_length` leaves no room for text.
         """
         check_text(text)
-        return self._tokenizer.encode(text, truncation=truncation, with_tokens=with_tokens)
+        return self._tokenizer.encode(
+            text, truncation=truncation, with_tokens=with_tokens, max_length=max_length
+        )
 
     def encode_windows(
         self, text: str, *, max_windows: int = MAX_WINDOWS, with_tokens: bool = False

@@ -30,6 +30,7 @@ class ReadingOptions:
         heads: heads to switch off.
         omit: indices of tokens to leave out of each text.
         is_english: whether the model reads English only, so that other texts get a warning.
+        max_length: the most tokens of a text that is cut, if the model reads more.
     """
 
     truncation: Reading = "right"
@@ -39,6 +40,7 @@ class ReadingOptions:
     heads: Sequence[Head] = ()
     omit: Sequence[int] = ()
     is_english: bool = False
+    max_length: int | None = None
 
     @property
     def intervenes(self) -> bool:
@@ -242,7 +244,9 @@ def _encode(
     predictor: Predictor, text: str, options: ReadingOptions, *, with_tokens: bool
 ) -> Sequence[Encoding]:
     if options.truncation != "window":
-        return [predictor.encode(text, truncation=options.truncation, with_tokens=with_tokens)]
+        end, most = options.truncation, options.max_length
+        encoding = predictor.encode(text, truncation=end, with_tokens=with_tokens, max_length=most)
+        return [encoding]
     return predictor.encode_windows(text, max_windows=options.max_windows, with_tokens=with_tokens)
 
 

@@ -21,6 +21,7 @@ from model.errors import (
     BlankTextError,
     InputError,
     InvalidTextError,
+    NoRoomError,
     NoSuchWindowError,
     TextGrowsError,
     TextTooLongError,
@@ -211,7 +212,12 @@ class Tokenizer:
         return max([*known, *self._leading, *self._trailing], default=-1) + 1
 
     def encode(
-        self, text: str, *, truncation: Truncation = "right", with_tokens: bool = False
+        self,
+        text: str,
+        *,
+        truncation: Truncation = "right",
+        with_tokens: bool = False,
+        max_length: int | None = None,
     ) -> Encoding:
         """Encodes one text.
 
@@ -219,24 +225,30 @@ class Tokenizer:
             text: valid Unicode; see `check_text`.
             truncation: the end to cut off if the text does not fit, or `error`.
             with_tokens: whether to return offsets and words.
+            max_length: the most tokens, special ones included, if the model reads more.
 
         Raises:
+            NoRoomError: `max_length` leaves no room for a token of the text.
             TextTooLongError: `truncation` is `error` and the text does not fit.
             TextGrowsError: the normalizer makes the text several times as long.
             TokenizerError: the tokenizer breaks on this text.
         """
         from_end = truncation == "left"
-        excerpt, encoded = self._split(text, self._room, from_end=from_end, with_tokens=with_tokens)
-        surplus = len(encoded.ids) - self._room
+        length = min(self.max_length, max_length or self.max_length)
+        room = length - len(self._leading) - len(self._trailing)
+        if room < 1:
+            raise NoRoomError(length, length + 1 - room)
+        excerpt, encoded = self._split(text, room, from_end=from_end, with_tokens=with_tokens)
+        surplus = len(encoded.ids) - room
         kept = slice(None)
         if surplus > 0:
             if truncation == "error":
                 raise TextTooLongError(
-                    len(encoded.ids) + self.max_length - self._room,
-                    self.max_length,
+                    len(encoded.ids) + length - room,
+                    length,
                     at_least=not excerpt.whole,
                 )
-            kept = slice(surplus, None) if from_end else slice(self._room)
+            kept = slice(surplus, None) if from_end else slice(room)
         return Encoding(
             self._input_ids(encoded, kept),
             truncated=surplus > 0,

@@ -135,6 +135,58 @@ def test_a_text_that_is_too_long_can_be_refused(
     assert cut in answer.json()["detail"]
 
 
+def test_older_pipelines_list_all_scores_or_the_best(client: httpx.Client) -> None:
+    def ask_for(**parameters: object) -> object:
+        return client.post("/hf", json={"inputs": TEXTS, "parameters": parameters}).json()
+
+    both = predictions(client, TEXTS)
+    in_order = [
+        [{"label": name, "score": share} for name, share in each["probabilities"].items()]
+        for each in both
+    ]
+    assert any(ranked(each) != one for each, one in zip(both, in_order, strict=True))
+    assert near(ask_for(return_all_scores=True), in_order)
+    best = [ranked(each)[:1] for each in both]
+    assert near(ask_for(return_all_scores=False), best)
+    assert near(ask_for(return_all_scores=True, top_k=1), best)
+    assert near(ask_for(return_all_scores=False, top_k=2), list(map(ranked, both)))
+
+
+def test_max_length_cuts_before_the_model_does(client: httpx.Client) -> None:
+    def ask_for(most: int, text: str) -> httpx.Response:
+        body = {"inputs": text, "parameters": {"max_length": most, "truncation": True}}
+        return client.post("/", json=body)
+
+    (short,) = predictions(client, ["good bad"])
+    cut = ask_for(4, "good bad dull dull")
+    assert near(cut.json(), [ranked(short)])
+    assert cut.headers[CUT] == "0"
+    whole = ask_for(MAX_LENGTH + 1, "good bad")
+    assert near(whole.json(), [ranked(short)])
+    assert CUT not in whole.headers
+    assert ask_for(MAX_LENGTH + 1, LONG).headers[CUT] == "0"
+    refused = ask_for(2, "good")
+    says = "max_length is 2 and leaves no room for text beside the special tokens: set it to 3"
+    assert_problem(refused, 422, "invalid-request", ("body", "inputs"), says=says, foreign=True)
+
+
+@pytest.mark.parametrize("path", ["/classify", "/v1/classify"])
+@pytest.mark.parametrize("name", ["use_activation", "activation", "softmax"])
+def test_every_name_of_the_activation_of_vllm(client: httpx.Client, path: str, name: str) -> None:
+    (prediction,) = predictions(client, TEXTS[:1])
+    shares = list(prediction["probabilities"].values())
+
+    def probs(wanted: bool) -> list[float]:
+        (entry,) = client.post(path, json={"input": TEXTS[0], name: wanted}).json()["data"]
+        found: list[float] = entry["probs"]
+        return found
+
+    assert near(probs(wanted=True), shares)
+    temperature = client.get("/model").json()["temperature"]
+    powers = [math.exp(logit / temperature) for logit in probs(wanted=False)]
+    assert near([power / sum(powers) for power in powers], shares)
+
+
 @pytest.mark.parametrize("path", ["/classify", "/v1/classify"])
 def test_classify_has_the_shape_of_vllm(client: httpx.Client, path: str) -> None:
     model = client.get("/model").json()
@@ -274,6 +326,8 @@ WRONG: list[tuple[str, dict[str, Any], tuple[str | int, ...]]] = [
     ("/hf", {"inputs": "a", "parameters": {"top_k": 0}}, ("parameters", "top_k")),
     ("/hf", {"inputs": "a", "parameters": {"top_k": -(10**30)}}, ("parameters", "top_k")),
     ("/hf", {"inputs": "a", "parameters": {"secret": 1, "other": 2}}, ("parameters",)),
+    ("/hf", {"inputs": "a", "parameters": {"max_length": 0}}, ("parameters", "max_length")),
+    ("/hf", {"inputs": "a", "truncate": False, "parameters": {"truncation": "only_first"}}, ()),
     ("/predict", {"inputs": "a", "sentence": "b"}, ("sentence",)),
     ("/predict", {"inputs": [["a", "b"], ["c"]]}, ("inputs", 0)),
     (
@@ -286,6 +340,7 @@ WRONG: list[tuple[str, dict[str, Any], tuple[str | int, ...]]] = [
     ("/classify", {"input": "a", "truncate_prompt_tokens": 31}, ("truncate_prompt_tokens",)),
     ("/classify", {"input": "a", "truncate_prompt_tokens": 10**30}, ("truncate_prompt_tokens",)),
     ("/classify", {"input": "a", "add_special_tokens": False}, ("add_special_tokens",)),
+    ("/classify", {"input": "a", "activation": True, "softmax": False}, ()),
     ("/invocations", {}, ()),
     ("/invocations", {"inputs": "a", "instances": ["b"]}, ()),
     ("/invocations", {"inputs": {"text": 1}}, ("inputs", "text")),

@@ -183,14 +183,19 @@ def changed(**changes: Any) -> dict[str, Any]:  # noqa: ANN401
     return {**request, "inputs": [{name: each for name, each in members.items() if each != ...}]}
 
 
+OTHER = {"name": "ids", "datatype": "INT64", "shape": [1, 50, 1], "data": list(range(50))}
 WRONG: list[tuple[Any, tuple[str | int, ...]]] = [
     ([], ()),
     ({}, ("inputs",)),
     ({"inputs": 1}, ("inputs",)),
     ({"inputs": []}, ("inputs",)),
     ({"inputs": [{}] * 50_000}, ("inputs",)),
-    (changed(name="texts"), ("inputs", 0, "name")),
-    (changed(datatype="FP32"), ("inputs", 0, "datatype")),
+    (changed(name=7), ("inputs", 0, "name")),
+    (changed(name=...), ("inputs", 0, "name")),
+    (changed(datatype="FP32"), ("inputs",)),
+    (changed(datatype=...), ("inputs", 0, "datatype")),
+    ({"inputs": [OTHER, {**tensor([" "])["inputs"][0], "name": "x"}]}, ("inputs", 1, "data", 0)),
+    ({"inputs": [OTHER] * 16 + tensor(["a"])["inputs"]}, ("inputs",)),
     (changed(data=...), ("inputs", 0)),
     (changed(parameters={"binary_data_size": 4}), ("inputs", 0)),
     (changed(data=..., parameters={"binary_data_size": 4}), ("inputs",)),

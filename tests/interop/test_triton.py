@@ -44,12 +44,16 @@ def call(request: pytest.FixtureRequest) -> Call:
 
 
 def texts_input(
-    texts: Sequence[object], *, binary: bool = True, shape: Sequence[int] | None = None
+    texts: Sequence[object],
+    *,
+    binary: bool = True,
+    shape: Sequence[int] | None = None,
+    name: str = "text",
 ) -> list[InferInput]:
     """The input that holds texts."""
     shape = [len(texts)] if shape is None else list(shape)
     values = np.array(texts, np.object_).reshape(shape)
-    return [InferInput("text", shape, "BYTES").set_data_from_numpy(values, binary_data=binary)]
+    return [InferInput(name, shape, "BYTES").set_data_from_numpy(values, binary_data=binary)]
 
 
 def wanted(*names: str, binary: bool = True) -> list[InferRequestedOutput]:
@@ -240,6 +244,31 @@ def test_parameters_of_the_request(call: Call, running: RunningService) -> None:
     assert call(running, "infer", "tiny", texts_input(["good"]), **ignored) is not None
 
 
+@pytest.mark.parametrize("binary", [True, False], ids=["bytes", "json"])
+def test_the_first_input_of_bytes_is_the_text_under_any_name(
+    call: Call, running: RunningService, binary: bool
+) -> None:
+    numbers = np.arange(60, dtype=np.int64).reshape(1, 60)
+    inputs = [
+        InferInput("ids", [1, 60], "INT64").set_data_from_numpy(numbers, binary_data=binary),
+        InferInput("SENTENCE", [3], "BYTES").set_data_from_numpy(
+            np.array(TEXTS, np.object_), binary_data=binary
+        ),
+        *texts_input(["ignored"], binary=binary),
+    ]
+    result = call(running, "infer", "tiny", inputs)
+    expected = shares(predictions_of(running, TEXTS))
+    np.testing.assert_allclose(result.as_numpy("probabilities"), expected, rtol=0, atol=1e-5)
+    explained = call(
+        running,
+        "infer",
+        "tiny",
+        texts_input(TEXTS[:1], binary=binary, name="INPUT0"),
+        outputs=wanted("tokens"),
+    )
+    assert spelled(explained.as_numpy("tokens"))[1:4] == ["a", "superb", "film"]
+
+
 def wrong(name: str, shape: Sequence[int], datatype: str, values: Any) -> list[InferInput]:  # noqa: ANN401
     """An input that the model does not have."""
     return [InferInput(name, list(shape), datatype).set_data_from_numpy(values)]
@@ -249,10 +278,10 @@ def wrong(name: str, shape: Sequence[int], datatype: str, values: Any) -> list[I
     ("inputs", "named", "status", "place"),
     [
         (
-            wrong("sentence", [1], "BYTES", np.array(["a"], np.object_)),
+            wrong("text", [1], "FP32", np.zeros(1, np.float32)),
             {},
             "422",
-            "body.inputs.0.name: ",
+            "body.inputs: ",
         ),
         (texts_input(["good", b"caf\xe9"]), {}, "422", "body.inputs[0].data[1]: "),
         (texts_input(["good", " \n"]), {}, "422", "inputs[0].data[1]: "),

@@ -41,6 +41,7 @@ _FOREIGN = "headlight.foreign"
 
 
 Counted = counted("texts")
+count_texts = Counted.func
 # A text or a list of texts, as `/openapi.json` describes it; any other value has its own error.
 TextOrList = Annotated[
     object,

@@ -4,7 +4,7 @@ import time
 from typing import Annotated, Any, Literal
 
 from fastapi import Body
-from pydantic import BaseModel, Field, ValidationInfo, field_validator
+from pydantic import BaseModel, Field, ValidationInfo, field_validator, model_validator
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -64,6 +64,8 @@ class ClassifyRequest(RequestBody):
     use_activation: bool | None = Field(
         None, description="False: `probs` are logits; else calibrated probabilities."
     )
+    activation: bool | None = Field(None, description="The older name of `use_activation`.")
+    softmax: bool | None = Field(None, description="The oldest name of `use_activation`.")
     add_special_tokens: bool | None = Field(
         None, description="False is refused: the model reads no text without them."
     )
@@ -98,6 +100,21 @@ class ClassifyRequest(RequestBody):
         if add is False:
             raise ValueError("the model reads no text without its special tokens: leave this out")
         return add
+
+    @model_validator(mode="after")
+    def _agree(self) -> "ClassifyRequest":
+        if {True, False} <= self._activations:
+            raise ValueError("use_activation, activation and softmax differ: send one")
+        return self
+
+    @property
+    def wants_logits(self) -> bool:
+        """Whether `probs` are logits."""
+        return False in self._activations
+
+    @property
+    def _activations(self) -> set[bool | None]:
+        return {self.use_activation, self.activation, self.softmax}
 
 
 class ClassifyEntry(BaseModel):
@@ -178,8 +195,7 @@ async def classify_input(
         "created": int(time.time()),
         "model": name,
         "data": [
-            _entry(index, each, logits=body.use_activation is False)
-            for index, each in enumerate(predictions)
+            _entry(index, each, logits=body.wants_logits) for index, each in enumerate(predictions)
         ],
         "usage": {
             "prompt_tokens": count,

@@ -61,7 +61,30 @@ class Parameters(RequestMember):
         description="`softmax` (the default): calibrated probabilities; `none`: logits; `sigmoid`: "
         "of each logit by itself.",
     )
-    truncation: bool | None = Field(None, description="The same as `truncate`.")
+    return_all_scores: bool | None = Field(
+        None,
+        description="Of older pipelines, if `top_k` is left out: true lists all labels in the "
+        "model's order, false only the best.",
+    )
+    truncation: bool | Literal["longest_first", "only_first", "do_not_truncate"] | None = Field(
+        None, description="The same as `truncate`; all names but `do_not_truncate` mean true."
+    )
+    max_length: int | None = Field(
+        None,
+        ge=1,
+        le=_MOST,
+        description="Texts that are cut are cut here, if the model reads more.",
+    )
+    padding: bool | Literal["longest", "max_length", "do_not_pad"] | None = Field(
+        None, description="Ignored: no answer depends on it."
+    )
+
+    @property
+    def truncates(self) -> bool | None:
+        """Whether a text that is too long is cut; None if this says nothing."""
+        if isinstance(self.truncation, str):
+            return self.truncation != "do_not_truncate"
+        return self.truncation
 
 
 class Options(RequestMember):
@@ -88,24 +111,29 @@ class InputsRequest(RequestBody):
 
     @model_validator(mode="after")
     def _agree(self) -> "InputsRequest":
-        wanted = self.parameters or Parameters()
+        wanted = self.wanted
         if self.raw_scores and wanted.function_to_apply not in (None, "none"):
             raise ValueError("raw_scores and function_to_apply contradict each other: send one")
-        if None not in (self.truncate, wanted.truncation) and self.truncate != wanted.truncation:
+        if None not in (self.truncate, wanted.truncates) and self.truncate != wanted.truncates:
             raise ValueError("truncate and parameters.truncation differ: send one")
         return self
+
+    @property
+    def wanted(self) -> Parameters:
+        """The parameters, with their defaults."""
+        return self.parameters or Parameters()
 
     @property
     def function(self) -> Function:
         """What makes scores of logits."""
         if self.raw_scores:
             return "none"
-        return (self.parameters or Parameters()).function_to_apply or "softmax"
+        return self.wanted.function_to_apply or "softmax"
 
     @property
     def cuts(self) -> bool:
         """Whether a text that is too long is cut."""
-        return False not in (self.truncate, (self.parameters or Parameters()).truncation)
+        return False not in (self.truncate, self.wanted.truncates)
 
 
 class LabelScore(BaseModel):
@@ -239,7 +267,11 @@ def texts_of(body: InputsRequest) -> Texts:
     end: Literal["left", "right"] = (
         "left" if body.truncation_direction.lower() == "left" else "right"
     )
-    options = ReadingOptions(end if body.cuts else "error")
+    options = (
+        ReadingOptions(end, max_length=body.wanted.max_length)
+        if body.cuts
+        else ReadingOptions("error")
+    )
     return Texts(items, options, (_FIELD,), locate, cut_by="set truncate to true")
 
 
@@ -258,8 +290,13 @@ def _scores(prediction: Prediction, body: InputsRequest) -> list[dict[str, objec
     if body.function == "sigmoid":
         values = [_sigmoid(value) for value in values]
     pairs = zip(prediction.probabilities, values, strict=True)
-    best = sorted(pairs, key=lambda pair: -pair[1])[: (body.parameters or Parameters()).top_k]
-    return [{"label": label, "score": score} for label, score in best]
+    most, every = body.wanted.top_k, body.wanted.return_all_scores
+    if most is None and every:  # callers of older pipelines know a class by its place
+        chosen = list(pairs)
+    else:
+        most = 1 if most is None and every is False else most
+        chosen = sorted(pairs, key=lambda pair: -pair[1])[:most]
+    return [{"label": label, "score": score} for label, score in chosen]
 
 
 def _sigmoid(logit: float) -> float:

@@ -51,7 +51,7 @@ from service.api.requests import (
     require_key,
 )
 from service.api.state import State, state_of
-from service.api.texts import Loc, Texts, bad_text, guarded, invalid, prepare
+from service.api.texts import Texts, bad_text, guarded, invalid, prepare
 from service.errors import (
     CrossSiteError,
     MalformedJsonError,
@@ -114,8 +114,6 @@ _DATATYPES: Mapping[OutputName, Datatype] = {
 # What only one text is answered with, and only if it is asked for.
 _EXPLAINING: frozenset[OutputName] = frozenset({"attention", "tokens"})
 _BY_DEFAULT = [name for name in _DATATYPES if name not in _EXPLAINING]
-_DATA: Loc = ("inputs", 0, "data")
-_TEXT: Loc = ("body", *_DATA, 0)
 _MICROSECONDS = 1_000_000
 _SHORTER = "send a shorter text, or ask POST /attention for fewer layers or heads"
 _FLOAT = 4
@@ -161,14 +159,16 @@ def _parse(content: bytes, lengths: Sequence[str], limits: dict[str, object]) ->
         hint = f"If tensors follow the JSON as bytes, give its length in {HEADER}."
         raise MalformedJsonError(f"{error.detail} {hint}") from error
     body = validate(InferRequest, value, source="body", context=limits)
-    (tensor,) = body.inputs
-    (part,) = cut_tensors(behind, [tensor.binary_size])
+    inputs, place = list(body.inputs), body.place
+    tensor = inputs[place]
+    part = cut_tensors(behind, [each.binary_size for each in inputs])[place]
     texts: Sequence[object]
     if part is None:
-        texts = read_nested(tensor.data, tensor.shape, _DATA)
+        texts = read_nested(tensor.data, tensor.shape, body.data)
     else:
-        texts = read_bytes(part, tensor.shape, _DATA)
-    return body.model_copy(update={"inputs": [tensor.model_copy(update={"data": texts})]})
+        texts = read_bytes(part, tensor.shape, body.data)
+    inputs[place] = tensor.model_copy(update={"data": texts})
+    return body.model_copy(update={"inputs": inputs})
 
 
 def _infers(*names: dict[str, Any]) -> dict[str, Any]:
@@ -344,7 +344,7 @@ async def _infer(context: RequestContext, body: InferRequest) -> _Answer:
     if any(name in _EXPLAINING for name in _outputs(body)):
         return await _explain(context, body)
     options = ReadingOptions(body.options.truncation)
-    texts = Texts(body.texts, options, _DATA, lambda index: (*_DATA, index))
+    texts = Texts(body.texts, options, body.data, lambda index: (*body.data, index))
     predictions = await predict_texts(context, texts)
     return _write(context.state, body, predictions, _values(predictions))
 
@@ -397,8 +397,9 @@ async def _encode(context: RequestContext, body: InferRequest) -> Encoding:
         message = f"attention and tokens work with one text, got {count}: leave both out"
         raise wrong(("outputs",), message)
     (text,) = body.texts
+    loc = ("body", *body.data, 0)
     if not isinstance(text, str):
-        raise invalid(_TEXT, "the item is not a string: send text")
+        raise invalid(loc, "the item is not a string: send text")
     predictor = context.state.engine.predictor
     options = ReadingOptions(body.options.truncation)
 
@@ -408,7 +409,7 @@ async def _encode(context: RequestContext, body: InferRequest) -> Encoding:
             with guarded():
                 return read_window(predictor, text, options)
         except InputError as error:
-            raise bad_text(error, _TEXT) from error
+            raise bad_text(error, loc) from error
 
     return await prepare(context, read(), [text])
 

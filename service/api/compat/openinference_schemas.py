@@ -19,7 +19,7 @@ from pydantic import (
 )
 
 from model.tokenization.tokenizer import Truncation
-from service.api.compat.base import Counted
+from service.api.compat.base import count_texts
 from service.api.request_schemas import RequestBody, RequestMember
 from service.formats.tensors import Datatype
 
@@ -33,6 +33,7 @@ MOST_ID = 256
 _SHARED = "shared memory is not offered: send the tensor in the body"
 
 _SHAPE, _MOST_RANK = "must be [N] or [N, 1] for N texts", 2
+_TEXT, _MOST_INPUTS = "BYTES", 16
 
 
 def _reject_shared(_: object) -> object:
@@ -43,14 +44,22 @@ def _reject_classes(_: object) -> object:
     raise ValueError("classification is not offered: ask for probabilities, which has every class")
 
 
-def _check_rank(shape: object) -> object:
+def _is_text(info: ValidationInfo) -> bool:
+    return bool(info.data.get("datatype") == _TEXT)
+
+
+def _check_rank(shape: object, info: ValidationInfo) -> object:
     """Counts the numbers before any is looked at: a body may hold a million."""
     if isinstance(shape, list) and not 1 <= len(shape) <= _MOST_RANK:
-        raise ValueError(_SHAPE)
+        if _is_text(info):
+            raise ValueError(_SHAPE)
+        return []  # of an input that is ignored
     return shape
 
 
 def _check_shape(shape: list[int], info: ValidationInfo) -> list[int]:
+    if not _is_text(info):
+        return shape
     if shape[1:] not in ([], [1]):
         raise ValueError(_SHAPE)
     most = (info.context or {}).get("max_sentences")
@@ -61,9 +70,19 @@ def _check_shape(shape: list[int], info: ValidationInfo) -> list[int]:
 
 def _check_inputs(inputs: object) -> object:
     """Counts the inputs before any is looked at."""
-    if isinstance(inputs, list) and len(inputs) != 1:
-        raise ValueError(f"must be a list of the one input that the model has: {INPUT}")
+    if isinstance(inputs, list) and not 1 <= len(inputs) <= _MOST_INPUTS:
+        raise ValueError(f"must be a list of 1 to {_MOST_INPUTS} inputs, and the model has one")
     return inputs
+
+
+def _check_text(inputs: "list[Input]") -> "list[Input]":
+    if not any(each.datatype == _TEXT for each in inputs):
+        raise ValueError(f"none has the datatype {_TEXT}, as texts have: send one")
+    return inputs
+
+
+def _count_texts(data: object, info: ValidationInfo) -> object:
+    return count_texts(data, info) if _is_text(info) else data
 
 
 def _check_outputs(outputs: object) -> object:
@@ -98,20 +117,20 @@ class OutputParameters(TensorParameters):
 
 
 class Input(RequestMember):
-    """The texts."""
+    """The texts; inputs after the first of `BYTES`, and of other types, are ignored."""
 
-    name: Literal["text"]
+    name: str = Field(description="Any name; the model's own is `text`.")
+    datatype: str = Field(description="`BYTES`.")
     shape: Annotated[
         list[Annotated[int, Field(ge=0)]],
         BeforeValidator(_check_rank),
         AfterValidator(_check_shape),
     ] = Field(description="`[N]` or `[N, 1]` for N texts.")
-    datatype: Literal["BYTES"]
     parameters: InputParameters | None = None
     data: Annotated[
         object,
         WithJsonSchema({"type": "array", "items": {}}),
-        Counted,
+        BeforeValidator(_count_texts),
     ] = Field(None, description="The texts, flat or nested as the shape is.")
 
     @model_validator(mode="after")
@@ -160,7 +179,9 @@ class InferRequest(RequestBody):
     """The body of `POST /v2/models/{model}/infer`, or its JSON if bytes follow."""
 
     id: str | None = Field(None, max_length=MOST_ID, description="Comes back with the answer.")
-    inputs: Annotated[list[Input], BeforeValidator(_check_inputs)]
+    inputs: Annotated[list[Input], BeforeValidator(_check_inputs), AfterValidator(_check_text)] = (
+        Field(description="The first input of the datatype `BYTES` holds the texts.")
+    )
     outputs: Annotated[list[WantedOutput], BeforeValidator(_check_outputs)] | None = Field(
         None,
         description="The outputs to answer, in this order; all but `attention` and `tokens` if "
@@ -169,9 +190,19 @@ class InferRequest(RequestBody):
     parameters: RequestParameters | None = None
 
     @property
+    def place(self) -> int:
+        """The index of the input that holds the texts."""
+        return next(at for at, each in enumerate(self.inputs) if each.datatype == _TEXT)
+
+    @property
     def texts(self) -> Sequence[object]:
         """The texts, once they are read from `data` or from the bytes behind the JSON."""
-        return cast("Sequence[object]", self.inputs[0].data)
+        return cast("Sequence[object]", self.inputs[self.place].data)
+
+    @property
+    def data(self) -> tuple[str | int, ...]:
+        """Where the body holds the texts."""
+        return ("inputs", self.place, "data")
 
     @property
     def options(self) -> RequestParameters:

@@ -91,10 +91,29 @@ def test_inputs_and_their_places(
         ({"parameters": {"truncation": False}}, "error"),
         ({"parameters": {"truncation": False}, "truncate": False}, "error"),
         ({"parameters": {}, "options": {"wait_for_model": True}}, "right"),
+        ({"parameters": {"truncation": "longest_first", "padding": True}}, "right"),
+        ({"parameters": {"truncation": "only_first", "padding": "max_length"}}, "right"),
+        ({"parameters": {"truncation": "do_not_truncate"}}, "error"),
+        ({"parameters": {"truncation": "longest_first"}, "truncate": True}, "right"),
     ],
 )
 def test_whether_and_where_texts_are_cut(more: dict[str, object], truncation: str) -> None:
     assert read_inputs({"inputs": "a", **more}).options.truncation == truncation
+
+
+@pytest.mark.parametrize(
+    ("parameters", "most"),
+    [
+        ({}, None),
+        ({"max_length": 9}, 9),
+        ({"max_length": 9, "truncation": "longest_first"}, 9),
+        ({"max_length": 9, "truncation": False}, None),
+    ],
+)
+def test_max_length_counts_where_texts_are_cut(
+    parameters: dict[str, object], most: int | None
+) -> None:
+    assert read_inputs({"inputs": "a", "parameters": parameters}).options.max_length == most
 
 
 @pytest.mark.parametrize("form", ["instances", "dataframe_records"])
@@ -128,7 +147,7 @@ def test_a_misspelt_parameter_gets_the_right_name(parameter: str, hint: str) -> 
 
     assert caught.value.detail == (
         f"body.parameters: an unknown field is given; {hint}known are top_k, function_to_apply, "
-        "truncation."
+        "return_all_scores, truncation, max_length, padding."
     )
 
 
