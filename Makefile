@@ -12,7 +12,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 # Without the kernels, which have a rule of their own.
-EDITABLE := HEADLIGHT_KERNELS=no $(PIP) install --quiet --constraint constraints.txt --editable
+EDITABLE := HEADLIGHT_KERNELS=no $(PIP) install --constraint constraints.txt --editable
+
+# Runs a command; every few seconds a line says that it goes on, until it or this shell has ended.
+EVERY := 5
+patiently = ( began=$$(date +%s); \
+  while sleep $(EVERY) </dev/null >/dev/null 2>&1 && kill -0 $$$$ 2>/dev/null; do \
+    echo "  still at it after $$(($$(date +%s) - began)) s"; done & lines=$$!; \
+  $(1); code=$$?; kill $$lines 2>/dev/null; exit $$code )
+# Runs pip, which draws its own progress, but only on a terminal.
+installing = if [ -t 1 ]; then $(1); else $(call patiently,$(1) --progress-bar off); fi
 
 CPU_INDEX_URL := https://download.pytorch.org/whl/cpu
 CHOICE := $(VENV)/torch-index-url
@@ -49,6 +58,7 @@ help: ## list these commands
 install: $(VENV)/installed-serve $(VENV)/kernels ## make .venv and install what serving needs
 
 serve: install ## serve checkpoints/default on port 8000
+	@echo "Starting the service: the address of the page is the last line, once the model is ready"
 	@exec $(BIN)/python -m service $(ARGS)
 
 test: $(VENV)/installed-dev $(VENV)/kernels ## run the whole test suite, on up to four cores
@@ -147,9 +157,10 @@ $(CHOICE): FORCE | $(BIN)/python
 	  echo '$(TORCH_INDEX_URL)' >$@; }
 
 $(VENV)/installed-serve: $(REQUIREMENTS) $(CHOICE) | $(BIN)/python
-	@echo "Installing what serving needs in $(VENV) (torch alone is about 200 MB)"
+	@echo "Step 1 of 3: torch, about 200 MB to download (several GB with CUDA)"
 	@$(MAKE) --no-print-directory torch
-	@$(EDITABLE) .
+	@echo "Step 2 of 3: what else serving needs, about 50 MB to download"
+	@$(call installing,$(EDITABLE) .)
 	@touch $@
 
 $(JAVASCRIPT)/installed: tests/javascript/package.json tests/javascript/package-lock.json
@@ -164,10 +175,11 @@ KERNELS := model/backends/_kernels.so
 COMPILE_KERNELS = $(BIN)/python model/kernels/compiler.py $(KERNELS)
 $(VENV)/kernels: setup.py $(wildcard model/kernels/*) | $(VENV)/installed-serve
 	@rm -f $(KERNELS) $@
-	@$(COMPILE_KERNELS) >/dev/null 2>&1 || { \
+	@echo "Step 3 of 3: compile the kernels, less than a minute"
+	@$(call patiently,$(COMPILE_KERNELS) >/dev/null 2>&1) || { \
 	  echo "There is no C++ compiler that works: pip brings one, which needs a minute"; \
-	  $(PIP) install --quiet "$$(sed -n 's/^COMPILER_PACKAGE = "\(.*\)"/\1/p' model/kernels/compiler.py)" 2>/dev/null && \
-	  $(COMPILE_KERNELS) >/dev/null; } || true
+	  $(call patiently,$(PIP) install --quiet "$$(sed -n 's/^COMPILER_PACKAGE = "\(.*\)"/\1/p' model/kernels/compiler.py)" 2>/dev/null && \
+	  $(COMPILE_KERNELS) >/dev/null); } || true
 	@test -e $(KERNELS) && touch $@ || \
 	  echo "the kernels are not compiled: torch computes passes, several times more slowly; install g++ (Debian, Ubuntu: apt-get install g++), then make install"
 
@@ -175,19 +187,19 @@ $(VENV)/kernels: setup.py $(wildcard model/kernels/*) | $(VENV)/installed-serve
 # does not answer, the next step of the installation takes the build that pip finds.
 torch:
 	@test -z '$(TORCH_INDEX_URL)' || \
-	  $(PIP) install --quiet --no-deps --retries 0 --timeout 5 --index-url '$(TORCH_INDEX_URL)' $(TORCH_REQUIREMENT) 2>/dev/null || \
+	  { $(call installing,$(PIP) install --no-deps --retries 0 --timeout 5 --index-url '$(TORCH_INDEX_URL)' $(TORCH_REQUIREMENT) 2>/dev/null); } || \
 	  echo "torch cannot be had from $(TORCH_INDEX_URL): taking the build that pip finds elsewhere"
 
 $(VENV)/installed-dev: $(VENV)/installed-serve
 	@echo "Installing what the tests need"
-	@$(EDITABLE) '.[dev]'
+	@$(EDITABLE) '.[dev]' --quiet
 # Without its dependencies: a cloud client and a notebook, which views of given weights do not use.
 	@$(PIP) install --quiet --no-deps bertviz==1.4.1
 	@touch $@
 
 $(VENV)/installed-benchmark: $(VENV)/installed-serve
 	@echo "Installing what the service is measured beside"
-	@$(EDITABLE) '.[benchmark]'
+	@$(EDITABLE) '.[benchmark]' --quiet
 	@touch $@
 
 # Peers that need versions of their own get environments of their own. They use the service's Python
@@ -201,5 +213,5 @@ build/peers/%/installed: benchmarks/peers/requirements-%.txt pyproject.toml $(CH
 
 $(VENV)/installed-containers: $(VENV)/installed-serve
 	@echo "Installing what checks the container files"
-	@$(EDITABLE) '.[containers]'
+	@$(EDITABLE) '.[containers]' --quiet
 	@touch $@

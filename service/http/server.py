@@ -6,6 +6,8 @@ import math
 import os
 import signal
 import socket
+import time
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import FrameType
@@ -29,6 +31,7 @@ logger = logging.getLogger("headlight.server")
 
 # Longer than load balancers keep idle connections, so that the balancer always closes first.
 _KEEP_ALIVE_SECONDS = 75
+_SECONDS_BETWEEN_LINES = 5.0
 # Files that the process has open without any connection, with some to spare.
 _OWN_FILES = 40
 # Connections that the kernel may hand over at once, before any of them can be closed.
@@ -45,13 +48,23 @@ class DrainingServer(uvicorn.Server):
     connections too, so that a load balancer has time to notice. Then the socket closes, the
     current requests end, and `run` returns. SIGINT skips the wait. A second signal ends the
     process at once.
+
+    Args:
+        loaded: waits for the model, at most the given seconds; returns whether it is there, None
+            while it loads.
     """
 
     def __init__(
-        self, config: uvicorn.Config, *, lifecycle: Lifecycle, drain_seconds: float
+        self,
+        config: uvicorn.Config,
+        *,
+        lifecycle: Lifecycle,
+        drain_seconds: float,
+        loaded: Callable[[float], Awaitable[bool | None]],
     ) -> None:
         super().__init__(config)
         self._lifecycle = lifecycle
+        self._loaded = loaded
         self._drain_seconds = drain_seconds
         self._loop: asyncio.AbstractEventLoop | None = None  # once it accepts connections
 
@@ -72,10 +85,19 @@ class DrainingServer(uvicorn.Server):
         loop.call_later(seconds, setattr, self, "should_exit", True)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Starts to accept connections, and logs the address of the page."""
+        """Starts to accept connections, and to wait for the model."""
         await super().startup(sockets)
         self._loop = asyncio.get_running_loop()
-        for listening in sockets or []:
+        self._showing = self._loop.create_task(self._show(sockets or []))
+
+    async def _show(self, sockets: Sequence[socket.socket]) -> None:
+        """Logs every few seconds that the model loads, and at last the address of the page."""
+        began = time.monotonic()
+        for listening in sockets:
+            logger.info("listening at %s while the model loads", address(listening))
+        while (is_loaded := await self._loaded(_SECONDS_BETWEEN_LINES)) is None:
+            logger.info("the model loads", extra={"seconds": round(time.monotonic() - began)})
+        for listening in sockets if is_loaded else ():
             logger.info("the page is at %s", address(listening))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -176,5 +198,10 @@ def serve(app: FastAPI, listening: socket.socket, settings: Settings, lifecycle:
         timeout_graceful_shutdown=math.ceil(settings.request_timeout) + 1,
         backlog=capacity.backlog,
     )
-    server = DrainingServer(config, lifecycle=lifecycle, drain_seconds=settings.drain_seconds)
+    server = DrainingServer(
+        config,
+        lifecycle=lifecycle,
+        drain_seconds=settings.drain_seconds,
+        loaded=state.engine.loaded,
+    )
     server.run(sockets=[listening])

@@ -163,7 +163,12 @@ class Engine:
 
     def start(self) -> None:
         """Starts to load the model and to warm it up, in the background."""
-        self._spawn(self._start())
+        self._loading = self._spawn(self._start())
+
+    async def loaded(self, seconds: float) -> bool | None:
+        """Waits at most so long for the model; returns whether it is there, None while it loads."""
+        done, _ = await asyncio.wait([self._loading], timeout=seconds)
+        return self._predictor is not None if done else None
 
     def check_room(self, caller: ClientId, deadline: float, *, ahead: int = 0) -> None:
         """Raises as `Admission.check_room` does; admits every request while the model loads."""

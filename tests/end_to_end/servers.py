@@ -29,7 +29,7 @@ from service.http import server
 from service.logs import JsonFormatter
 
 ROOT = Path(__file__).parents[2]
-_ADDRESS = re.compile(r"the page is at (http://\S+?)/[\"\s]")
+_ADDRESS = re.compile(r"listening at (http://\S+?)/[\"\s]")
 PATIENCE = 60.0
 # Every client would make its own, which takes 25 ms.
 TLS = ssl.create_default_context()

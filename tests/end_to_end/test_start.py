@@ -17,8 +17,16 @@ from model.backends.kernels import instruction_sets
 from model.checkpoint.opening import open_checkpoint
 from model.checkpoint.saving import save_precision
 from service import command
+from service.http import server
 from tests.builders import precision, precision_set, tiny_checkpoint
-from tests.end_to_end.servers import RunningService, environment, local_service, service
+from tests.end_to_end.misbehaving import patches
+from tests.end_to_end.servers import (
+    RunningService,
+    environment,
+    local_service,
+    service,
+    wait_until,
+)
 
 TRAINING_EXTRAS = ("matplotlib", "pyarrow", "scipy", "sklearn", "tqdm", "transformers", "pandas")
 WITHOUT_EXTRAS = f"""
@@ -96,6 +104,42 @@ def test_the_start_takes_little_more_than_torch(checkpoint_folder: Path, tmp_pat
         if is_quick := min(starts) < 2 * min(imports) + 2:
             break
     assert is_quick
+
+
+def messages(running: RunningService) -> list[str]:
+    """What the log says, in its order."""
+    return [json.loads(line)["message"] for line in running.log.read_text("utf-8").splitlines()]
+
+
+def test_the_address_of_the_page_comes_once_the_model_is_ready(
+    checkpoint_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "_SECONDS_BETWEEN_LINES", 0.05)
+    (tmp_path / "load").write_text("hold 0")
+    changes = patches(tmp_path)
+    with local_service(checkpoint_folder, tmp_path, changes=changes, ready=False) as running:
+        wait_until(lambda: messages(running).count("the model loads") > 1)
+        assert running.get("/health/ready").status_code == 503
+        (tmp_path / "load").unlink()
+        wait_until(lambda: messages(running)[-1] == f"the page is at {running.url}/")
+        first, *loading, ready, _ = messages(running)
+        assert first == f"listening at {running.url}/ while the model loads"
+        assert set(loading) == {"the model loads", "request"}
+        assert ready == "model ready"
+
+
+def test_no_address_of_the_page_comes_without_a_model(
+    checkpoint_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "_SECONDS_BETWEEN_LINES", 0.05)
+    (tmp_path / "load").write_text("fail")
+    changes = patches(tmp_path)
+    with local_service(checkpoint_folder, tmp_path, changes=changes, ready=False) as running:
+        wait_until(lambda: "the model could not be loaded" in messages(running))
+        said = len(messages(running))
+        time.sleep(0.2)  # long enough for four lines
+        assert len(messages(running)) == said
+    assert not any("the page is at" in message for message in messages(running))
 
 
 def test_the_model_and_the_log_say_why(tmp_path: Path) -> None:
