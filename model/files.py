@@ -4,6 +4,7 @@ import ctypes
 import hashlib
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -40,6 +41,7 @@ TOKENIZER_FILES = (
 # AT_FDCWD and RENAME_EXCHANGE of the kernel.
 _HERE, _EXCHANGE = -100, 2
 _LONGEST_NAME = 255
+_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(?:/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 
 
 def is_file_name(name: object) -> bool:
@@ -67,7 +69,10 @@ def _explain_folder(path: Path) -> str | None:
     """Says what a path is instead of a checkpoint folder; None for one, or one that lacks files."""
     if not path.is_dir():
         fault = "is not a folder" if path.exists() else "does not exist"
-        return f"{fault}: give the path of a checkpoint folder"
+        advice = "give the path of a checkpoint folder"
+        if _HUB_NAME.fullmatch(str(path)) and not Path(path.parts[0]).exists():
+            advice += f", or hf:{path} if it is a name on the hub"
+        return f"{fault}: {advice}"
     if (path / CONFIG).exists():
         return None
     if (path / ADAPTER).is_file():

@@ -254,15 +254,16 @@ def results_table(results: Sequence[TrialResult]) -> str:
     return plain_table(rows, ["trial", *head, "seconds"])
 
 
-def warnings_of(
-    results: Sequence[TrialResult], best: TrialResult, tried: Mapping[str, Sequence[float]]
-) -> list[str]:
+def warnings_of(results: Sequence[TrialResult], best: TrialResult) -> list[str]:
     """Returns what the figures of the best trial hide, in sentences for people."""
     warnings = [
         f"the best of {len(results)} trials is chosen by the rows that measure it, so its figures "
         "are optimistic: measure it on rows that chose nothing, with --evaluate FILE"
     ]
-    for name, values in tried.items():
+    for name in best.values:
+        values = {trial.values[name] for trial in results}
+        if len(values) == 1:  # nothing lies beside it
+            continue
         for end, side, way in (
             (min(values), "lowest", "lower"),
             (max(values), "highest", "higher"),

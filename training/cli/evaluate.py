@@ -17,6 +17,7 @@ from model.errors import ConfigurationError
 from model.files import to_bytes, write_whole
 from model.loading import load_predictor
 from model.predictor import ModelInfo, Predictor
+from training.cli.evaluate_answers import check_targets, check_texts, targets, write_answers
 from training.cli.evaluate_options import HELD_OUT, check_sources, pair_lines, read_sources
 from training.data.dataset import Dataset
 from training.data.hub import local_files
@@ -49,6 +50,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.plot is not None:
         _check_writable(arguments.plot, "--plot")
         check_suffix(arguments.plot)
+    for option, path in targets(arguments):
+        _check_writable(path, option)
+    check_targets(arguments)
     torch.set_num_threads(choose_threads(arguments.threads or 0))
     device = find_device(_device_name(arguments))
     checkpoint = open_checkpoint(local_folder(arguments.checkpoint), trial=True)
@@ -59,6 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise ConfigurationError(f"--dtype: {error}") from error
     names = _names(checkpoint, arguments)
     datasets = read_sources(arguments, checkpoint.config.labels)
+    check_texts(arguments, datasets)
     predictor = load_predictor(checkpoint, device=device, dtype=dtype)
     readable = sys.stderr if arguments.json == _STANDARD_OUTPUT else sys.stdout
     if arguments.labels is None:
@@ -75,6 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
             "left out: sentences of known label, because the checkpoint's classes are "
             f"{', '.join(checkpoint.config.labels)}, and none is named negative or positive\n"
         )
+    readable.write(write_answers(arguments, datasets, measured))
     if arguments.plot is not None:
         plot_reliability([each.scores for each in measured], arguments.plot)
     if arguments.json is not None:

@@ -74,6 +74,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="also write the figures as JSON; - writes them to standard output, and the readable "
         "ones to standard error",
     )
+    for option, text in (
+        ("errors", "wrong rows, most certain first, to a new .csv, .tsv, .jsonl or .parquet"),
+        ("predictions", "answers to all rows, in their order, as --errors does"),
+    ):
+        parser.add_argument(f"--{option}", type=Path, metavar="FILE", help=f"also write the {text}")
     parser.add_argument(
         "--plot",
         type=Path,

@@ -4,12 +4,18 @@ import argparse
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import torch
+
 import training as package
+from model.checkpoint.opening import open_checkpoint
 from model.cli.progress import say
+from model.errors import CheckpointError
+from model.loading import load_predictor
 from training.cli.shared_options import PRETRAINED_DECIDES, changed_command
 from training.data.dataset import Dataset
 from training.fit.export import Exported
 from training.measure.history import Measurement
+from training.measure.inference import predict_probabilities
 from training.measure.summary import (
     baseline_line,
     end_line,
@@ -85,13 +91,20 @@ def say_end(fit: Run, history: Sequence[Measurement], exported: Exported) -> Non
     label, share = majority(training, validation)
     was_fitted = is_cheap(training)
     baseline = _baseline(training, validation) if was_fitted else None
+    start = _start(fit)
     for name, figures in exported.figures.items():
         for line in figure_lines(name, figures, training.labels):
             say(line)
         if name == "validation":
-            say(baseline_line(label, share, baseline, was_fitted=was_fitted))
+            say(baseline_line(label, share, baseline, was_fitted=was_fitted, start=start))
     for warning in result_warnings(
-        exported.figures["validation"], temperature, training.labels, share=share, baseline=baseline
+        exported.figures["validation"],
+        temperature,
+        training.labels,
+        share=share,
+        baseline=baseline,
+        start=start,
+        balanced=recipe.class_weights == "balanced",
     ):
         say(f"warning: {warning}")
 
@@ -102,6 +115,26 @@ def _baseline(training: Dataset, validation: Dataset) -> float | None:
         return baseline_accuracy(training, validation)
     except KeyboardInterrupt:
         return None
+
+
+def _start(fit: Run) -> tuple[str, float] | None:
+    """Measures what a run began with; None if that does not answer with the classes of the rows."""
+    folder, validation = fit.context.init_from, fit.validation
+    if folder is None:
+        return None
+    try:
+        checkpoint = open_checkpoint(folder)
+        known = checkpoint.config.labels
+        if set(known) != set(validation.labels):
+            return None
+        device = fit.context.accelerator.device
+        predictor = load_predictor(checkpoint, device=device, dtype=torch.float32)
+        answers = predict_probabilities(predictor, validation.texts, label="before training")
+    except (CheckpointError, KeyboardInterrupt):  # an encoder without a classifier, or Ctrl-C
+        return None
+    truth = [known.index(validation.labels[number]) for number in validation.label_ids]
+    accuracy = float((answers.values.argmax(axis=1) == truth).mean())
+    return fit.start.origin.get("init_from_hub", str(folder)), accuracy
 
 
 def warn_if_unwritten(write: Callable[[], None], path: Path) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from model.checkpoint.hub_folder import local_folder
+from model.files import check_folder
 from training.cli.shared_options import columns_of
 from training.data.dataset import Dataset
 from training.data.hub import local_files
@@ -24,6 +25,9 @@ def context_of(
 ) -> TrainingContext:
     """Finds the first weights and the device, and sets threads and determinism of torch."""
     init_from = arguments.init_from
+    if init_from is not None:
+        init_from = local_folder(init_from)
+        check_folder(init_from)
     return TrainingContext(
         run_dir=run_dir,
         accelerator=choose_accelerator(
@@ -32,7 +36,7 @@ def context_of(
         save_every=arguments.save_every,
         stop=stop,
         ranks=ranks,
-        init_from=None if init_from is None else local_folder(init_from),
+        init_from=init_from,
         name=arguments.output.resolve().name,
         targets=tuple(arguments.log_to) if ranks.is_first else (),
     )

@@ -109,7 +109,7 @@ def _say_end(
     if best.loss is None:
         raise TrainingError("every trial has diverged: try a lower --learning-rate")
     say(f"best: trial {best.trial}, {trial_line(best)}")
-    for warning in warnings_of(results, best, tried):
+    for warning in warnings_of(results, best):
         say(f"warning: {warning}")
     values = [(option_name(name), str(value)) for name, value in best.values.items()]
     command = changed_command(

@@ -74,9 +74,22 @@ def majority(training: Dataset, validation: Dataset) -> tuple[str, float]:
     return training.labels[number], share
 
 
-def baseline_line(label: str, share: float, baseline: float | None, *, was_fitted: bool) -> str:
-    """Returns what the accuracy on the validation rows has to beat."""
+def baseline_line(
+    label: str,
+    share: float,
+    baseline: float | None,
+    *,
+    was_fitted: bool,
+    start: tuple[str, float] | None = None,
+) -> str:
+    """Returns what the accuracy on the validation rows has to beat.
+
+    Args:
+        start: the name and the accuracy of the checkpoint that the run began with.
+    """
     line = f"  to beat: always {label} {share:.2%}"
+    if start is not None:
+        line += f", {start[0]} before training {start[1]:.2%}"
     if baseline is not None:
         return f"{line}, {TITLE} {baseline:.2%}"
     reason = "the texts have no words" if was_fitted else f"tried up to {MOST_ROWS:,} short rows"
@@ -86,6 +99,7 @@ def baseline_line(label: str, share: float, baseline: float | None, *, was_fitte
 FEW_VALIDATION_ROWS = 200
 FEW_ROWS_OF_A_CLASS = 10
 DOMINATING_SHARE = 0.8
+POOR_RECALL = 0.5
 _NEAR_BOUND = 1.01  # the search for a temperature ends this near to a bound
 
 
@@ -154,9 +168,16 @@ def result_warnings(
     *,
     share: float,
     baseline: float | None,
+    start: tuple[str, float] | None = None,
+    balanced: bool = False,
 ) -> list[str]:
-    """Returns warnings about the figures of the validation rows."""
-    warnings = []
+    """Returns warnings about the figures of the validation rows.
+
+    Args:
+        start: as in `baseline_line`.
+        balanced: whether rare classes count as much as frequent ones already.
+    """
+    warnings = [] if balanced else _poor_recalls(figures, labels)
     unknown = [
         label
         for number, (label, row) in enumerate(zip(labels, figures.confusion, strict=True))
@@ -182,6 +203,11 @@ def result_warnings(
             f"{TITLE} is better on the validation rows: {baseline:.2%} against "
             f"{figures.accuracy:.2%}; try --init-from, more --epochs or more rows"
         )
+    if start is not None and start[1] > figures.accuracy:
+        warnings.append(
+            f"{start[0]} is better on the validation rows as it is: {start[1]:.2%} against "
+            f"{figures.accuracy:.2%}; try a lower --learning-rate or more rows"
+        )
     if temperature == 1.0:
         warnings.append(
             "no temperature could be fitted, because every validation row is right (or all answers "
@@ -193,3 +219,19 @@ def result_warnings(
             "probabilities are not calibrated; look at the validation rows and their labels"
         )
     return warnings
+
+
+def _poor_recalls(figures: Figures, labels: Sequence[str]) -> list[str]:
+    """Advises weights for classes that are rare and mostly, but not always, taken for others."""
+    poor = [
+        f"{label} ({_recall(row, number)})"
+        for number, (label, row) in enumerate(zip(labels, figures.confusion, strict=True))
+        if FEW_ROWS_OF_A_CLASS <= sum(row) < figures.rows / len(labels)
+        and 0 < row[number] < POOR_RECALL * sum(row)
+    ]
+    if not poor:
+        return []
+    return [
+        f"few validation rows are recognised of {' and '.join(poor)}, rarer than the other "
+        "classes: try --class-weights balanced"
+    ]

@@ -5,9 +5,11 @@ import shlex
 from pathlib import Path
 
 import pytest
+import torch
 
-from tests.builders import tiny_checkpoint
-from tests.training.tiny_runs import arguments
+from model import load_predictor, open_checkpoint
+from tests.builders import tiny_checkpoint, tiny_config
+from tests.training.tiny_runs import Refusal, arguments, write_sentences
 from training.__main__ import main
 from training.cli.fit_report import find_pretrained
 from training.cli.shared_options import PRETRAINED_DECIDES, changed_command
@@ -79,3 +81,56 @@ def test_the_checkpoint_that_ships_is_found_from_anywhere(
     assert found is not None
     assert found.is_absolute()
     assert (found / "model.safetensors").is_file()
+
+
+def test_the_checkpoint_that_a_run_begins_with_is_to_beat(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    labels = ("positive", "negative")  # in another order than those of the rows
+    origin = tiny_checkpoint(tmp_path / "origin", config=tiny_config(labels=labels))
+    held_out = write_sentences(tmp_path / "held-out.tsv", rows=40, seed=3)
+    options = ("--validation", str(held_out), "--init-from", str(origin), "--epochs", "1")
+    command = arguments(tmp_path, "out", *options)
+    command[command.index("--preset") + 1] = "finetune"
+    assert main(command) == 0
+    lines = capsys.readouterr().out.splitlines()
+
+    predictor = load_predictor(
+        open_checkpoint(origin), device=torch.device("cpu"), dtype=torch.float32
+    )
+    rows = [line.split("\t") for line in held_out.read_text("utf-8").splitlines()[1:]]
+    right = [predictor.predict([predictor.encode(text)])[0].label == label for text, label in rows]
+    share = sum(right) / 40
+    (to_beat,) = (line for line in lines if line.startswith("  to beat: "))
+    assert to_beat.startswith(
+        f"  to beat: always negative 50.00%, {origin} before training {share:.2%}, TF-IDF with "
+    )
+
+
+@pytest.mark.parametrize("labels", [("a", "b"), ("negative", "neutral", "positive")])
+def test_a_checkpoint_of_other_classes_is_no_baseline(
+    labels: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    origin = tiny_checkpoint(tmp_path / "origin", config=tiny_config(labels=labels))
+    command = arguments(tmp_path, "out", "--init-from", str(origin), "--epochs", "1")
+    command[command.index("--preset") + 1] = "finetune"
+    assert main(command) == 0
+    assert "before training" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["fit", "search"])
+def test_a_name_of_the_hub_without_its_mark_gets_it(
+    command: str, tmp_path: Path, refusal: Refusal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = write_sentences(tmp_path / "rows.tsv")
+    monkeypatch.chdir(tmp_path)
+    start = [command, str(rows), "--output", "out", "--init-from"]
+
+    advice = "does not exist: give the path of a checkpoint folder"
+    for name in ("bert-base-uncased", "organisation/name"):
+        assert (
+            refusal([*start, name]) == f"{name}: {advice}, or hf:{name} if it is a name on the hub"
+        )
+    (tmp_path / "checkpoints").mkdir()
+    for path in ("checkpoints/defualt", str(tmp_path / "none"), "a/b/c"):
+        assert refusal([*start, path]) == f"{path}: {advice}"

@@ -98,13 +98,22 @@ def test_folds_have_a_deviation() -> None:
 
 
 def test_the_best_may_lie_at_an_edge() -> None:
-    tried = {"learning_rate": (1e-5, 1e-4, 1e-3), "epochs": (3, 6)}
-
-    optimistic, edge = warnings_of(TRIALS, TRIALS[2], tried)
+    optimistic, edge = warnings_of(TRIALS, TRIALS[2])
 
     assert optimistic.startswith("the best of 3 trials is chosen by the rows that measure it")
     assert edge == "epochs: the best value, 6, is the highest that was tried: try higher ones too"
-    assert len(warnings_of(TRIALS, TRIALS[0], tried)) == 3
+    assert len(warnings_of(TRIALS, TRIALS[0])) == 3
+
+
+def test_a_range_of_one_value_has_no_edge() -> None:
+    """As `--trials` may draw it."""
+    _, edge = warnings_of(TRIALS[:2], TRIALS[0])
+
+    assert (
+        edge == "learning rate: the best value, 1e-05, is the lowest that was tried: try lower "
+        "ones too"
+    )
+    assert len(warnings_of(TRIALS[:1], TRIALS[0])) == 1
 
 
 THREE = ("negative", "neutral", "positive")

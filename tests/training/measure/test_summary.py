@@ -69,6 +69,10 @@ def test_what_is_to_beat() -> None:
     assert baseline_line("good", 0.5, 0.75, was_fitted=True) == (
         "  to beat: always good 50.00%, TF-IDF with logistic regression 75.00%"
     )
+    assert baseline_line("good", 0.5, 0.75, was_fitted=True, start=("a/b", 0.625)) == (
+        "  to beat: always good 50.00%, a/b before training 62.50%, TF-IDF with logistic "
+        "regression 75.00%"
+    )
     assert baseline_line("good", 0.5, None, was_fitted=False) == (
         "  to beat: always good 50.00%; TF-IDF with logistic regression left out (tried up to "
         "50,000 short rows)"
@@ -168,6 +172,44 @@ def answered(rare: int) -> Figures:
     truth = np.array([0] * 30 + [1] * rare + [2] * 30)
     answers = np.array([0] * 30 + [2] * rare + [2] * 30)
     return measure(np.eye(3)[answers] * 0.7 + 0.1, truth)
+
+
+def recalled(right: int, rows: int) -> Figures:
+    """Figures of three classes, of which the one between is recognised that often."""
+    truth = np.array([0] * 30 + [1] * rows + [2] * 30)
+    answers = truth.copy()
+    answers[30 + right : 30 + rows] = 2
+    return measure(np.eye(3)[answers] * 0.7 + 0.1, truth)
+
+
+@pytest.mark.parametrize(
+    ("right", "rows", "advised"),
+    [(4, 10, True), (5, 10, False), (3, 9, False), (9, 30, False), (13, 29, True)],
+)
+def test_weights_are_advised_for_rare_classes_that_are_mostly_missed(
+    right: int, rows: int, advised: bool
+) -> None:
+    found = recalled(right, rows)
+    advice = (
+        f"few validation rows are recognised of fair ({right / rows:.2%} of {rows}), rarer than "
+        "the other classes: try --class-weights balanced"
+    )
+
+    told = result_warnings(found, 1.2, THREE, share=0.1, baseline=None)
+
+    assert told == ([advice] if advised else [])
+    assert result_warnings(found, 1.2, THREE, share=0.1, baseline=None, balanced=True) == []
+
+
+def test_a_checkpoint_that_was_better_before_training_is_named() -> None:
+    found = figures(60, 40)
+    told = result_warnings(found, 1.2, TWO, share=0.5, baseline=None, start=("a/b", 0.625))
+
+    assert told == [
+        "a/b is better on the validation rows as it is: 62.50% against 60.00%; try a lower "
+        "--learning-rate or more rows"
+    ]
+    assert not result_warnings(found, 1.2, TWO, share=0.5, baseline=None, start=("a/b", 0.6))
 
 
 BOUND = "is at its bound (0.05 to 20.0): the probabilities are not calibrated"

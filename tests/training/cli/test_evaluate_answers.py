@@ -1,0 +1,170 @@
+"""`evaluate --errors` and `--predictions`: the rows and their answers, in every form."""
+
+import csv
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import torch
+
+from model import load_predictor, open_checkpoint
+from tests.builders import tiny_checkpoint, tiny_config
+from tests.labelled_files import write_rows
+from tests.training.cli.test_evaluate import parse
+from training.__main__ import main
+from training.cli.evaluate import run
+from training.errors import DataError
+
+TEXTS = ("a good film", "a bad film", 'the "cast", is superb', "weak", "0012", "very dull")
+LABELS = ("positive", "negative", "negative", "positive", "negative", "positive")
+ROWS: list[tuple[object, object]] = list(zip(TEXTS, LABELS, strict=True))
+SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet")
+
+
+def answers(folder: Path) -> list[dict[str, Any]]:
+    """What the served predictor says of the rows, as they should be written."""
+    predictor = load_predictor(
+        open_checkpoint(folder), device=torch.device("cpu"), dtype=torch.float32
+    )
+    served = predictor.predict([predictor.encode(text) for text in TEXTS])
+    return [
+        {
+            "text": text,
+            "label": label,
+            "prediction": each.label,
+            "score": each.score,
+            **{f"probability_{name}": share for name, share in each.probabilities.items()},
+        }
+        for text, label, each in zip(TEXTS, LABELS, served, strict=True)
+    ]
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """The rows of a table, as pandas reads them."""
+    kinds = {"text": str}
+    if path.suffix == ".parquet":
+        frame = pd.read_parquet(path)
+    elif path.suffix == ".jsonl":
+        frame = pd.read_json(path, lines=True, dtype=kinds)
+    elif path.suffix == ".tsv":
+        frame = pd.read_csv(path, sep="\t", quoting=csv.QUOTE_NONE, dtype=kinds)
+    else:
+        frame = pd.read_csv(path, dtype=kinds)
+    rows: list[dict[str, Any]] = frame.to_dict("records")
+    return rows
+
+
+def near(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows to compare with: batches of another size round differently."""
+    return [
+        {name: pytest.approx(x, abs=1e-6) if isinstance(x, float) else x for name, x in row.items()}
+        for row in rows
+    ]
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_all_rows_and_the_wrong_ones_are_written(
+    suffix: str, tmp_path: Path, checkpoint_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_rows(tmp_path / "rows.csv", ROWS)
+    wrong, every = tmp_path / f"wrong{suffix}", tmp_path / f"all{suffix}"
+    options = ("--errors", wrong, "--predictions", every)
+
+    assert run(parse(path, "--checkpoint", checkpoint_folder, *options)) == 0
+
+    expected = answers(checkpoint_folder)
+    missed = [row for row in expected if row["label"] != row["prediction"]]
+    missed.sort(key=lambda row: -row["score"])
+    assert 1 < len(missed) < 6
+    assert read(every) == near(expected)
+    assert read(wrong) == near(missed)
+    assert list(read(every)[0]) == list(expected[0])
+    printed = capsys.readouterr().out
+    assert printed.endswith(
+        f"6 rows with predictions: {every}\n"
+        f"{len(missed)} wrong of 6 rows, most certain first: {wrong}\n"
+    )
+    assert {each.name for each in tmp_path.iterdir()} == {"rows.csv", wrong.name, every.name}
+
+
+def test_rows_of_several_files_name_theirs_and_the_classes_asked_for(tmp_path: Path) -> None:
+    three = tiny_config(labels=("negative", "neutral", "positive"))
+    folder = tiny_checkpoint(tmp_path / "three", config=three)
+    first = write_rows(tmp_path / "a.tsv", [("good", "positive"), ("dull", "negative")])
+    second = write_rows(tmp_path / "b.jsonl", [("weak", "negative")])
+    target = tmp_path / "all.jsonl"
+    options = ("--labels", "negative,positive", "--predictions", target)
+
+    run(parse(first, second, "--checkpoint", folder, *options))
+
+    rows = [json.loads(line) for line in target.read_text("utf-8").splitlines()]
+    assert [row["file"] for row in rows] == [str(first), str(first), str(second)]
+    assert [row["text"] for row in rows] == ["good", "dull", "weak"]
+    names = ["file", "text", "label", "prediction", "score"]
+    assert list(rows[0]) == [*names, "probability_negative", "probability_positive"]
+    assert all(
+        row["probability_negative"] + row["probability_positive"] == pytest.approx(1.0)
+        for row in rows
+    )
+
+
+def test_what_is_written_can_be_measured_again(tmp_path: Path, checkpoint_folder: Path) -> None:
+    path = write_rows(tmp_path / "rows.csv", ROWS)
+    wrong = tmp_path / "wrong.csv"
+    checkpoint = ("--checkpoint", str(checkpoint_folder))
+    assert main(["evaluate", str(path), *checkpoint, "--errors", str(wrong)]) == 0
+
+    figures = tmp_path / "figures.json"
+    assert main(["evaluate", str(wrong), *checkpoint, "--json", str(figures)]) == 0
+
+    (report,) = json.loads(figures.read_text())["files"]
+    assert report["accuracy"] == 0.0
+    assert report["rows"] == len(read(wrong))
+
+
+@pytest.mark.parametrize("option", ["--errors", "--predictions"])
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        ("there.csv", "is there already: name another file for {option}"),
+        ("new.xlsx", "{option} writes .csv, .tsv, .jsonl or .parquet: change the suffix"),
+        ("new.csv.gz", "{option} writes .csv, .tsv, .jsonl or .parquet: change the suffix"),
+        ("none/new.csv", "cannot be written: the folder "),
+        (".", "is a folder: {option} needs the path of a file"),
+    ],
+)
+def test_what_cannot_be_written_is_refused_before_the_work(
+    tmp_path: Path, option: str, name: str, fault: str
+) -> None:
+    (tmp_path / "there.csv").write_text("mine")
+    with pytest.raises(DataError, match=re.escape(fault.format(option=option))):
+        run(parse("unread.tsv", "--checkpoint", "unread", option, tmp_path / name))
+    assert (tmp_path / "there.csv").read_text() == "mine"
+
+
+def test_one_file_is_not_written_twice(tmp_path: Path) -> None:
+    path = tmp_path / "new.csv"
+    with pytest.raises(DataError, match="is there already: name another file for --errors"):
+        run(parse("a.tsv", "--checkpoint", "b", "--errors", path, "--predictions", path))
+
+
+def test_tsv_refuses_what_it_cannot_hold(tmp_path: Path, checkpoint_folder: Path) -> None:
+    path = write_rows(tmp_path / "rows.csv", [("good\tfilm", "positive"), ("dull", "negative")])
+    target = tmp_path / "wrong.tsv"
+    with pytest.raises(DataError, match="a text has a tab or a line break, which TSV cannot hold"):
+        run(parse(path, "--checkpoint", checkpoint_folder, "--errors", target))
+    assert not target.exists()
+    other = target.with_suffix(".csv")
+    assert run(parse(path, "--checkpoint", checkpoint_folder, "--predictions", other)) == 0
+    assert [row["text"] for row in read(other)] == ["good\tfilm", "dull"]
+
+
+def test_a_write_that_fails_is_a_clear_error(tmp_path: Path, checkpoint_folder: Path) -> None:
+    path = write_rows(tmp_path / "rows.csv", ROWS)
+    (tmp_path / ".wrong.csv.part").mkdir()
+    fault = f"{tmp_path / 'wrong.csv'}: cannot be written: Is a directory"
+    with pytest.raises(DataError, match=re.escape(fault)):
+        run(parse(path, "--checkpoint", checkpoint_folder, "--errors", tmp_path / "wrong.csv"))

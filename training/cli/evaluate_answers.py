@@ -1,0 +1,124 @@
+"""Writes the answers of `headlight-train evaluate` to tables: all rows, or the wrong ones."""
+
+import argparse
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow
+from numpy.typing import NDArray
+from pyarrow import parquet
+
+from model.files import write_whole
+from model.tables.files import format_of
+from training.data.dataset import Dataset
+from training.errors import DataError
+from training.measure.evaluate import Measured
+
+_FORMS = ".csv, .tsv, .jsonl or .parquet"
+_BREAKS = ("\t", "\n", "\r")
+
+Columns = Mapping[str, NDArray[Any]]
+
+
+def targets(arguments: argparse.Namespace) -> Iterator[tuple[str, Path]]:
+    """Yields the options that name a table to write, each with its file."""
+    for option in ("predictions", "errors"):
+        if (path := getattr(arguments, option)) is not None:
+            yield f"--{option}", path
+
+
+def check_targets(arguments: argparse.Namespace) -> None:
+    """Refuses a file that is there already, or whose suffix names no form that is written."""
+    paths = set()
+    for option, path in targets(arguments):
+        form = format_of(path.name)
+        if form is None or form[1] is not None:
+            raise DataError(path, f"{option} writes {_FORMS}: change the suffix")
+        if path.exists() or path.resolve() in paths:
+            raise DataError(path, f"is there already: name another file for {option}")
+        paths.add(path.resolve())
+
+
+def check_texts(arguments: argparse.Namespace, datasets: Sequence[tuple[str, Dataset]]) -> None:
+    """Refuses TSV for texts that it cannot hold."""
+    for option, path in targets(arguments):
+        if _form(path) == "tsv" and any(
+            mark in text for _, dataset in datasets for text in dataset.texts for mark in _BREAKS
+        ):
+            raise DataError(
+                path,
+                "a text has a tab or a line break, which TSV cannot hold: give "
+                f"{option} another suffix, such as .csv",
+            )
+
+
+def write_answers(
+    arguments: argparse.Namespace,
+    datasets: Sequence[tuple[str, Dataset]],
+    measured: Sequence[Measured],
+) -> str:
+    """Writes the tables that the options name; returns lines that say so, each ended."""
+    lines = ""
+    for option, path in targets(arguments):
+        columns = _columns(datasets, measured)
+        count = len(columns["text"])
+        if option == "--errors":
+            wrong = np.flatnonzero(columns["label"] != columns["prediction"])
+            order = wrong[np.argsort(-columns["score"][wrong], kind="stable")]
+            columns = {name: column[order] for name, column in columns.items()}
+            lines += f"{len(wrong):,} wrong of {count:,} rows, most certain first: {path}\n"
+        else:
+            lines += f"{count:,} rows with predictions: {path}\n"
+        try:
+            write_whole(path, _to_bytes(columns, _form(path)))
+        except OSError as error:
+            raise DataError(path, f"cannot be written: {error.strerror}") from error
+    return lines
+
+
+def _form(path: Path) -> str:
+    form = format_of(path.name)
+    return "" if form is None else form[0]
+
+
+def _columns(datasets: Sequence[tuple[str, Dataset]], measured: Sequence[Measured]) -> Columns:
+    """Joins the rows of all files: N texts, their labels and C probabilities each."""
+    names = datasets[0][1].labels
+    labels = np.array(names, dtype=object)
+    values = np.concatenate([each.answers.values for each in measured])  # [N, C]
+    files = [path for path, dataset in datasets for _ in dataset.texts]
+    texts = [text for _, dataset in datasets for text in dataset.texts]
+    return {
+        **({"file": np.array(files, dtype=object)} if len(datasets) > 1 else {}),
+        "text": np.array(texts, dtype=object),
+        "label": labels[np.concatenate([each.label_ids for each in measured])],
+        "prediction": labels[values.argmax(axis=1)],
+        "score": values.max(axis=1),
+        **{f"probability_{name}": values[:, number] for number, name in enumerate(names)},
+    }
+
+
+def _to_bytes(columns: Columns, form: str) -> bytes:
+    if form == "parquet":
+        sink = pyarrow.BufferOutputStream()
+        kinds = {"O": pyarrow.string(), "f": pyarrow.float64()}
+        arrays = [pyarrow.array(column, kinds[column.dtype.kind]) for column in columns.values()]
+        parquet.write_table(pyarrow.table(arrays, list(columns)), sink, compression="zstd")
+        content: bytes = sink.getvalue().to_pybytes()
+        return content
+    rows = list(zip(*(column.tolist() for column in columns.values()), strict=True))
+    if form == "jsonl":
+        return b"".join(
+            orjson.dumps(dict(zip(columns, row, strict=True)), option=orjson.OPT_APPEND_NEWLINE)
+            for row in rows
+        )
+    if form == "tsv":
+        return "".join("\t".join(map(str, row)) + "\n" for row in [tuple(columns), *rows]).encode()
+    output = io.StringIO(newline="")
+    csv.writer(output, lineterminator="\n").writerows([tuple(columns), *rows])
+    return output.getvalue().encode()
