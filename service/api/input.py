@@ -38,8 +38,8 @@ MOST_PARAMETERS = 1000
 _HUNDRED = 100
 
 
-def counted(name: str) -> BeforeValidator:
-    """Makes a validator that counts texts before any is looked at: a body may hold a million."""
+def counting(name: str) -> Callable[[object, ValidationInfo], object]:
+    """Makes a check that counts texts before any is looked at: a body may hold a million."""
 
     def check(texts: object, info: ValidationInfo) -> object:
         most = (info.context or {}).get("max_sentences")
@@ -49,7 +49,12 @@ def counted(name: str) -> BeforeValidator:
                 raise ValueError(f"at most {most} {name} are taken at once, got {len(each)}")
         return texts
 
-    return BeforeValidator(check)
+    return check
+
+
+def counted(name: str) -> BeforeValidator:
+    """Makes a validator of that check."""
+    return BeforeValidator(counting(name))
 
 
 def _check_in_hundreds(value: object, check: ValidatorFunctionWrapHandler) -> object:

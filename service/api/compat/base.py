@@ -6,12 +6,12 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter
 from fastapi.routing import APIRoute
-from pydantic import WithJsonSchema
+from pydantic import BeforeValidator, WithJsonSchema
 from starlette.types import Scope
 
 from model import Prediction
 from model.reading import TextResult
-from service.api.input import counted, receive, reject_size
+from service.api.input import counting, receive, reject_size
 from service.api.requests import RequestContext
 from service.api.texts import Loc, Texts, classify, spell
 from service.errors import (
@@ -40,8 +40,8 @@ _GZIP = 16 + zlib.MAX_WBITS  # a gzip head and end are expected
 _FOREIGN = "headlight.foreign"
 
 
-Counted = counted("texts")
-count_texts = Counted.func
+count_texts = counting("texts")
+Counted = BeforeValidator(count_texts)
 # A text or a list of texts, as `/openapi.json` describes it; any other value has its own error.
 TextOrList = Annotated[
     object,
