@@ -5,6 +5,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TextIO
 
 import torch
 
@@ -33,7 +34,7 @@ from training.measure.evaluate import (
     set_names,
 )
 from training.measure.plots import check_suffix, plot_reliability
-from training.measure.probe import find_poles
+from training.measure.probe import Probe, find_poles
 from training.measure.report import probes_to_text, summarise, to_text
 
 _STANDARD_OUTPUT = "-"
@@ -45,14 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
     All files are read before the model is loaded, so that a bad row is found at once.
     """
     check_sources(arguments)
-    if arguments.json not in (None, _STANDARD_OUTPUT):
-        _check_writable(Path(arguments.json), "--json")
-    if arguments.plot is not None:
-        _check_writable(arguments.plot, "--plot")
-        check_suffix(arguments.plot)
-    for option, path in targets(arguments):
-        _check_writable(path, option)
-    check_targets(arguments)
+    _check_outputs(arguments)
     torch.set_num_threads(choose_threads(arguments.threads or 0))
     device = find_device(_device_name(arguments))
     checkpoint = open_checkpoint(local_folder(arguments.checkpoint), trial=True)
@@ -73,13 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
         measured.append(each)
         readable.write(to_text(each.report))
         readable.flush()
-    probes = run_probes(predictor, [dataset for _, dataset in datasets]) if arguments.probe else []
-    readable.write(probes_to_text(probes))
-    if arguments.probe and find_poles(checkpoint.config.labels) is None:
-        readable.write(
-            "left out: sentences of known label, because the checkpoint's classes are "
-            f"{', '.join(checkpoint.config.labels)}, and none is named negative or positive\n"
-        )
+    probes = _probe(predictor, datasets, readable) if arguments.probe else []
     readable.write(write_answers(arguments, datasets, measured))
     if arguments.plot is not None:
         plot_reliability([each.scores for each in measured], arguments.plot)
@@ -94,6 +82,32 @@ def run(arguments: argparse.Namespace) -> int:
         rounded = (list(_measure(other, datasets, arguments)), other.info)
     readable.write(_record(checkpoint, names, measured, rounded, arguments))
     return 0
+
+
+def _probe(
+    predictor: Predictor, datasets: Sequence[tuple[str, Dataset]], readable: TextIO
+) -> list[Probe]:
+    """Runs the probes, and writes what came of them."""
+    probes = run_probes(predictor, [dataset for _, dataset in datasets])
+    readable.write(probes_to_text(probes))
+    labels = predictor.info.labels
+    if find_poles(labels) is None:
+        readable.write(
+            "left out: sentences of known label, because the checkpoint's classes are "
+            f"{', '.join(labels)}, and none is named negative or positive\n"
+        )
+    return probes
+
+
+def _check_outputs(arguments: argparse.Namespace) -> None:
+    if arguments.json not in (None, _STANDARD_OUTPUT):
+        _check_writable(Path(arguments.json), "--json")
+    if arguments.plot is not None:
+        _check_writable(arguments.plot, "--plot")
+        check_suffix(arguments.plot)
+    for option, path in targets(arguments):
+        _check_writable(path, option)
+    check_targets(arguments)
 
 
 def _names(checkpoint: Checkpoint, arguments: argparse.Namespace) -> list[str]:
