@@ -86,7 +86,7 @@ def test_bad_items_keep_their_places(client: httpx.Client) -> None:
 
 def test_attention(client: httpx.Client) -> None:
     (expected,) = predict(client, [TEXTS[0]], labels=PAIR)
-    query = {"sentence": TEXTS[0], "layer": 0, "head": 0, "labels": PAIR}
+    query: dict[str, Any] = {"sentence": TEXTS[0], "layer": 0, "head": 0, "labels": PAIR}
     shown = client.get("/attention", params=query).json()
     listed = client.post("/attention", json={"sentences": TEXTS[:2], "labels": PAIR}).json()
     arrays = np.load(

@@ -427,6 +427,17 @@ def test_what_cannot_be_true_is_refused(
     assert found.startswith(f"Value error, {fault}")
 
 
+@pytest.mark.parametrize("labels", [("negative", "positive"), ("bad", "neutral", "good")])
+def test_a_temperature_of_the_pair_needs_the_pair_and_another_label(
+    labels: tuple[str, ...],
+) -> None:
+    ((_, found),) = faults(tiny_manifest, labels=labels, pair_temperature=0.5)
+    assert found == (
+        "Value error, pair_temperature is for negative and positive beside other labels, and the "
+        f"labels are {', '.join(labels)}: take it out"
+    )
+
+
 @pytest.mark.parametrize(
     ("measured", "allowed", "reason"),
     [

@@ -14,7 +14,7 @@ LOGITS = (1.0, 4.0, 2.0)
 
 
 def prediction() -> Prediction:
-    encoding = Encoding((1, 2, 3), truncated=True)
+    encoding = Encoding([1, 2, 3], truncated=True)
     rows = np.array([LOGITS], np.float32)
     (made,) = make_predictions(rows, [encoding], labels=THREE, temperature=2.0)
     assert isinstance(made, Prediction)
@@ -27,7 +27,8 @@ def test_a_choice_is_the_softmax_of_its_logits() -> None:
 
     positive = 1 / (1 + math.exp(-2))
     assert whole.label == "neutral"
-    assert (narrowed.label, narrowed.score) == ("positive", pytest.approx(positive, abs=1e-12))
+    assert narrowed.label == "positive"
+    assert narrowed.score == pytest.approx(positive, abs=1e-12)
     assert list(narrowed.probabilities) == ["negative", "positive"]
     assert math.fsum(narrowed.probabilities.values()) == pytest.approx(1, abs=1e-15)
     assert (narrowed.token_count, narrowed.truncated, narrowed.windows) == (3, True, 1)
