@@ -64,6 +64,8 @@ def test_model(client: httpx.Client) -> None:
             }
         ],
         "thresholds": None,  # see test_answer_counts
+        "language": None,
+        "pair_temperature": None,
         "limits": answer["limits"],  # see test_limits
     }
     assert list(answer) == list(ModelAnswer.model_fields)
