@@ -23,14 +23,14 @@ def list_texts(texts: object, *, by: str) -> list[str]:
     """
     if isinstance(texts, str):
         raise TypeError(f"{by} takes a list of texts, got one string: write {by}([text])")
-    is_list = isinstance(texts, Iterable) and not isinstance(texts, bytes | Mapping)
-    if not is_list or hasattr(texts, "columns"):
+    is_table = isinstance(texts, Mapping) or hasattr(texts, "columns")
+    if is_table or isinstance(texts, bytes) or not isinstance(texts, Iterable):
         raise TypeError(
             f"{by} takes a list of texts, got {kind_of(texts)}: give a list, or one column of a "
             "table"
         )
-    listed = list(texts)  # type: ignore[call-overload]
-    for index, text in enumerate(listed):
+    listed: list[str] = list(texts)
+    for index, text in enumerate[object](listed):
         if not isinstance(text, str):
             raise TypeError(
                 f"{by} takes strings, and texts[{index}] is {kind_of(text)}: convert it, or leave "

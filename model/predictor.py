@@ -364,7 +364,7 @@ class Predictor:
         )
 
 
-def _check_encodings(encodings: Sequence[Encoding], *, by: str) -> None:
+def _check_encodings(encodings: Sequence[object], *, by: str) -> None:
     if all(isinstance(each, Encoding) for each in encodings):
         return
     wrong = next(each for each in encodings if not isinstance(each, Encoding))
