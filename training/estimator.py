@@ -84,7 +84,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         validation_share: float | None = None,
         patience: int | None = None,
         class_weight: str | None = None,
-        random_state: int | np.random.RandomState | None = 0,
+        random_state: int | np.integer[Any] | np.random.RandomState | None = 0,
         device: str = "auto",
         threads: int | None = None,
         dtype: str = "auto",

@@ -110,7 +110,8 @@ def test_sentences_name_their_text_by_the_index_of_its_series() -> None:
 
 def test_nothing_asked_is_an_empty_list_without_a_request(ask: Ask) -> None:
     with scripted([]) as server:
-        for nothing in ([], pd.Series([], dtype="str")):
+        several: list[Any] = [[], pd.Series([], dtype="str")]
+        for nothing in several:
             found = ask(server.url, "predict", nothing)
             assert isinstance(found, Predictions)
             assert len(found) == len(found.to_dataframe()) == 0

@@ -47,7 +47,7 @@ CHECKS = (
     "check_valid_tag_types",
 )
 EPOCHS = 8
-KINDS = {
+KINDS: dict[str, list[Any]] = {
     "words": ["good", "bad"],
     "numbers": [3, 20],
     "signs": [-1, 1],
