@@ -249,16 +249,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--output",
         metavar="PATH",
-        help="a file such as scored.csv, - for standard output, or the folder to write or its URL "
-        "(default: beside one file, with .scored in its name)",
+        help="a file such as scored.csv, - for standard output, or a folder or its URL (default: "
+        "FILE.scored.csv)",
     )
-    parser.add_argument(
-        "--parts", action="store_true", help="write a folder of parts for one file too"
-    )
+    parser.add_argument("--parts", action="store_true", help="write a folder for one file too")
     parser.add_argument(
         "--compare",
         metavar="COLUMN",
-        help="of one file: compare the answers with the labels or stars of this column",
+        help="of one file: labels or stars to compare with",
     )
     parser.add_argument(
         "--checkpoint",
@@ -351,9 +349,7 @@ def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
         default="auto",
         help="of matrix products (default: auto, as in the service)",
     )
-    parser.add_argument(
-        "--overwrite", action="store_true", help="replace the file, or what a job has written there"
-    )
+    parser.add_argument("--overwrite", action="store_true", help="replace what is there")
 
 
 def _say(line: str) -> None:

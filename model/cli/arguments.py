@@ -94,8 +94,7 @@ def add_no_header(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-header",
         action="store_true",
-        help="the first line of CSV and TSV files is a row; columns are known by what they hold, "
-        "or named column_1, column_2 and so on",
+        help="the first line of CSV and TSV files is a row",
     )
 
 

@@ -14,6 +14,8 @@ from pyarrow import parquet
 
 import scoring.__main__ as command
 from model import load_predictor, open_checkpoint
+from model.tables.columns import TEXT_COLUMNS
+from model.tables.files import FORMATS
 from scoring.output.folder import Output
 from tests.builders import tiny_checkpoint
 from tests.scoring.conftest import Run, files_of, refusal
@@ -288,8 +290,7 @@ def test_a_second_job_waits_for_nobody(
 
 MISTAKES = {
     ("nowhere.csv",): "nowhere.csv: does not exist: give files, folders, globs or URLs",
-    ("{in}/none*.csv",): "{in}/none*.csv: holds no file that is read: use .csv, .tsv, .jsonl, "
-    ".ndjson (each also with .gz or .zst) and .parquet",
+    ("{in}/none*.csv",): f"{{in}}/none*.csv: holds no file that is read: use {FORMATS}",
     ("{in}/rows.csv", "{in}"): "{in}/rows.csv: is named twice, also as {in}/rows.csv: name it once",
     ("{in}/rows.csv", "--text-column", "body"): "{in}/rows.csv: no column is named 'body' among "
     "'id', 'label', 'text': choose one with --text-column",
@@ -299,10 +300,13 @@ MISTAKES = {
     "or choose that engine",
     ("{in}/rows.csv", "--device", "gpu"): "--device: device must be auto, cpu, cuda or cuda:N, "
     "got gpu",
-    ("{in}/other.csv",): "{in}/other.csv: no column is named 'sentence' or 'text' or 'review' or "
-    "'content' among 'id', 'other': choose one with --text-column",
-    ("{in}/rows.csv", "--output", "{in}/rows.csv"): "--output {in}/rows.csv: is a file: give the "
-    "path of a folder",
+    ("{in}/other.csv",): "{in}/other.csv: no column is named "
+    + " or ".join(map(repr, TEXT_COLUMNS))
+    + " among 'id', 'other': choose one with --text-column",
+    ("{in}/rows.csv", "--output", "{in}/rows.csv"): "--output {in}/rows.csv: is the input: "
+    "name another file",
+    ("{in}/rows.csv", "--parts", "--output", "{in}/rows.csv"): "--output {in}/rows.csv: is a file: "
+    "give the path of a folder",
     ("ftp9://host/rows.csv",): "ftp9://host/rows.csv: pyarrow does not know ftp9://: install "
     "fsspec and the package that knows it",
     ("s3://key:secret@bucket/rows.csv",): "s3://…: a URL may hold no user and no password: use "

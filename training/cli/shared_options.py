@@ -96,12 +96,12 @@ def add_columns(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--stars-to-sentiment",
         action="store_true",
-        help="labels are stars: 1 and 2 are negative, 3 is neutral, 4 and 5 are positive",
+        help="read stars as labels: 1 and 2 negative, 3 neutral, 4 and 5 positive",
     )
     parser.add_argument(
         "--skip-bad-rows",
         action="store_true",
-        help="go on without the rows that cannot be used, and count them (default: stop)",
+        help="go on without bad rows, and count them",
     )
 
 
