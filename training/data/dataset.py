@@ -307,7 +307,7 @@ def _class_faults(
     spellings: dict[str, Label] = {}
     mixed = False
     first = next(iter(found), None)
-    for label, (path, row) in found.items():
+    for label, (path, number) in found.items():
         if first is not None and is_number(label) != is_number(first) and not mixed:
             mixed = True
             hints = "; ".join(filter(None, map(missing_hint, (label, first))))
@@ -317,13 +317,13 @@ def _class_faults(
                     f"label {label!r} is one of words and numbers mixed: use one kind in all "
                     "rows, or name the classes in their order with --labels"
                     + (f"; {hints}" if hints else ""),
-                    row=row,
+                    row=number,
                 )
             )
         other = spellings.setdefault(look_of(str(label)), label)
         if other != label:
             fault = f"labels {difference(other, label)}: write them alike"
-            faults.append(DataError(path, fault, row=row))
+            faults.append(DataError(path, fault, row=number))
     if len(found) == 1 and not has_others:
         faults.append(
             DataError(

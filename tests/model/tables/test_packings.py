@@ -4,6 +4,7 @@ import bz2
 import gzip
 import io
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow
@@ -30,7 +31,7 @@ def zipped(content: bytes, *names: str) -> bytes:
     return file.getvalue()
 
 
-PACK = {
+PACK: dict[str, Callable[[bytes], bytes]] = {
     ".gz": gzip.compress,
     ".bz2": bz2.compress,
     ".zst": lambda content: pyarrow.Codec("zstd").compress(content, asbytes=True),
