@@ -21,19 +21,19 @@ class Many:
     visit: Visit
 
     def __post_init__(self) -> None:
-        self.visit.page.locator("#many > summary").click()
+        self.visit.page.get_by_role("link", name="Many texts", exact=True).click()
 
     def part(self, selector: str) -> Locator:
         """What is inside the section."""
-        return self.visit.page.locator("#many").locator(selector)
+        return self.visit.page.locator("#many-tab").locator(selector)
 
     def button(self, name: str) -> Locator:
         """A button by its name."""
-        return self.visit.page.locator("#many").get_by_role("button", name=name, exact=True)
+        return self.visit.page.locator("#many-tab").get_by_role("button", name=name, exact=True)
 
     def paste(self, *lines: str) -> None:
         """Fills the lines."""
-        self.visit.page.get_by_label("One sentence a line").fill("\n".join(lines))
+        self.visit.page.get_by_label("One text a line").fill("\n".join(lines))
 
     def choose(self, name: str, content: str | bytes) -> None:
         """Chooses a file."""

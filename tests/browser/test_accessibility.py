@@ -5,10 +5,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Route, expect
 
 from tests.browser.table_of_many import Many
-from tests.browser.visits import NARROW, Scheme, Visit, come, window
+from tests.browser.visits import NARROW, Scheme, Visit, come, read, window
 from tests.end_to_end.servers import RunningService
 
 SENTENCE = "The plot drags, but the cast is superb."
@@ -76,12 +76,39 @@ def many(visit: Visit) -> None:
 
 
 def tried(visit: Visit) -> None:
-    """A word is left out, and what moved the prediction is shown."""
+    """A word is left out."""
     visit.ask(SENTENCE)
-    visit.settle()
     visit.part(".leave button").nth(7).click()
     expect(visit.part(".outcome")).to_contain_text("Without “superb.”")
     visit.part(".history summary").click()
+
+
+def tried_text(visit: Visit) -> None:
+    """A sentence of a text is left out."""
+    read(visit, "The plot drags, and is a chore. But the cast is superb! " * 20)
+    visit.page.locator("#answer .leave button").nth(1).click()
+    expect(visit.page.locator("#answer .outcome")).to_contain_text("Without “But the cast")
+    visit.page.locator("#answer .history summary").click()
+
+
+def partial(visit: Visit) -> None:
+    """A text of three classes in another language, whose reasons are not all there."""
+
+    def other(route: Route) -> None:
+        answer = route.fetch().json()
+        shares = {"negative": 0.1, "neutral": 0.2, "positive": 0.7}
+        answer["predictions"][0] |= {
+            "label": "positive", "score": 0.7, "probabilities": shares, "warnings": ["not-english"]
+        }  # fmt: skip
+        route.fulfill(json=answer)
+
+    def cut(route: Route) -> None:
+        route.fulfill(json=route.fetch().json() | {"partial": True})
+
+    visit.page.route("**/predict", other)
+    visit.page.route("**/attributions", cut)
+    read(visit, SENTENCE)
+    expect(visit.page.locator("#answer .warning")).to_contain_text("does not look like English")
 
 
 def compared(visit: Visit) -> None:
@@ -96,16 +123,6 @@ def mean(visit: Visit) -> None:
     visit.open("#reduce=mean&level=word&view=map&special=off")
     visit.page.reload()
     visit.ask(SENTENCE)
-
-
-def divided(visit: Visit) -> None:
-    """Sentences, one of them chosen, some without an answer; and the table of thresholds."""
-    visit.ask("The plot drags, and is a chore. But the cast is superb! It runs two hours. Perhaps.")
-    with visit.redrawn():
-        visit.page.get_by_label("No answer below").fill("90")
-        visit.page.get_by_label("No answer below").press("Enter")
-    visit.page.locator("#thresholds summary").click()
-    visit.part(".verdicts button").nth(1).click()
 
 
 def windowed(visit: Visit) -> None:
@@ -140,8 +157,8 @@ def tinted(visit: Visit) -> None:
 
 def failed(visit: Visit) -> None:
     """A problem is shown."""
-    visit.page.get_by_label("Sentence", exact=True).fill(" ")
-    visit.page.get_by_role("button", name="Show its heads").click()
+    visit.page.get_by_label("Text", exact=True).fill(" ")
+    visit.page.get_by_role("button", name="Analyse").click()
     visit.problem()
 
 
@@ -165,8 +182,8 @@ def violations(visit: Visit) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     "state",
     [
-        *(before, first, answered, opened, tried, compared, mean, divided, windowed, tinted),
-        *(several, made, terms, many, failed),
+        *(before, first, answered, opened, tried, compared, mean, windowed, tinted),
+        *(several, made, terms, many, failed, tried_text, partial),
     ],
 )
 def test_axe_finds_nothing_and_nothing_is_too_wide(

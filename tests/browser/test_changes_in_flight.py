@@ -54,8 +54,8 @@ def test_what_needs_no_answer_is_drawn_at_once_and_stays(asked: Visit) -> None:
 
 def test_a_view_of_the_sentence_that_is_on_its_way(asked: Visit) -> None:
     held = hold(asked)
-    asked.page.get_by_label("Sentence", exact=True).fill("A second one.")
-    asked.page.get_by_role("button", name="Show its heads").click()
+    asked.page.get_by_label("Text", exact=True).fill("A second one.")
+    asked.page.get_by_role("button", name="Analyse").click()
     held.wait_for(1)
     click(asked, "reduce", "max")
     answer = held.wait_for(2)

@@ -20,7 +20,6 @@ SECOND = "The staff was rude and quick."
 def compared(shared: Visit) -> Visit:
     """The page with two answers."""
     shared.ask(FIRST, SECOND)
-    shared.settle()
     return shared
 
 
@@ -56,7 +55,6 @@ def test_a_head_is_chosen_for_both_on_one_scale(compared: Visit, client: httpx.C
 
 def test_what_was_put_in_belongs_to_nothing(visit: Visit) -> None:
     visit.ask("The food was good.", "The food was not good.")
-    visit.settle()
     visit.part(".strip button", 1).nth(5).hover()
     assert visit.part(".lists .out h4", 0).inner_text() == "“good” looks most at"
     assert visit.part(".strip .changed", 1).all_inner_texts() == ["not"]
@@ -223,8 +221,7 @@ def test_a_sentence_is_compared_with_itself_without_a_head_and_a_word(
     cells = part.locator("td [title]").evaluate_all("all => all.map(cell => Number(cell.title))")
     expected = second - first[np.ix_(kept, kept)]
     assert np.array(cells).reshape(8, 8) == pytest.approx(expected, abs=2e-8)
-    for name in (".trials", ".reasons", ".attributions"):
-        assert visit.part(name, 1).is_hidden()
+    assert visit.part(".trials", 1).is_hidden()
     assert visit.page.locator("#old").inner_text() == ""
 
     with visit.redrawn():

@@ -1,10 +1,10 @@
-"""The first visit shows an example: a verdict, its reasons, and a head that matters."""
+"""The first visit shows an example: a verdict and its reasons, and a head that matters."""
 
 import httpx
 from playwright.sync_api import Browser, ViewportSize, expect
 
 from tests.browser.routes import questions, refuse
-from tests.browser.visits import Visit, come, percent
+from tests.browser.visits import Visit, come, read
 from tests.end_to_end.servers import RunningService
 
 EXAMPLE = "The plot drags, but the cast is superb."
@@ -12,15 +12,24 @@ EXAMPLE = "The plot drags, but the cast is superb."
 PLAIN = ("at themselves", "before them", "after them", "at [", "almost evenly", "at punctuation")
 
 
-def test_it_shows_an_example_with_a_head_that_matters(visit: Visit, client: httpx.Client) -> None:
+def test_it_shows_an_example_with_its_verdict_and_reason(
+    visit: Visit, client: httpx.Client
+) -> None:
     come(visit)
     answer = client.post("/predict", json={"sentences": [EXAMPLE]}).json()["predictions"][0]
-    assert visit.page.get_by_label("Sentence", exact=True).input_value() == EXAMPLE
-    assert visit.part(".label").inner_text() == answer["label"]
-    assert percent(answer["score"]) in visit.part(".verdict").inner_text()
-    # Integrated gradients come after the plain gradient.
-    expect(visit.part(".because")).to_contain_text("superb")
+    assert visit.page.get_by_label("Text", exact=True).input_value() == EXAMPLE
+    part = visit.page.locator("#answer")
+    assert part.locator(".label").inner_text() == answer["label"]
+    assert part.locator(".score").get_attribute("title") == str(answer["score"])
+    expect(part.locator(".because")).to_contain_text("Without “superb.”, positive falls from 9")
+    expect(visit.page.locator("nav [aria-current=page]")).to_have_text("A text")
+    expect(visit.page.locator("#heads-tab")).to_be_hidden()
 
+
+def test_its_heads_begin_with_one_that_matters(visit: Visit, client: httpx.Client) -> None:
+    come(visit)
+    with visit.redrawn():
+        visit.page.get_by_role("link", name="Heads", exact=True).click()
     importance = client.post("/importance", json={"sentence": EXAMPLE}).json()["importance"]
     names = visit.part(".cell button").evaluate_all(
         "buttons => buttons.map((button) => button.getAttribute('aria-label'))"
@@ -38,24 +47,23 @@ def test_it_stays_where_one_is(visit: Visit) -> None:
     come(visit)
     assert visit.page.evaluate("window.scrollY") == 0
     assert visit.page.evaluate("document.activeElement.tagName") == "BODY"
-    label, score = visit.part(".label").inner_text(), visit.part(".score").inner_text()
-    expect(visit.page.locator("#status")).to_have_text(
-        f"An example: {label}, {score}, 13 tokens. The heads are shown below."
-    )
+    verdict = " ".join(visit.page.locator("#answer .verdict").inner_text().split())
+    label, score = verdict.split(" ", 1)
+    expect(visit.page.locator("#status")).to_have_text(f"An example: {label}, {score}.")
 
 
 def test_a_service_that_cannot_answer_is_not_complained_about(visit: Visit) -> None:
-    refuse(visit, 503, "overloaded", retry_after=3)
+    refuse(visit, 503, "overloaded", retry_after=3, path="predict")
     visit.page.evaluate("history.replaceState(null, '', location.pathname)")
     visit.page.reload()
     visit.complained("503")
     visit.page.wait_for_load_state("networkidle")
 
     assert visit.page.locator("#problem").is_hidden()
-    assert visit.page.locator("#results").is_hidden()
-    visit.page.unroute("**/attention")
-    visit.ask("A superb film.")
-    assert visit.part(".label").inner_text() == "positive"
+    assert visit.page.locator("#answer").is_hidden()
+    visit.page.unroute("**/predict")
+    read(visit, "A superb film.")
+    assert visit.page.locator("#answer .label").inner_text() == "positive"
 
 
 def test_a_finger_taps(browser: Browser, running: RunningService) -> None:
@@ -63,6 +71,7 @@ def test_a_finger_taps(browser: Browser, running: RunningService) -> None:
     context = browser.new_context(has_touch=True, is_mobile=True, viewport=size)
     page = context.new_page()
     page.goto(f"{running.url}/")
+    page.get_by_role("link", name="Heads", exact=True).click()
     page.locator(".readout:not(:empty)").first.wait_for()
 
     assert page.locator(".readout").first.inner_text() == "Tap a token."
@@ -90,10 +99,11 @@ def test_a_page_that_has_not_loaded_whole_says_so(
 def test_without_importance_another_head_is_shown(visit: Visit) -> None:
     refuse(visit, 503, "overloaded", path="importance")
     come(visit)
+    visit.page.get_by_role("link", name="Heads", exact=True).click()
 
     visit.complained("503")
+    expect(visit.part(".place")).to_contain_text("Layer ")
     assert visit.page.locator("#problem").is_hidden()
-    assert visit.part(".place").inner_text().startswith("Layer ")
 
 
 def test_nothing_is_asked_where_a_link_or_a_key_comes_first(
@@ -107,4 +117,4 @@ def test_nothing_is_asked_where_a_link_or_a_key_comes_first(
 
         assert asked == []
         assert each.page.locator("#results").is_hidden()
-        assert each.page.locator("#how").is_visible()
+        assert each.page.locator("#answer").is_hidden()

@@ -11,9 +11,9 @@ OLD = "This is the answer to the text before your change."
 
 def test_a_sentence_is_asked_and_its_heads_are_walked_through(visit: Visit) -> None:
     page = visit.page
-    page.get_by_label("Sentence", exact=True).focus()
+    page.get_by_label("Text", exact=True).focus()
     page.keyboard.press("Tab")
-    expect(page.get_by_role("button", name="Show its heads")).to_be_focused()
+    expect(page.get_by_role("button", name="Analyse")).to_be_focused()
     with visit.redrawn():
         page.keyboard.press("Enter")
     visit.head(0, 0).focus()
@@ -58,7 +58,6 @@ def test_tokens_are_walked_through_and_heard(visit: Visit) -> None:
 
 def test_what_stands_under_the_pointer_gives_way_to_what_was_chosen(visit: Visit) -> None:
     visit.ask("The plot drags.")
-    visit.settle()
     visit.part(".strip button").nth(1).click()
     visit.part(".strip button").nth(2).hover()
     assert visit.part(".lists h4").first.inner_text() == "“plot” looks most at"
@@ -84,7 +83,7 @@ def test_views_are_chosen_with_the_keys(visit: Visit) -> None:
 def test_the_focus_is_seen_wherever_it_goes(visit: Visit) -> None:
     visit.ask("The plot drags.")
     page = visit.page
-    page.get_by_label("Sentence", exact=True).focus()
+    page.get_by_label("Text", exact=True).focus()
     seen = set()
     for _ in range(40):
         page.keyboard.press("Tab")
@@ -123,7 +122,7 @@ def test_canvases_have_words_in_their_stead(visit: Visit, client: httpx.Client) 
 
 
 def test_keys_in_the_field_send_but_enter_begins_a_line(visit: Visit) -> None:
-    field = visit.page.get_by_label("Sentence", exact=True)
+    field = visit.page.get_by_label("Text", exact=True)
     field.fill("A dull film.")
     field.press("Enter")
     assert field.input_value() == "A dull film.\n"
@@ -141,7 +140,7 @@ def test_keys_in_the_field_send_but_enter_begins_a_line(visit: Visit) -> None:
 
 def test_an_edited_text_marks_the_answer_as_old_until_it_is_asked_or_back(visit: Visit) -> None:
     visit.ask(TEXT)
-    field, old = visit.page.get_by_label("Sentence", exact=True), visit.page.locator("#old")
+    field, old = visit.page.get_by_label("Text", exact=True), visit.page.locator("#old")
     expect(old).to_have_text("")
     field.press("End")
     field.press_sequentially("!")
@@ -159,5 +158,5 @@ def test_an_edited_text_marks_the_answer_as_old_until_it_is_asked_or_back(visit:
 
 def test_the_second_text_counts_only_while_two_are_compared(visit: Visit) -> None:
     visit.ask(TEXT, "A dull film.")
-    visit.page.get_by_label("Second sentence", exact=True).fill("A good film.")
+    visit.page.get_by_label("Second text", exact=True).fill("A good film.")
     expect(visit.page.locator("#old")).to_have_text(OLD)

@@ -64,7 +64,7 @@ def test_a_link_takes_the_text_along_if_asked(chosen: Visit, browser: Browser) -
     with window(browser, chosen.url) as other:
         with other.redrawn():
             other.page.evaluate("fragment => { location.hash = fragment; }", address.fragment)
-        assert other.page.get_by_label("Sentence", exact=True).input_value() == SENTENCE
+        assert other.page.get_by_label("Text", exact=True).input_value() == SENTENCE
         is_restored(other)
     chosen.page.get_by_label("with the text").uncheck()
     assert "text" not in link(chosen)
@@ -130,8 +130,8 @@ def test_the_link_is_copied(chosen: Visit) -> None:
 def test_every_field_of_a_link_comes_back(visit: Visit) -> None:
     visit.ask(SENTENCE)
     for fragment in (
-        "layer=1&head=2&layers=0,1&heads=0,2,3&importance=on&abstain=97.5",
-        "layer=4&head=7&view=several&overlay=5,7&sentences=off&special=off",
+        "layer=1&head=2&layers=0,1&heads=0,2,3&importance=on",
+        "layer=4&head=7&view=several&overlay=5,7&special=off",
         "layer=3&reduce=mean&level=word&view=map&whole=on",
     ):
         with visit.redrawn():
@@ -143,9 +143,8 @@ def test_every_field_of_a_link_comes_back(visit: Visit) -> None:
 @pytest.mark.parametrize(
     "fragment",
     [
-        "layer=99&head=-1&reduce=sum&level=<b>&view=3d&special=maybe&layers=7,99&heads=x"
-        "&abstain=101&window=-1",
-        "abstain=1e1&overlay=",
+        "layer=99&head=-1&reduce=sum&level=<b>&view=3d&special=maybe&layers=7,99&heads=x&window=-1",
+        "layers=1e1&overlay=",
     ],
 )
 def test_nonsense_in_a_link_is_passed_over(visit: Visit, fragment: str) -> None:

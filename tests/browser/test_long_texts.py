@@ -148,8 +148,8 @@ def test_parts_are_divided_down_to_single_heads(
                 shown = visit.part(".largest").get_attribute("title")
                 assert shown == f"{max(map(max, weights)):.8f}"
 
-        visit.page.get_by_label("Sentence", exact=True).fill(f"{sentence} and boring cold film")
-        visit.page.get_by_role("button", name="Show its heads").click()
+        visit.page.get_by_label("Text", exact=True).fill(f"{sentence} and boring cold film")
+        visit.page.get_by_role("button", name="Analyse").click()
         assert "These are too many weights for one answer." in visit.problem()
         visit.complained("413")
 

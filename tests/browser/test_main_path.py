@@ -105,7 +105,6 @@ def test_a_token_tells_what_it_looks_at_and_what_looks_at_it(
     texts = [token["text"] for token in answer["tokens"]]
     weights = answer["attention"][0][0]
     at = texts.index("superb")
-    asked.settle()
     asked.head(3, 8).click()
 
     asked.part(".strip button", 0).nth(at).hover()
@@ -210,5 +209,5 @@ def test_examples_are_asked_at_once(visit: Visit) -> None:
     with visit.redrawn():
         visit.page.get_by_role("button", name="a negation").click()
 
-    assert "not bad" in visit.page.get_by_label("Sentence", exact=True).input_value()
+    assert "not bad" in visit.page.get_by_label("Text", exact=True).input_value()
     assert re.fullmatch(r"(positive|negative)", visit.part(".label").inner_text())

@@ -71,8 +71,8 @@ def test_a_figure_stands_behind_a_word_from_right_to_left(visit: Visit) -> None:
 
 
 def test_a_text_is_typed_in_its_own_direction(visit: Visit) -> None:
-    for name in ("Sentence", "Second sentence"):
-        visit.page.get_by_label("Compare with a second sentence").check()
+    for name in ("Text", "Second text"):
+        visit.page.get_by_label("Compare with a second text").check()
         field = visit.page.get_by_label(name, exact=True)
         for text, direction in (("אב גד", "rtl"), ("a film", "ltr")):
             field.fill(text)

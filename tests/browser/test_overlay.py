@@ -89,7 +89,6 @@ def stripes(visit: Visit) -> int:
 
 
 def test_a_token_that_is_pointed_at_has_a_stripe_for_each_head(several: Visit) -> None:
-    several.settle()
     assert stripes(several) == 1
     several.part(".strip button").nth(8).click()
     several.page.mouse.move(1, 1)

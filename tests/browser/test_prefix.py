@@ -66,8 +66,6 @@ def test_the_page_asks_and_leads_on(browser: Browser, prefixed: str) -> None:
         assert background == "rgb(29, 91, 184)"
         visit.page.get_by_label("Mark importance").check()
         visit.part(".grid.marked").wait_for()
-        visit.part(".attributions summary").click()
-        visit.part(".attributions li").first.wait_for()
         many = Many(visit)
         many.paste("A superb film.")
         many.score("Done: 1 of 1 row scored.")

@@ -13,8 +13,8 @@ SENTENCE = "The plot drags, but the cast is superb."
 
 def submit(visit: Visit, sentence: str) -> None:
     """Asks without waiting for an answer."""
-    visit.page.get_by_label("Sentence", exact=True).fill(sentence)
-    visit.page.get_by_role("button", name="Show its heads").click()
+    visit.page.get_by_label("Text", exact=True).fill(sentence)
+    visit.page.get_by_role("button", name="Analyse").click()
 
 
 def test_a_service_that_has_gone_and_comes_back(visit_tiny: Visit) -> None:
@@ -88,7 +88,7 @@ def test_a_blank_text(visit: Visit) -> None:
     submit(visit, " \n \n")
 
     assert "There is nothing to read. Type a sentence first." in visit.problem()
-    expect(visit.page.get_by_label("Sentence", exact=True)).to_be_focused()
+    expect(visit.page.get_by_label("Text", exact=True)).to_be_focused()
 
 
 def test_a_text_that_is_cut_says_so(visit_tiny: Visit) -> None:
@@ -166,15 +166,13 @@ def before_the_problem(visit: Visit) -> str:
 
 def test_a_problem_is_shown_where_the_action_was(visit: Visit) -> None:
     visit.ask("A superb film.")
-    visit.part(".how", 0).filter(has_text="Integrated").wait_for()
     page = visit.page
     for button, path, place in (
         (page.locator("input[name=level][value=word]"), "attention", "controls"),
         (page.get_by_label("Mark importance"), "importance", "controls"),
         (visit.part(".leave button").nth(1), "predict", "outcome"),
         (visit.part(".save button[value=csv]"), "attention", "save row"),
-        (visit.part(".attributions summary"), "attributions", "attributions"),
-        (page.get_by_role("button", name="Show its heads"), "attention", "ask"),
+        (page.get_by_role("button", name="Analyse"), "attention", "ask"),
     ):
         refuse(visit, 500, "internal", path=path)
         button.click()
@@ -238,7 +236,7 @@ def test_a_failed_view_is_asked_for_with_what_was_chosen_since(asked: Visit) -> 
 
 def test_the_focus_goes_to_the_question_where_what_had_it_is_gone(asked: Visit) -> None:
     refuse(asked, 503, "overloaded")
-    asked.page.get_by_label("Sentence", exact=True).fill("Another film.")
+    asked.page.get_by_label("Text", exact=True).fill("Another film.")
     asked.head(0, 0).focus()
     asked.page.evaluate("document.getElementById('ask').requestSubmit()")
     asked.problem()
@@ -246,16 +244,16 @@ def test_the_focus_goes_to_the_question_where_what_had_it_is_gone(asked: Visit) 
     asked.page.unroute("**/attention")
     with asked.redrawn():
         again(asked).click()
-    expect(asked.page.get_by_role("button", name="Show its heads")).to_be_focused()
+    expect(asked.page.get_by_role("button", name="Analyse")).to_be_focused()
 
 
 def test_one_of_two_that_fails_ends_the_other(visit_limited: Visit) -> None:
     visit = visit_limited
     held = hold(visit)
-    visit.page.get_by_label("Compare with a second sentence").check()
-    visit.page.get_by_label("Sentence", exact=True).fill("a warm and very superb film")
-    visit.page.get_by_label("Second sentence", exact=True).fill("a film")
-    visit.page.get_by_role("button", name="Show its heads").click()
+    visit.page.get_by_label("Compare with a second text").check()
+    visit.page.get_by_label("Text", exact=True).fill("a warm and very superb film")
+    visit.page.get_by_label("Second text", exact=True).fill("a film")
+    visit.page.get_by_role("button", name="Analyse").click()
     held.wait_for(2)
     first, second = sorted(held.routes, key=lambda route: str(route.request.post_data))[::-1]
     first.continue_()

@@ -39,7 +39,7 @@ def test_other_layers_are_offered_and_shown(asked: Visit, layers: int) -> None:
     assert version(asked) == new.version
     expected = [f"Layer {layer}, head {head}" for layer in range(layers) for head in range(12)]
     assert places(asked) == expected
-    assert asked.page.locator("#layers input").count() == layers
+    assert asked.page.locator("#some-layers input").count() == layers
     assert new.asked == [{"sentence": SECOND}] * 2
     assert asked.page.locator("#problem").is_hidden()
 
@@ -47,7 +47,7 @@ def test_other_layers_are_offered_and_shown(asked: Visit, layers: int) -> None:
 def test_a_smaller_model_refuses_a_layer_that_it_has_not(asked: Visit) -> None:
     asked.page.locator("#some summary").click()
     with asked.redrawn():
-        asked.page.locator("#layers input[value='0']").uncheck()
+        asked.page.locator("#some-layers input[value='0']").uncheck()
     Replaced(4).stand_in(asked)
     asked.ask(SECOND)
 
@@ -126,7 +126,7 @@ def test_an_answer_of_another_shape_is_not_drawn(asked: Visit) -> None:
         route.fulfill(json=answer | {"attention": answer["attention"][:4]})
 
     asked.page.route("**/attention", cut)
-    asked.page.get_by_role("button", name="Show its heads").click()
+    asked.page.get_by_role("button", name="Analyse").click()
 
     assert "The answer has 4 where 6 were asked for." in asked.problem()
     assert version(asked) != ""

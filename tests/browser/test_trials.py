@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import httpx
+import pytest
 from playwright.sync_api import expect
 
 from tests.browser.routes import heard
@@ -11,8 +12,11 @@ from tests.browser.visits import Visit, percent
 
 TEXT = "The plot drags, but the cast is superb."
 WORDS = TEXT.split()
-#: numbers of the tokens of each word, [CLS] being 0
-TOKENS = [[1], [2], [3, 4, 5], [6], [7], [8], [9], [10, 11]]
+
+
+def without(*places: int) -> str:
+    """The text that is left, the spaces around a word included."""
+    return " ".join("" if at in places else word for at, word in enumerate(WORDS))
 
 
 def ask(visit: Visit, text: str = TEXT) -> dict[str, Any]:
@@ -42,12 +46,28 @@ def leave_out(visit: Visit, at: int) -> dict[str, Any]:
     return heard(visit, lambda: visit.part(".leave button").nth(at).click())
 
 
+def test_leaving_a_word_out_of_the_text_is_leaving_out_its_tokens(client: httpx.Client) -> None:
+    for at, word in enumerate(WORDS):
+        start = TEXT.index(word)
+        asked = client.post("/attention", json={"sentence": TEXT, "layer": [0], "head": [0]})
+        omit = [
+            number
+            for number, token in enumerate(asked.json()["tokens"])
+            if not token["special"] and start <= token["start"] < start + len(word)
+        ]
+        shares = [
+            client.post("/predict", json=body).json()["predictions"][0]["probabilities"]
+            for body in ({"sentences": [TEXT], "omit": omit}, {"sentences": [without(at)]})
+        ]
+        assert shares[0] == pytest.approx(shares[1], abs=1e-4)
+
+
 def test_a_word_that_decided_the_verdict_is_found(visit: Visit) -> None:
     before = ask(visit)
     assert visit.part(".leave button").all_inner_texts() == WORDS
     answer = leave_out(visit, 7)
 
-    assert answer["asked"] == {"sentences": [TEXT], "omit": TOKENS[7]}
+    assert answer["asked"] == {"sentences": [without(7)]}
     assert (before["label"], answer["predictions"][0]["label"]) == ("positive", "negative")
     expect(visit.part(".outcome")).to_have_text(f"Without “superb.”: {moved(before, answer)}")
     expect(visit.page.locator("#status")).to_have_text(visit.part(".outcome").inner_text())
@@ -125,20 +145,10 @@ def test_a_view_by_words_keeps_the_words_and_joined_heads_have_none_to_switch(
 ) -> None:
     ask(visit)
     visit.set("level", "word")
-    assert leave_out(visit, 7)["asked"]["omit"] == TOKENS[7]
+    assert leave_out(visit, 7)["asked"]["sentences"] == [without(7)]
     visit.set("reduce", "mean")
     expect(visit.part(".off-head")).to_be_hidden()
     expect(visit.part(".leave [aria-pressed=true]")).to_have_text(["superb."])
-
-
-def test_a_link_to_words_says_how_to_leave_some_out(visit: Visit) -> None:
-    visit.open("#level=word")
-    visit.page.reload()
-    ask(visit)
-    expect(visit.part(".few")).to_be_visible()
-    visit.set("level", "token")
-    expect(visit.part(".few")).to_be_hidden()
-    assert visit.part(".leave button").all_inner_texts() == WORDS
 
 
 def test_the_keys_lead_through_it(visit: Visit) -> None:
@@ -147,7 +157,7 @@ def test_the_keys_lead_through_it(visit: Visit) -> None:
     for key in ("End", "ArrowLeft", "ArrowRight"):
         visit.page.keyboard.press(key)
     answer = heard(visit, lambda: visit.page.keyboard.press("Space"))
-    assert answer["asked"]["omit"] == TOKENS[7]
+    assert answer["asked"]["sentences"] == [without(7)]
     expect(visit.part(".leave button").nth(7)).to_be_focused()
     visit.page.keyboard.press("Tab")
     expect(visit.part(".off-head")).to_be_focused()
@@ -175,18 +185,13 @@ def test_a_word_is_replaced(visit: Visit) -> None:
     expect(visit.part(".leave button").nth(2)).to_have_text("drags,")
 
 
-def test_a_word_is_left_out_of_a_sentence_with_another_word(
-    visit: Visit, client: httpx.Client
-) -> None:
+def test_a_word_is_left_out_of_a_sentence_with_another_word(visit: Visit) -> None:
     ask(visit)
     replace(visit, "The", "Most unquestionably the")
     answer = leave_out(visit, 7)
 
     sentence = "Most unquestionably the plot drags, but the cast is superb."
-    tokens = client.post("/attention", json={"sentence": sentence}).json()["tokens"]
-    last = [at for at, token in enumerate(tokens) if token["start"] >= sentence.index("superb.")]
-    assert len(last) == 2
-    assert answer["asked"] == {"sentences": [sentence], "omit": last}
+    assert answer["asked"] == {"sentences": [sentence.replace("superb.", "")]}
     expect(visit.part(".outcome")).to_contain_text(
         "“Most unquestionably the” for “The”; without “superb.”: "
     )
@@ -201,7 +206,8 @@ def test_back_and_forward_lead_through_what_was_tried(visit: Visit) -> None:
     replace(visit, "plot", "story")
     pressed = visit.part(".leave [aria-pressed=true]")
     other = visit.part(".leave .other")
-    assert "omit" in heard(visit, lambda: visit.page.evaluate("history.back()"))["asked"]
+    back = heard(visit, lambda: visit.page.evaluate("history.back()"))
+    assert back["asked"] == {"sentences": [without(7)]}
     expect(other).to_have_count(0)
     expect(pressed).to_have_text(["superb."])
     visit.page.evaluate("history.back()")
@@ -222,7 +228,7 @@ def test_a_reload_restores_the_text_and_what_was_tried(visit: Visit) -> None:
     with visit.redrawn():
         visit.page.reload()
 
-    assert visit.page.get_by_label("Sentence", exact=True).input_value() == TEXT
+    assert visit.page.get_by_label("Text", exact=True).input_value() == TEXT
     expect(visit.part(".leave [aria-pressed=true]")).to_have_text(["superb."])
     expect(visit.part(".outcome")).to_have_text(outcome)
     assert visit.part(".place").inner_text() == "Layer 2, head 4"

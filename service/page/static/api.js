@@ -81,6 +81,18 @@ export async function post(path, body, signal, form = "json") {
   return read(await send(path, { method: "POST", headers, body: JSON.stringify(body), signal }), form);
 }
 
+/** Asks for the predictions of texts; one that is refused by itself is a Problem. */
+export async function askPredictions(texts, fields, signal) {
+  const body = { sentences: texts, on_error: "item", ...fields };
+  const answer = await post("/predict", body, signal);
+  for (const { error } of answer.predictions) {
+    if (!error) continue;
+    const { type, status, detail } = error;
+    throw new Problem(type.split("/").pop(), detail, { isFinal: status < 500 });
+  }
+  return answer;
+}
+
 export const isSameModel = (one, other) => one.name === other.name && one.version === other.version;
 
 /** Throws a Problem if an answer is from another model. */

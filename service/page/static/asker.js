@@ -3,7 +3,7 @@
  * replaced, it reads the new one's description and asks again.
  */
 
-import { get, isSameModel } from "./api.js";
+import { askPredictions, get, isSameModel, requireModel } from "./api.js";
 import { askAttention, askDocuments, askMap, NO_DOCUMENT } from "./attention.js";
 import { drawnPlaces } from "./picture.js";
 import { fitted, questionOf } from "./question.js";
@@ -27,6 +27,15 @@ export class Asker {
       if (!(await this.#isReplaced(problem, signal))) throw problem;
     }
     return this.#once(sentences, view, signal, onProgress, changes);
+  }
+
+  /** The prediction of a text, and the description of the model that made it. */
+  async predict(text, fields, signal) {
+    await this.describe(signal);
+    const answer = await askPredictions([text], fields, signal);
+    if (!isSameModel(answer.model, this.model)) await this.#learn(signal);
+    requireModel(answer, this.model);
+    return { model: this.model, prediction: answer.predictions[0] };
   }
 
   /** The description of the model, asked for if it is not known. */

@@ -1,9 +1,9 @@
 /**
  * Asks the service: for the weights of a sentence, thumbnails first and whole maps one at a time;
- * for the prediction of a long text and of each of its sentences; for the importance of heads.
+ * for the prediction of a long text; for the importance of heads.
  */
 
-import { post, Problem, requireModel } from "./api.js";
+import { askPredictions, post, requireModel } from "./api.js";
 import { range } from "./elements.js";
 import { readNpz } from "./npz.js";
 import { Weights } from "./weights.js";
@@ -82,40 +82,15 @@ export async function askMap(question, weights, { row, column }, signal) {
   weights.keep(row, column, archive.get("attention")?.values ?? []);
 }
 
-const END = /[\p{Sentence_Terminal}…\n\u2028\u2029]/u;
-const MORE = /[^\s\p{Sentence_Terminal}…\p{Pe}\p{Pf}"'’]/u;
 /** Of a text of which nothing but its weights was asked. */
-export const NO_DOCUMENT = Object.freeze({ prediction: null, windows: 1, sentences: [], refused: "" });
+export const NO_DOCUMENT = Object.freeze({ prediction: null, windows: 1 });
 
-/** Whether a text may have several sentences: something follows what could end one. */
-function maySplit(text) {
-  const end = text.search(END);
-  return end >= 0 && MORE.test(text.slice(end));
-}
-
-/**
- * Asks about all texts in one request, if a view needs that. Of each text: its prediction, the
- * number of its windows, its sentences, or why they were refused.
- */
+/** Of each text its prediction and the number of its windows, if a view reads it whole. */
 export async function askDocuments(texts, view, model, signal) {
-  const isSplit = view.sentences && texts.some(maySplit);
-  if (!view.whole && !isSplit) return texts.map(() => NO_DOCUMENT);
-  const body = { sentences: texts, on_error: "item" };
-  if (view.whole) body.truncation = "window";
-  if (isSplit) body.granularity = "sentence";
-  const answer = await post("/predict", body, signal);
+  if (!view.whole) return texts.map(() => NO_DOCUMENT);
+  const answer = await askPredictions(texts, { truncation: "window" }, signal);
   requireModel(answer, model);
-  return answer.predictions.map((item) => {
-    if (item.error) return refusal(item.error, view.whole);
-    const { windows = 1, sentences = [] } = item;
-    return { prediction: item, windows, sentences, refused: "" };
-  });
-}
-
-/** Without its sentences a text can still be shown; one that cannot be read whole cannot. */
-function refusal({ type, status, detail, errors }, isWhole) {
-  if (isWhole) throw new Problem(type.split("/").pop(), detail, { isFinal: status < 500 });
-  return { ...NO_DOCUMENT, refused: errors?.[0]?.msg ?? detail };
+  return answer.predictions.map((prediction) => ({ prediction, windows: prediction.windows }));
 }
 
 let known = { key: "" };

@@ -3,7 +3,7 @@
 import { font, shadeOf } from "./canvas.js";
 import { paint } from "./drawing.js";
 import { largestOf, shownCells } from "./weights.js";
-import { placeName, short, verdictText } from "./words.js";
+import { percent, placeName, short } from "./words.js";
 
 const SCALE = 2; // pixels for each CSS pixel
 const MARGIN = 24;
@@ -44,9 +44,9 @@ function mapOf(cells, palette) {
   return { canvas, largest };
 }
 
-function source({ head, view }) {
+function source({ head }) {
   const { model, document: about } = head.weights;
-  return `${verdictText(about.prediction, view.abstain)}; ${model.name} ${model.version}`;
+  return `${about.prediction.label}, ${percent(about.prediction.score)}; ${model.name} ${model.version}`;
 }
 
 /** PNG of the pictures of a panel that are on screen, with a title and a scale. */

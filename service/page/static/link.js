@@ -6,7 +6,6 @@
 import { byId } from "./elements.js";
 
 const isNumber = (text) => /^\d{1,3}$/.test(text);
-const isPercent = (text) => /^\d{1,3}(\.\d{1,6})?$/.test(text) && Number(text) <= 100;
 
 /** Reads a list of numbers; undefined if it is none. */
 function numbersIn(text) {
@@ -18,7 +17,6 @@ function numbersIn(text) {
 // How each kind of field is read, to undefined where it is wrong, and written.
 const NUMBER = { read: (text) => (isNumber(text) ? Number(text) : undefined), write: String };
 const NUMBERS = { read: numbersIn, write: String };
-const PERCENT = { read: (text) => (isPercent(text) ? Number(text) : undefined), write: String };
 const SWITCH = {
   read: (text) => ({ on: true, off: false })[text],
   write: (isOn) => (isOn ? "on" : "off"),
@@ -41,31 +39,36 @@ const FIELDS = [
   { field: "special", usual: true, form: SWITCH },
   { field: "compare", usual: false, form: SWITCH },
   { field: "importance", usual: false, form: SWITCH },
-  { field: "sentences", usual: true, form: SWITCH },
   { field: "whole", usual: false, form: SWITCH },
   { field: "window", usual: 0, form: NUMBER, when: ({ whole }) => whole },
-  { field: "abstain", usual: null, form: PERCENT },
 ];
 
-/** The view and the texts in a fragment; missing or wrong fields have their usual values. */
+export const TABS = ["text", "many", "heads"];
+
+/**
+ * The tab, the view and the texts in a fragment; missing or wrong fields have their usual values. A
+ * link without a tab is of the time when there were only heads.
+ */
 export function readFragment(fragment) {
-  const link = new URLSearchParams(fragment.replace(/^#/, ""));
+  const [first, ...rest] = fragment.replace(/^#/, "").split("&");
+  const tab = first === "" ? "text" : (TABS.find((name) => name === first) ?? "heads");
+  const link = new URLSearchParams([...(first === tab ? [] : [first]), ...rest].join("&"));
   const entries = FIELDS.map(({ field, name = field, usual, form }) => [
     field,
     form.read(link.get(name) ?? "") ?? usual,
   ]);
   const texts = link.has("text") ? [link.get("text"), link.get("text2")] : null;
-  return { view: Object.fromEntries(entries), texts };
+  return { tab, view: Object.fromEntries(entries), texts };
 }
 
-function writeFragment(view, texts) {
+export function writeFragment(view, texts = null) {
   const link = new URLSearchParams();
   for (const { field, name = field, usual, form, when = () => true } of FIELDS) {
     if (view[field] !== usual && when(view)) link.set(name, form.write(view[field]));
   }
   (texts ?? []).forEach((text, at) => link.set(at === 0 ? "text" : "text2", text));
   const written = link.toString().replaceAll("%2C", ",");
-  return written ? `#${written}` : "";
+  return written ? `#heads&${written}` : "#heads";
 }
 
 const REST = 300; // milliseconds

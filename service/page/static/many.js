@@ -45,7 +45,7 @@ export class Many {
   }
 
   #listen() {
-    const section = byId("many");
+    const section = byId("many-tab");
     const file = byId("many-file");
     byId("many-form").addEventListener("submit", (event) => {
       event.preventDefault();
@@ -64,7 +64,10 @@ export class Many {
     byId("many-stop").addEventListener("click", () => this.run?.abort());
     byId("many-on").addEventListener("click", () => this.#go());
     byId("many-save").addEventListener("click", () => this.#save());
-    byId("back").addEventListener("click", () => this.ledger.focus(this.opened));
+    byId("back").addEventListener("click", () => {
+      this.events.onBack();
+      this.ledger.focus(this.opened);
+    });
     for (const name of ["dragenter", "dragover"]) {
       section.addEventListener(name, (event) => {
         if (!event.dataTransfer.types.includes("Files")) return;
@@ -78,7 +81,6 @@ export class Many {
     section.addEventListener("drop", (event) => {
       if (event.dataTransfer.files.length === 0) return;
       event.preventDefault();
-      section.setAttribute("open", "");
       this.#choose(event.dataTransfer.files[0]);
     });
   }

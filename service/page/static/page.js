@@ -6,16 +6,17 @@ import { useKey } from "./api.js";
 import { Asker } from "./asker.js";
 import { askImportance, hasImportance } from "./attention.js";
 import { Controls } from "./controls.js";
-import { byId, find, make } from "./elements.js";
-import { readFragment, Share } from "./link.js";
+import { byId, make } from "./elements.js";
+import { readFragment, Share, TABS, writeFragment } from "./link.js";
 import { Many } from "./many.js";
 import { beginWaiting, endWaiting, ProblemBox, progressOf } from "./notices.js";
 import { difference, fitted, isSame, withHead } from "./question.js";
+import { Reading } from "./reading.js";
 import { Stage } from "./stage.js";
-import { verdictText } from "./words.js";
+import { percent } from "./words.js";
 
 // Fields of a view that the service computes.
-const ASKED = ["reduce", "level", "layers", "heads", "sentences", "whole", "window"];
+const ASKED = ["reduce", "level", "layers", "heads", "whole", "window"];
 
 // What each shows, the sentence, and for a comparison the second one.
 const EXAMPLES = [
@@ -28,6 +29,7 @@ const EXAMPLES = [
 
 const ABOUT_KEYS = ["unauthorized", "key-refused", "key-unsendable"];
 
+let tab = ""; // the name of the one that is open
 let wish = readFragment(window.location.hash).view; // what the user wants to see
 let shown = null; // the last good answer: { sentences, changes, model, questions, results, view as drawn }
 let asking = null; // the question on its way: { sentences, changes, controller }
@@ -40,6 +42,12 @@ const announce = (text) => {
 const problems = new ProblemBox();
 const controls = new Controls(changeView);
 const asker = new Asker((model) => controls.offer(model));
+const reading = new Reading(asker, {
+  announce,
+  onProblem: fail,
+  onModel: nameModel,
+  onTrial: () => remember(true),
+});
 const share = new Share(
   () => ({ view: wish, sentences: latest() ? textsOf(latest()) : typed() }),
   announce,
@@ -77,8 +85,11 @@ const textsOf = ({ sentences, changes }) => (changes ? sentences.slice(0, 1) : s
 
 /** Says that the answer is not that of the text in the fields, as soon as one is edited. */
 function markOld() {
-  const isOld = shown !== null && !isSame(typed(), textsOf(shown));
-  byId("results").classList.toggle("old", isOld);
+  const isHeads = tab === "heads";
+  const isOld = isHeads
+    ? shown !== null && !isSame(typed(), textsOf(shown))
+    : reading.shown !== null && byId("sentence").value !== reading.text;
+  byId(isHeads ? "results" : "answer").classList.toggle("old", isOld);
   byId("old").textContent = isOld ? "This is the answer to the text before your change." : "";
 }
 
@@ -90,10 +101,10 @@ function setCompare(isOn) {
 
 /**
  * Asks for all that a view of some sentences needs; a later question cancels this one. With
- * `changes` the second sentence is the first one, read with these. The page asks for an example by
- * itself, with a head that matters, and without a complaint.
+ * `changes` the second sentence is the first one, read with these. A guided question begins with a
+ * head that matters.
  */
-async function ask(sentences, view, changes = null, isExample = false) {
+async function ask(sentences, view, changes = null, isGuided = false) {
   asking?.controller.abort();
   asking = { sentences, changes, controller: new AbortController() };
   wish = view;
@@ -104,9 +115,9 @@ async function ask(sentences, view, changes = null, isExample = false) {
     const waiting = progressOf(sentences.length);
     const answer = await asker.ask(sentences, view, signal, waiting, [null, changes]);
     if (signal.aborted) return;
-    const isNew = shown === null && !isExample;
+    const isNew = shown === null && !isGuided;
     // Without importance the page shows another head.
-    const asked = isExample ? askImportance(sentences, answer.results, signal) : [];
+    const asked = isGuided ? askImportance(sentences, answer.results, signal) : [];
     const [marks = null] = await Promise.resolve(asked).catch(() => []);
     if (signal.aborted) return;
     // Takes the wish as it is now, so that what the user changed meanwhile stays.
@@ -122,13 +133,13 @@ async function ask(sentences, view, changes = null, isExample = false) {
     recall();
     remember(false);
     if (isNew) showResults();
-    announce(`${isExample ? "An example: " : ""}${summaries()} The heads are shown below.`);
+    announce(`${summaries()} The heads are shown below.`);
     mark();
   } catch (problem) {
     if (signal.aborted) return;
     asking = null;
     announce("");
-    if (!isExample) goBack(sentences, changes, problem);
+    goBack(sentences, changes, problem);
   } finally {
     if (!signal.aborted) endWaiting();
   }
@@ -136,20 +147,22 @@ async function ask(sentences, view, changes = null, isExample = false) {
 
 /** What a screen reader hears of the answers. */
 function summaries() {
-  const texts = shown.results.map(({ document: { prediction, windows, window, sentences }, size }) => {
-    const verdict = verdictText(prediction, wish.abstain);
+  const texts = shown.results.map(({ document: { prediction, windows, window }, size }) => {
     const place = windows > 1 ? `, window ${window} of ${windows}` : "";
-    const parts = wish.sentences && sentences.length > 1 ? ` ${sentences.length} sentences.` : "";
-    return `${verdict}, ${size} ${wish.level}s${place}.${parts}`;
+    return `${prediction.label}, ${percent(prediction.score)}, ${size} ${wish.level}s${place}.`;
   });
   return texts.join(" ");
 }
 
-const nameModel = ({ name, version }) => {
+function nameModel({ name, version, labels }) {
+  byId("served").hidden = false;
   byId("model").textContent = `${name} ${version}`;
-};
+  byId("classes").textContent = labels.join(", ");
+}
 
 function draw() {
+  // A hidden canvas has no width to draw in.
+  if (tab !== "heads") return;
   byId("results").hidden = false;
   markOld();
   nameModel(shown.model);
@@ -183,17 +196,20 @@ async function choosePlace(place) {
  * Keeps the texts and what is tried with them in the history of this tab, for Back, Forward and a
  * reload. It does not leave the browser.
  */
-function remember(isNew) {
-  const state = { texts: textsOf(shown), trials: stage.trials };
-  if (isNew) history.pushState(state, "");
+function remember(isNew, address = "") {
+  const heads = shown && { texts: textsOf(shown), trials: stage.trials };
+  const state = { text: reading.text, trial: reading.trials.trial, heads };
+  if (isNew) history.pushState(state, "", address);
   else history.replaceState(state, "");
 }
 
 /** Tries again what the history has of the texts that are shown. */
 function recall() {
   const { state } = history;
+  if (state === null) return;
+  if (state.text === reading.text && reading.shown) reading.trials.restore(state.trial);
   if (shown === null || asking !== null || shown.changes) return;
-  if (state !== null && isSame(state.texts, textsOf(shown))) stage.restore(state.trials);
+  if (isSame(state.heads?.texts, textsOf(shown))) stage.restore(state.heads.trials);
 }
 
 function showResults() {
@@ -275,41 +291,108 @@ function changeView(fields) {
   }
   change(fields);
   draw();
-  if ("abstain" in fields) announce(summaries());
   mark();
 }
 
-function submit(view = { ...wish, window: 0 }) {
-  const sentences = typed();
+/** Asks about what is typed, in the tab that is open; returns whether it is answered. */
+async function submit(view = { ...wish, window: 0 }) {
+  const isHeads = tab === "heads";
+  const sentences = isHeads ? typed() : [byId("sentence").value];
   if (sentences.some((text) => text.trim() === "")) {
     byId(sentences[0].trim() === "" ? "sentence" : "second").focus();
     fail({ type: "blank" }, null);
-    return Promise.resolve();
+    return false;
   }
   useKey(byId("key").value);
-  return ask(sentences, { ...view, compare: byId("compare").checked });
+  problems.hide();
+  if (isHeads) return ask(sentences, { ...view, compare: byId("compare").checked });
+  return read(sentences[0]);
 }
 
-/** Restores the view of the address; asks if it has a text, or if an answer is shown. */
+async function read(text, isExample = false) {
+  const isShown = await reading.ask(text, isExample);
+  markOld();
+  if (!isShown) return false;
+  recall();
+  remember(false);
+  return true;
+}
+
+/** Keeps the hint of the heads closed, once it was closed; a browser may have no place to keep that. */
+function rememberHint() {
+  const hint = byId("how");
+  try {
+    hint.open = localStorage.getItem("hint") !== "closed";
+    hint.addEventListener("toggle", () => localStorage.setItem("hint", hint.open ? "open" : "closed"));
+  } catch {
+    hint.open = true;
+  }
+}
+
+/** Opens a tab; what is typed is asked there if its answer is not there yet. */
+function openTab(name) {
+  tab = name;
+  document.body.dataset.tab = name;
+  for (const each of TABS) {
+    byId(`${each}-tab`).hidden = each !== name;
+    const link = document.querySelector(`nav a[href="#${each}"]`);
+    if (each === name) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  byId("ask").hidden = name === "many";
+  problems.hide();
+}
+
+/** Goes to a tab by its link. */
+function goTo(name) {
+  if (name === tab) return;
+  remember(false);
+  openTab(name);
+  remember(true, name === "heads" ? writeFragment(wish) : `#${name}`);
+  if (name === "text" && reading.text !== byId("sentence").value) submit();
+  if (name !== "heads") return;
+  if (shown !== null && isSame(typed(), textsOf(shown))) draw();
+  else if (asking === null && byId("sentence").value.trim()) {
+    useKey(byId("key").value);
+    ask(typed(), { ...wish, compare: byId("compare").checked, window: 0 }, null, true);
+  }
+}
+
+/** Restores what an address says; asks if it has a text, or if an answer is shown. */
 function restore() {
-  const { view, texts } = readFragment(window.location.hash);
+  const { tab: name, view, texts } = readFragment(window.location.hash);
   share.drop();
-  setCompare(view.compare);
+  openTab(name);
+  const { state } = history;
   if (texts !== null) {
     byId("with-text").checked = true;
     byId("sentence").value = texts[0];
     if (texts[1] !== null) byId("second").value = texts[1];
   }
-  const kept = history.state?.texts;
+  if (name === "heads") restoreHeads(view, texts, state?.heads?.texts);
+  else if (name === "text") restoreText(texts, state?.text);
+}
+
+function restoreText(texts, kept) {
+  if (texts === null && kept && reading.text === null) byId("sentence").value = kept;
+  if (texts !== null || kept) {
+    if (byId("sentence").value !== reading.text) submit();
+  } else if (reading.text === null && !("keys" in document.documentElement.dataset)) {
+    // A first visit, which begins with an example.
+    read(byId("sentence").value, true);
+  }
+}
+
+function restoreHeads(view, texts, kept) {
+  setCompare(view.compare);
   if (texts === null && latest() === null && kept && kept.length === (view.compare ? 2 : 1)) {
     // A reload, or Back from another page.
     [byId("sentence").value, byId("second").value = ""] = kept;
     submit(view);
-  } else if (texts !== null || latest() !== null) submit(view);
-  else if (window.location.hash === "" && !("keys" in document.documentElement.dataset)) {
-    // A first visit, which begins with an example.
-    ask(typed(), view, null, true);
-  } else wish = view;
+  } else if (texts !== null) submit(view);
+  else if (latest() === null) wish = view;
+  else if (asking === null && writeFragment(view) === writeFragment(wish)) draw();
+  else submit(view);
 }
 
 function choose(sentence, second = undefined) {
@@ -319,22 +402,23 @@ function choose(sentence, second = undefined) {
   return submit();
 }
 
-/** Asks about a row of the table below, and leads to its verdict; returns whether that is shown. */
-async function open(text) {
-  byId("ask").scrollIntoView();
-  const chosen = choose(text);
-  const own = asking;
-  await chosen;
-  if (shown === null || asking !== null || shown.sentences !== own?.sentences) return false;
-  const verdict = find(byId("panels"), ".verdict");
-  verdict.tabIndex = -1;
-  verdict.focus();
-  return true;
+/** Reads a row of the table as a text; returns whether its verdict is shown. */
+function open(text) {
+  byId("sentence").value = text;
+  openTab("text");
+  remember(true, "#text");
+  return submit();
 }
 
 byId("ask").addEventListener("submit", (event) => {
   event.preventDefault();
-  submit();
+  if (tab !== "many") submit();
+});
+document.querySelector("nav").addEventListener("click", (event) => {
+  const { hash } = /** @type {HTMLAnchorElement} */ (event.target);
+  if (!hash || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  goTo(hash.slice(1));
 });
 for (const id of ["sentence", "second"]) {
   byId(id).addEventListener("input", markOld);
@@ -350,7 +434,10 @@ byId("compare").addEventListener("change", () => {
   else if (latest()) ask(latest().sentences.slice(0, 1), { ...wish, compare: false });
 });
 window.addEventListener("hashchange", restore);
-window.addEventListener("popstate", recall);
+window.addEventListener("popstate", () => {
+  openTab(readFragment(window.location.hash).tab);
+  recall();
+});
 window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
   if (!shown) return;
   draw();
@@ -361,6 +448,7 @@ window.addEventListener("resize", () => {
   cancelAnimationFrame(resizing);
   resizing = requestAnimationFrame(() => shown && stage.choose(shown.view));
 });
+rememberHint();
 byId("unloaded").remove();
 for (const [name, ...texts] of EXAMPLES) {
   const button = make("button", { type: "button", className: "quiet", title: texts.join(" / ") }, name);
@@ -370,12 +458,13 @@ for (const [name, ...texts] of EXAMPLES) {
 new Many({
   async describe(signal) {
     const model = await asker.describe(signal);
-    if (shown === null) nameModel(model);
+    nameModel(model);
     return model;
   },
   announce,
   onBegin: () => problems.hide(),
   onProblem: (problem, retry) => fail(problem, retry, byId("many-form")),
   onOpen: open,
+  onBack: () => goTo("many"),
 });
 restore();

@@ -3,11 +3,10 @@
  * it is given, and reports what the user chooses or points at.
  */
 
-import { Attributions, Reasons } from "./attributions.js";
 import { byId, find } from "./elements.js";
 import { Grid } from "./grid.js";
 import { Overlay, Picture } from "./picture.js";
-import { Prediction, Sentences } from "./prediction.js";
+import { Prediction } from "./prediction.js";
 import { save } from "./save.js";
 import { Steps } from "./steps.js";
 import { fillLists, fillTable, spoken, Strip } from "./tokens.js";
@@ -26,22 +25,14 @@ export class Panel {
   /**
    * `events` are the page's answers to what happens here: `onChoose(row, column)`, `onPoint(chosen,
    * stays)`, `onRead(fields of the view)`, `onProblem(problem, retry, place)`,
-   * `onCompare(changes)`, `onTrial()`, `onMoved()`, `announce(text)`.
+   * `onCompare(changes)`, `onTrial()`, `announce(text)`.
    */
   constructor(events) {
     this.events = events;
     this.element = byId("panel").content.firstElementChild.cloneNode(true);
     this.part = (name) => find(this.element, name);
     this.prediction = new Prediction(this.part(".prediction"), events.onRead);
-    this.sentences = new Sentences(this.part(".sentences"), events.announce);
     this.trials = new Trials(this.part(".trials"), events);
-    this.moved = { words: null, tokens: null };
-    const onMoved = (name) => (answer) => {
-      this.moved[name] = answer;
-      events.onMoved();
-    };
-    this.reasons = new Reasons(this.part(".reasons"), onMoved("words"));
-    this.attributions = new Attributions(this.part(".attributions"), onMoved("tokens"), events);
     this.grid = new Grid(this.part(".grid"), events.onChoose);
     this.strip = new Strip(this.part(".strip"), (position, stays) => {
       events.onPoint({ query: position, key: position }, stays);
@@ -78,14 +69,11 @@ export class Panel {
     this.part(".panel-title").textContent = title;
     this.part(".scroll").setAttribute("aria-label", `${title}: table of weights`);
     this.part(".close").hidden = question.changes === null;
-    this.prediction.show(weights.document, view.abstain);
-    this.sentences.show(title, question.sentence, weights.document, view, palette);
-    this.trials.about(question, weights);
-    this.reasons.about(question);
+    this.prediction.show(weights.document);
+    this.#offerTrials();
     this.#nameGrid();
     this.grid.show(weights, this.shown, view, palette, scaleOf);
     this.strip.show(weights.tokens, this.shown, changed);
-    this.attributions.about(question, palette);
   }
 
   /** Shows one place of the grid large, on a scale that ends at `largest`. */
@@ -110,17 +98,11 @@ export class Panel {
       lines: `${this.name} as lines. ${words}`,
       several: `Layer ${weights.layers[place.row]}, heads ${heads}, as lines in several colours.`,
       map: `${this.name} as a heat map. ${words}`,
-      region: `${this.part(".panel-title").textContent}: heat map`,
+      region: this.part(".panel-title").textContent,
     });
     this.#show(this.pinned);
     this.#fillTable();
     this.steps.choose(this.question, this.head, isOne, this.pinned, this.palette);
-  }
-
-  /** Colours what moved the verdict; `scales` are the ends of the scales of words and of tokens. */
-  colourMoved(scales) {
-    this.trials.colour(this.moved.words, scales.words, this.palette);
-    this.attributions.draw(scales.tokens);
   }
 
   /** Shows what belongs to a token; a choice that stays comes back when the pointer leaves. */
@@ -136,6 +118,14 @@ export class Panel {
 
   spoken(position) {
     return spoken(this.head, position);
+  }
+
+  #offerTrials() {
+    const { changes, windows, sentence, model } = this.question;
+    const { prediction } = this.weights.document;
+    // What is behind the end that the model reads, or in another window, would seem to change nothing.
+    this.part(".trials").hidden = windows > 1 || changes !== null || prediction.truncated;
+    if (changes === null) this.trials.about(sentence, model, prediction);
   }
 
   #nameGrid() {

@@ -53,7 +53,9 @@ export class Picture {
       view.plan = view.layout(context, head.weights, head.shown, width);
       view.context = prepare(view.canvas, view.plan.width, view.plan.height);
       view.canvas.setAttribute("aria-label", label[view.name]);
-      letScroll(view.frame, view.plan.width > width, label.region);
+      const isHigher = view.name !== "map" && view.frame.scrollHeight > view.frame.clientHeight;
+      const region = `${label.region}: ${view.name === "map" ? "heat map" : "lines"}`;
+      letScroll(view.frame, view.plan.width > width || isHigher, region);
     }
     const largest = find(this.element, ".largest");
     largest.textContent = short(head.largest);

@@ -22,7 +22,6 @@ export class Stage {
           ...events,
           onChoose: (row, column) => events.onChoose(this.results[at], row, column),
           onPoint: (chosen, stays) => this.#point(at, chosen, stays),
-          onMoved: () => this.#colourMoved(),
         }),
     );
     this.difference = new Difference();
@@ -53,7 +52,6 @@ export class Stage {
       const title = isTwo ? titles[at] : "Prediction";
       this.panels[at].show(title, questions[at], weights, view, palette, this.#changed(at), scaleOf);
     });
-    this.#colourMoved();
     this.choose(view);
     const { dataset } = document.documentElement;
     dataset.drawMilliseconds = (performance.now() - begun).toFixed(1);
@@ -89,15 +87,6 @@ export class Stage {
   mark(marks) {
     const largest = Math.max(...(marks ?? []).flat(2), 0);
     this.results.forEach((_, at) => this.panels[at].grid.mark(marks?.[at] ?? null, largest));
-  }
-
-  /** Colours what moved each verdict, on one scale. */
-  #colourMoved() {
-    const panels = this.results.map((_, at) => this.panels[at]);
-    const scale = (name) =>
-      Math.max(...panels.map(({ moved }) => largestOf((moved[name]?.attributions ?? []).map(Math.abs))), 0);
-    const scales = { words: scale("words"), tokens: scale("tokens") };
-    for (const panel of panels) if (panel.palette) panel.colourMoved(scales);
   }
 
   /** Positions whose token differs in the other sentence. */

@@ -16,6 +16,32 @@ export const full = (weight) => weight.toFixed(8);
 export const grouped = (count) => count.toLocaleString("en");
 export const percent = (share) => `${(100 * share).toFixed(1)} %`;
 
+/** A share in whole percent; what is not certain is not called so. */
+export function plain(share) {
+  if (share > 0.99) return "over 99 %";
+  return share < 0.01 ? "under 1 %" : `${Math.round(100 * share)} %`;
+}
+
+const ENOUGH = 50; // texts of a record that a sentence may speak of
+
+/** How often verdicts of about this score are right, by the model's record; empty without one. */
+export function reliability(thresholds, score) {
+  const steps = thresholds?.by_threshold ?? [];
+  const above = steps.findIndex(({ threshold }) => threshold > score);
+  const rights = steps.map(({ rows, accuracy }) => Math.round(rows * (accuracy ?? 0)));
+  const end = above < 0 ? steps.length : above;
+  const [over, right] = [steps[end]?.rows ?? 0, rights[end] ?? 0];
+  for (let at = end - 1; at >= 0; at -= 1) {
+    const rows = steps[at].rows - over;
+    if (rows < ENOUGH) continue;
+    const share = (rights[at] - right) / rows;
+    const tens = Math.round(10 * share);
+    const often = tens < 10 ? `${tens} of 10` : `${Math.min(99, Math.round(100 * share))} of 100`;
+    return `About ${often} such verdicts are right on the texts it was tested with.`;
+  }
+  return "";
+}
+
 const RIGHT_TO_LEFT = /[\u0590-\u08ff\u200f\ufb1d-\ufdff\ufe70-\ufeff\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u;
 
 /**
@@ -87,18 +113,8 @@ export function patternText({ kind, count, of }, level) {
   return `${count} of ${of} ${unit}s look most ${places[kind] ?? `at ${kind}`}.`;
 }
 
-/** A threshold as the interface takes it, from percent: of 97.5 the number that 0.975 is. */
+/** A share from percent: of 97.5 the number that 0.975 is. */
 export const asShare = (below) => Number(`${below}e-2`);
-
-export function verdictOf({ label, score }, below) {
-  if (below === null || score >= asShare(below)) return { text: label, isAnswer: true };
-  return { text: `no answer below ${below} %`, isAnswer: false };
-}
-
-export function verdictText(prediction, below) {
-  const { text, isAnswer } = verdictOf(prediction, below);
-  return isAnswer ? `${text}, ${percent(prediction.score)}` : text;
-}
 
 /** A number with its sign, as people write it. */
 export const signed = (value, digits) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(digits)}`;

@@ -1,0 +1,268 @@
+"""A text: its verdict first, then what leaving out each word or sentence changes, and trials."""
+
+from typing import Any
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, Locator, Route, ViewportSize, expect
+
+from tests.browser.routes import body_of, heard, refuse
+from tests.browser.visits import Visit, explained, percent, read, window
+from tests.end_to_end.servers import RunningService
+
+TEXT = "The plot drags, but the cast is superb."
+WORDS = TEXT.split()
+LONG = "The plot drags, and it is a chore. The cast \U0001f602 is fine! " * 8
+
+
+def part(visit: Visit, selector: str) -> Locator:
+    """What is inside the answer."""
+    return visit.page.locator("#answer").locator(selector)
+
+
+def reasons(client: httpx.Client, text: str, level: str) -> dict[str, Any]:
+    """What the service says of leaving out."""
+    fields = {"method": "leave_out", "level": level, "truncation": "window"}
+    answer: dict[str, Any] = client.post("/attributions", json={"sentence": text, **fields}).json()
+    return answer
+
+
+def whole(share: float) -> str:
+    """A share as the page says it in a sentence."""
+    if share > 0.99:
+        return "over 99 %"
+    return "under 1 %" if share < 0.01 else f"{100 * share:.0f} %"
+
+
+def test_the_verdict_and_its_classes_are_the_services(visit: Visit, client: httpx.Client) -> None:
+    read(visit, TEXT)
+    (prediction,) = client.post("/predict", json={"sentences": [TEXT]}).json()["predictions"]
+    assert part(visit, ".verdict").inner_text().split() == [
+        prediction["label"],
+        *whole(prediction["score"]).split(),
+    ]
+    shown = part(visit, "dl").evaluate(
+        "list => [...list.querySelectorAll('dt')].map(term => "
+        "[term.textContent, Number(term.nextElementSibling.nextElementSibling.title)])"
+    )
+    assert dict(shown) == prediction["probabilities"]
+    expect(part(visit, ".verdict")).to_be_focused()
+    status = visit.page.locator("#status")
+    expect(status).to_have_text(f"{prediction['label']}, {whole(prediction['score'])}.")
+    expect(part(visit, ".warning")).to_be_hidden()
+    expect(part(visit, ".extent")).to_be_hidden()
+
+
+@pytest.mark.parametrize(
+    ("score", "said"),
+    [
+        (0.4, ""),  # the record has nothing below its first threshold
+        (0.55, "About 7 of 10 such verdicts are right on the texts it was tested with."),
+        (0.62, "About 8 of 10 such verdicts are right on the texts it was tested with."),
+        (0.995, "About 98 of 100 such verdicts are right on the texts it was tested with."),
+    ],
+)
+def test_how_often_it_is_right_is_counted_in_the_models_record(
+    visit: Visit, score: float, said: str
+) -> None:
+    record = [(0.5, 400, 0.85), (0.6, 300, 0.9), (0.9, 200, 0.95), (0.98, 100, 0.98), (0.99, 9, 1)]
+
+    def model(route: Route) -> None:
+        steps = [
+            {"threshold": threshold, "rows": rows, "accuracy": accuracy}
+            for threshold, rows, accuracy in record
+        ]
+        route.fulfill(json=route.fetch().json() | {"thresholds": {"by_threshold": steps}})
+
+    def predict(route: Route) -> None:
+        answer = route.fetch().json()
+        answer["predictions"][0] |= {"score": score}
+        route.fulfill(json=answer)
+
+    visit.page.route("**/model", model)
+    visit.page.route("**/predict", predict)
+    read(visit, TEXT)
+    assert part(visit, ".reliable").inner_text() == said
+
+
+def test_each_word_is_shaded_by_what_leaving_it_out_changes(
+    visit: Visit, client: httpx.Client
+) -> None:
+    read(visit, TEXT)
+    answer = reasons(client, TEXT, "word")
+    units = answer["units"]
+    assert part(visit, ".leave").text_content() == TEXT
+    assert part(visit, ".leave button").all_inner_texts() == WORDS
+    shown = part(visit, ".leave button").evaluate_all(
+        "all => all.map(one => [one.title, getComputedStyle(one).backgroundColor])"
+    )
+    changes = [unit["probability_change"] for unit in units]
+    largest = max(abs(change) for change in changes)
+    assert largest > 0.5
+    for unit, (title, colour) in zip(units, shown, strict=True):
+        assert title == f"Without it: positive {percent(unit['probability'])}"
+        blue = unit["probability_change"] >= 0
+        alpha = 0.45 * abs(unit["probability_change"]) / largest
+        channels = "29, 91, 184" if blue else "176, 74, 0"
+        assert colour.startswith(f"rgba({channels}, ")
+        assert float(colour.rpartition(", ")[2][:-1]) == pytest.approx(alpha, abs=0.006)
+    most = units[7]
+    before = most["probability"] + most["probability_change"]
+    assert part(visit, ".because").inner_text() == (
+        f"Without “superb.”, positive falls from {whole(before)} to {whole(most['probability'])}. "
+        "It decided the verdict, which turns to negative without it."
+    )
+    assert part(visit, ".how").inner_text() == (
+        "Blue speaks for “positive”: without it the probability falls. Orange speaks against it."
+    )
+
+
+def test_a_text_that_says_it_twice_was_decided_by_no_single_word(visit: Visit) -> None:
+    read(visit, "A superb film. A superb cast. A wonderful, lovely story that I loved.")
+    expect(part(visit, ".because")).to_have_text(
+        "Leaving out any one word changes positive by less than 1 point. "
+        "No single word decided it: without any one, the verdict stays."
+    )
+
+
+def test_sentences_come_first_where_the_text_is_long_and_words_can_be_chosen(
+    visit: Visit, client: httpx.Client
+) -> None:
+    read(visit, LONG)
+    units = reasons(client, LONG, "sentence")["units"]
+    assert len(units) == 16
+    assert part(visit, ".leave button").all_inner_texts() == [unit["text"] for unit in units]
+    assert part(visit, ".leave").text_content() == LONG
+    answer = heard(visit, part(visit, ".unit input[value=word]").check, "attributions")
+    assert answer["asked"]["level"] == "word"
+    expect(part(visit, ".how")).not_to_be_empty()
+    assert part(visit, ".leave button").count() == len(LONG.split())
+
+
+def test_nothing_is_shown_before_it_is_known(visit: Visit) -> None:
+    held: list[Route] = []
+    visit.page.route("**/attributions", lambda route: held.append(route))
+    visit.page.get_by_role("link", name="A text", exact=True).click()
+    visit.page.get_by_label("Text", exact=True).fill("A dull film.")
+    visit.page.get_by_role("button", name="Analyse").click()
+    expect(part(visit, ".label")).to_have_text("negative")
+    because = part(visit, ".because")
+    expect(because).to_have_text("Leaving out each word, to see what changes …")
+    assert part(visit, ".how").inner_text() == ""
+    plain = "all => all.every((one) => !one.style.backgroundColor && !one.title)"
+    assert part(visit, ".leave button").evaluate_all(plain)
+    visit.wait_until(lambda: len(held) > 0 and body_of(held[-1])["sentence"] == "A dull film.")
+    held[-1].continue_()
+    expect(because).to_contain_text("Without “dull”, negative falls")
+
+
+def test_a_reason_that_fails_leaves_the_verdict_and_the_trials(visit: Visit) -> None:
+    refuse(visit, 504, "timeout", path="attributions")
+    read(visit, LONG)
+    visit.complained("504")
+    assert part(visit, ".label").is_visible()
+    assert part(visit, ".how").inner_text() == "What leaving out changes is not computed: Details."
+    expect(visit.page.locator("#problem")).to_be_hidden()
+    part(visit, ".leave button").nth(0).click()
+    expect(part(visit, ".outcome")).to_contain_text("Without “The”: ")
+
+
+def test_a_part_is_said_to_be_a_part(visit: Visit) -> None:
+    def cut(route: Route) -> None:
+        route.fulfill(json=route.fetch().json() | {"partial": True})
+
+    visit.page.route("**/attributions", cut)
+    read(visit, "A superb film. A superb cast. A wonderful, lovely story that I loved.")
+    expect(part(visit, ".how")).to_contain_text("Partial: there was no time for every word. ")
+    # What is not computed may have decided it.
+    assert "decided" not in part(visit, ".because").inner_text()
+
+
+def test_a_text_of_three_thousand_words_is_read_whole(visit: Visit) -> None:
+    text = "The plot drags, and the first half of it is a chore. " * 272
+    assert len(text.split()) > 2900
+    read(visit, text)
+    expect(part(visit, ".extent")).to_contain_text("read whole in ")
+    expect(part(visit, ".label")).to_have_text("negative")
+    assert part(visit, ".leave").text_content() == text
+
+
+def test_more_than_is_read_is_said_in_one_line(visit_tiny: Visit) -> None:
+    visit = visit_tiny
+    visit.page.get_by_role("link", name="A text", exact=True).click()
+    visit.page.get_by_label("Text", exact=True).fill("a very long film " * 100)
+    visit.page.get_by_role("button", name="Analyse").click()
+    assert "may have at most 8" in visit.problem()
+    expect(visit.page.locator("#answer")).to_be_hidden()
+
+
+def test_a_word_is_left_out_and_replaced_with_the_new_verdict_beside(visit: Visit) -> None:
+    read(visit, TEXT)
+    words, now = part(visit, ".leave button"), part(visit, ".now")
+    answer = heard(visit, lambda: words.nth(7).click())
+    left = TEXT.replace("superb.", "")
+    assert answer["asked"] == {"sentences": [left], "truncation": "window"}
+    (after,) = answer["predictions"]
+    expect(now).to_have_text(f"→ negative, {whole(after['score'])}")
+    expect(part(visit, ".label")).to_have_text("positive")
+    expect(part(visit, ".outcome")).to_contain_text("The verdict turns to negative, ")
+
+    part(visit, ".which").select_option(label="drags,")
+    part(visit, ".by").fill("shines,")
+    answer = heard(visit, lambda: part(visit, ".by").press("Enter"))
+    assert answer["asked"]["sentences"] == [left.replace("drags,", "shines,")]
+    expect(words.nth(2)).to_have_text("drags, → shines,")
+    heard(visit, lambda: part(visit, ".undo").click())
+    expect(words.nth(2)).to_have_text("drags,")
+    visit.page.evaluate("history.back()")
+    expect(words.nth(2)).to_have_text("drags, → shines,")
+    part(visit, ".reset").click()
+    expect(now).to_have_text("")
+    expect(part(visit, ".outcome")).to_have_text("")
+
+
+def test_the_text_goes_along_from_tab_to_tab(visit: Visit) -> None:
+    read(visit, "A dull film.")
+    with visit.redrawn():
+        visit.page.get_by_role("link", name="Heads", exact=True).click()
+    assert visit.part(".strip button").all_inner_texts()[1:4] == ["a", "dull", "film"]
+    assert "#heads" in visit.page.url
+    visit.ask("A superb film.")
+    visit.page.get_by_role("link", name="A text", exact=True).click()
+    expect(part(visit, ".label")).to_have_text("positive")
+    assert visit.page.url.endswith("#text")
+    visit.page.evaluate("history.back()")
+    expect(visit.page.locator("#heads-tab")).to_be_visible()
+    assert visit.part(".strip button").all_inner_texts()[1:4] == ["a", "superb", "film"]
+    visit.page.get_by_role("link", name="Many texts", exact=True).click()
+    expect(visit.page.locator("#many-lines")).to_be_visible()
+    expect(visit.page.get_by_role("button", name="Analyse")).to_be_hidden()
+
+
+@pytest.mark.parametrize(
+    ("fragment", "shown"),
+    [("#text", "#answer"), ("#many", "#many-lines"), ("#heads", "#how"), ("#layer=2", "#how")],
+)
+def test_each_tab_has_an_address(visit: Visit, fragment: str, shown: str) -> None:
+    visit.page.goto("about:blank")
+    visit.open(fragment)
+    expect(visit.page.locator(shown)).to_be_visible()
+    if fragment == "#text":
+        explained(visit)
+
+
+def test_on_a_phone_the_verdict_is_in_view_after_the_press(
+    browser: Browser, running: RunningService
+) -> None:
+    with window(browser, running.url, width=390) as visit:
+        visit.page.set_viewport_size(ViewportSize(width=390, height=844))
+        read(visit, LONG)
+        expect(part(visit, ".verdict")).to_be_in_viewport(ratio=1)
+        assert visit.overflow() == 0
+
+
+def test_markup_in_a_text_stays_text(visit: Visit) -> None:
+    text = "<img/src=x/onerror=alert(1)> is <b>not</b> a film."
+    read(visit, text)
+    assert part(visit, ".leave").text_content() == text
+    assert part(visit, ":is(b, img)").count() == 0
