@@ -212,6 +212,18 @@ def test_another_column_and_header_can_be_chosen(many: Many) -> None:
     assert many.column(1) == ["answer", "Second"]
 
 
+def test_another_delimiter_can_be_chosen(many: Many) -> None:
+    many.choose("bars.csv", "a|text,more|b\n1|One, two|x\n2|Three, four|y\n")
+    delimiter = many.visit.page.get_by_label("Cells are divided by")
+    assert delimiter.input_value() == ","
+    delimiter.select_option("bar")
+    assert many.part("#many-preview thead th").all_inner_texts() == ["a", "text,more", "b"]
+    assert many.part("#many-preview td").all_inner_texts()[1:4] == ["1", "One, two", "x"]
+    many.visit.page.get_by_label("Texts are in").select_option("text,more")
+    many.score()
+    assert many.column(1) == ["One, two", "Three, four"]
+
+
 def test_a_file_takes_the_place_of_lines_and_gives_it_back(many: Many) -> None:
     many.choose("one.txt", "Another.\n")
     many.button("Remove the file").click()

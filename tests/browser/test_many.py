@@ -124,13 +124,14 @@ def test_a_file_goes_to_the_service_and_its_rows_are_those_of_it(
         for prediction in client.post("/predict", json={"sentences": half}).json()["predictions"]
     ]
     saved = many.save(tmp_path)
-    assert saved.name == "headlight-sentences.csv"
+    assert saved.name == "reviews.scored.csv"
     records = list(csv.DictReader(io.StringIO(saved.read_text(encoding="utf-8"), newline="")))
     assert list(records[0]) == [
-        *("row", "line", "text", "label", "score", "probability_negative", "probability_positive"),
+        *("id", "review", "label", "score", "probability_negative", "probability_positive"),
         *("token_count", "truncated", "model_version", "error"),
     ]
-    assert [record["text"] for record in records] == texts
+    assert [record["review"] for record in records] == texts
+    assert [record["id"] for record in records] == [str(at) for at in range(300)]
     for record, prediction in zip(records, predictions, strict=True):
         assert record["label"] == prediction["label"]
         assert float(record["score"]) == pytest.approx(prediction["score"], abs=1e-5)
@@ -235,18 +236,20 @@ def test_bad_rows_are_counted_named_and_saved(
     assert {row[0]: row[2].removeprefix("bad row: ") for row in many.rows()} == bad
     saved = many.save(tmp_path).read_text(encoding="utf-8")
     records = list(csv.DictReader(io.StringIO(saved, newline="")))
-    assert [record["line"] for record in records] == ["2", "3", "4", "5", "7", "8", "9"]
-    assert {each["row"]: each["error"] for each in records if each["error"]} == bad
-    assert [record["text"] for record in records if record["label"]] == [
-        "A fine film.",
-        "Two\nlines",
+    found = {str(at): each["error"] for at, each in enumerate(records, 1) if each["error"]}
+    assert found == bad
+    assert [(record["text"], record["input_label"]) for record in records if record["label"]] == [
+        ("A fine film.", "positive"),
+        ("Two\nlines", "positive"),
     ]
+    assert (records[1]["text"], records[1]["input_label"]) == ("Too", "many,cells")
 
 
 def test_the_saved_table_holds_no_formula_and_every_text(many: Many, tmp_path: Path) -> None:
     texts = [
         *("=1+1", "'tis", 'say "no", then; -go', "@a|=b", "+1 5", "plain, 'twas", "\t=x", "a,'b"),
-        *('a;"=b"', "one\n=two", "\uff1d1", "- a dash", "well-known, too"),
+        *('a;"=b"', "one\n=two", "\uff1d1", "\u00a0=1", " " * 200 + "=1", "- a dash"),
+        "well-known, too",
     ]
     served = MadeUp(lambda _: prediction_of({"=bad": 0.25, "good": 0.75}))
     served.stand_in(many.visit)
@@ -262,6 +265,101 @@ def test_the_saved_table_holds_no_formula_and_every_text(many: Many, tmp_path: P
     assert saved.endswith("\r\n")
     assert "\n=" not in saved
     assert "probability_good" in records[0]
+
+
+RATED = (
+    "id,stars,title,review\n"
+    "7,1,-5,Film 100\n"  # negative, and so it is
+    "8,5,=x,Film 950\n"  # positive, and so it is
+    "9,2,c,Film 900\n"  # disagrees, by 80 points
+    "10,4,d,Film 450\n"  # disagrees, by 10
+    "11,3,e,Film 999\n"  # the middle, for which the model has no label
+)
+
+
+def test_a_column_of_ratings_is_compared(many: Many, tmp_path: Path) -> None:
+    MadeUp(by_number).stand_in(many.visit)
+    many.choose("rated.csv", RATED)
+    page = many.visit.page
+    expect(page.locator("#many-compared option:checked")).to_have_text("stars")
+    assert many.part("#many-preview th.text").inner_text() == "review"
+    many.score("Done: 5 of 5 rows scored.")
+    box = many.part("#agreement")
+    assert box.locator("p").inner_text() == (
+        "The verdict agrees with “stars” in 2 of 4 (50.0 %). A scale from 1 to 5: low is read as "
+        "negative, the middle as not compared, high as positive."
+    )
+    assert box.locator("td").all_inner_texts() == ["1", "1", "1", "1"]
+    heads = many.part("#rows th")
+    assert heads.all_inner_texts() == ["Row", "Text", "Label", "Score", "Cut off", "stars"]
+    page.locator("#filters [name=agrees]").select_option("disagrees, most first")
+    assert many.column(0) == ["3", "4"]
+    page.locator("#filters [name=agrees]").select_option("agrees")
+    assert sorted(many.column(0)) == ["1", "2"]
+    page.locator("#filters [name=agrees]").select_option("all")
+    page.get_by_label("All columns").check()
+    assert heads.all_inner_texts()[5:] == ["id", "stars", "title", "review"]
+    many.part("th").get_by_role("button", name="Row").click()
+    assert many.part("#rows .extra").all_inner_texts()[4:8] == ["7", "1", "-5", "Film 100"]
+
+    saved = many.save(tmp_path)
+    records = list(csv.DictReader(io.StringIO(saved.read_text(encoding="utf-8"), newline="")))
+    assert list(records[0])[:5] == ["id", "stars", "title", "review", "label"]
+    assert [each["title"] for each in records] == ["-5", "'=x", "c", "d", "e"]
+
+
+def test_without_a_comparison_nothing_is_compared(many: Many) -> None:
+    MadeUp(by_number).stand_in(many.visit)
+    many.choose("rated.csv", RATED)
+    many.visit.page.locator("#many-compared").select_option("nothing")
+    many.score()
+    expect(many.part("#agreement")).to_be_hidden()
+    expect(many.visit.page.locator("#filters [name=agrees]")).to_be_hidden()
+    assert many.part("#rows .extra").count() == 0
+
+
+@pytest.mark.parametrize(
+    ("values", "labels", "expected"),
+    [
+        (["Positive", "neg", ""], "npz", ["positive", "negative", None]),
+        (["0", "1"], "np", ["negative", "positive"]),
+        (["-1", "0", "1"], "nzp", ["negative", "neutral", "positive"]),
+        (["0", "2", "4"], "nzp", ["negative", "neutral", "positive"]),
+        (["1", "5", "6", "10"], "nzp", ["negative", "neutral", "neutral", "positive"]),
+        (["red", "green"], "np", None),
+        (["1", "2"], "rg", None),
+        (["1.5", "200"], "np", None),
+    ],
+)
+def test_labels_and_ratings_are_read(
+    visit: Visit, values: list[str], labels: str, expected: list[str | None] | None
+) -> None:
+    names = {"n": "negative", "z": "neutral", "p": "positive", "r": "red light", "g": "green light"}
+    found = visit.page.evaluate(
+        """async ([values, labels]) => {
+          const entry = document.querySelector('link[href$="/compare.js"]').href;
+          const { meaningOf } = await import(entry);
+          const meaning = meaningOf(values, labels);
+          return meaning && values.map(meaning.labelOf);
+        }""",
+        [values, [names[each] for each in labels]],
+    )
+    assert found == expected
+
+
+def test_the_size_of_requests_is_learned_from_the_answers(many: Many) -> None:
+    def model(route: Route) -> None:
+        answer = route.fetch().json()
+        answer["limits"] |= {"max_work_tokens": 400}
+        route.fulfill(json=answer)
+
+    many.visit.page.route("**/model", model)
+    served = MadeUp(by_number)
+    served.stand_in(many.visit)
+    many.paste(*(f"Film {at:03}, of which there is much to say" for at in range(100)))
+    many.score("Done: 100 of 100 rows scored.")
+    # 42 bytes a row, which may be tokens; then 5 tokens a row, of which half the work may be.
+    assert [len(sentences) for sentences in served.asked] == [8, 39, 39, 14]
 
 
 def test_a_row_opens_above_and_leads_back(many: Many) -> None:
@@ -452,6 +550,7 @@ def test_all_is_done_with_the_keys(many: Many) -> None:
     assert many.column(1)[0] == "Film 249"
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "Open row 250"
+    page.unroute("**/predict")  # its model is not the served one
     page.keyboard.press("Enter")
     expect(page.locator("#answer .verdict")).to_be_focused()
     assert page.get_by_label("Text", exact=True).input_value() == "Film 249"

@@ -8,6 +8,8 @@ import { post, Problem } from "./api.js";
 
 const MOST = 256; // sentences of a request: more would make the bar move in jumps
 const TRIES = 8; // of a request that the service has no room for
+const SHARE = 0.5; // of the work that fits that a request may be, by what was seen of tokens
+const PACE = 0.25; // of the time that a request has that it should take
 const LONGEST = 60; // seconds that are waited between two of them
 const BUSY = ["overloaded", "rate-limited", "not-ready", "draining"];
 const TOO_MUCH = ["payload-too-large", "too-much-work", "timeout", "invalid-request"];
@@ -33,9 +35,11 @@ export class Batches {
    * `onAnswer(rows, model)` comes after each answer, when the rows have their prediction or their
    * `reason`; `onWait(seconds)` before a wait.
    */
-  constructor({ max_sentences, max_body_bytes, max_work_tokens }, signal, events) {
-    this.most = Math.min(MOST, max_sentences);
-    this.mostBytes = Math.min(max_body_bytes, max_work_tokens); // a byte is a token at most
+  constructor(limits, signal, events) {
+    this.limits = limits;
+    this.most = Math.min(MOST, limits.max_sentences);
+    this.mostBytes = Math.min(limits.max_body_bytes, limits.max_work_tokens); // a byte is a token at most
+    this.density = 0; // the most tokens of a byte that an answer had
     this.signal = signal;
     this.events = events;
   }
@@ -63,6 +67,7 @@ export class Batches {
 
   async #answer(rows) {
     let answer;
+    const begun = performance.now();
     try {
       answer = await this.#ask(rows);
     } catch (problem) {
@@ -78,7 +83,18 @@ export class Batches {
       throw new Problem("unknown", detail);
     }
     rows.forEach((row, at) => take(row, predictions[at], model));
+    this.#learn(rows, (performance.now() - begun) / 1000);
     this.events.onAnswer(rows, model);
+  }
+
+  /** Learns from an answer how large the next request may be. */
+  #learn(rows, seconds) {
+    const size = rows.reduce((sum, { text }) => sum + bytesOf(text), 0);
+    const tokens = rows.reduce((sum, row) => sum + (row.tokens ?? 0), 0);
+    this.density = Math.max(this.density, tokens / size);
+    const { max_body_bytes: body, max_work_tokens: work, request_timeout: timeout } = this.limits;
+    const fitting = this.density > 0 ? (SHARE * work) / this.density : work;
+    this.mostBytes = Math.min(body, fitting, (size * PACE * timeout) / seconds);
   }
 
   async #halve(rows, problem) {

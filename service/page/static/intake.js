@@ -16,8 +16,10 @@ const KINDS = {
   ndjson: "json",
   txt: "lines",
 };
-const TEXTS = ["sentence", "text", "review", "content", "comment", "message"];
-const OTHERS = ["label", "sentiment", "polarity", "class", "id"];
+// Usual names of the column of texts, and of one that has labels or ratings.
+const TEXTS = ["text", "sentence", "review", "review_text", "content", "comment", "message", "body", "tweet"];
+const LABELS = ["label", "sentiment", "class", "category", "stars", "rating", "polarity"];
+export const DELIMITERS = { ",": "comma", ";": "semicolon", "\t": "tab", "|": "bar" };
 
 /** Says why nothing of a source can be read. */
 export class SourceError extends Error {}
@@ -30,6 +32,9 @@ export class SourceError extends Error {}
  * @property {{line: number, cells?: string[], value?: any, reason: string}[]} records
  * @property {string[]} columns names of the columns; empty where there is nothing to choose
  * @property {number} column index of the one that holds the texts
+ * @property {number} compared index of the one to compare the verdicts with; -1 for none
+ * @property {string} delimiter between the cells; empty where there is none to choose
+ * @property {string} text of the file, where the delimiter can be chosen
  * @property {boolean} hasHeader whether the first record has the names
  */
 
@@ -68,13 +73,18 @@ function decode(name, buffer) {
 }
 
 export function readContent(name, kind, text) {
-  if (kind === "csv") return sheetOf(name, kind, readCsv(text, delimiterOf(text)));
+  if (kind === "csv") return readTable(name, text, delimiterOf(text));
   const lines = linesOf(text);
   // As for training and bulk scoring, a quote in TSV is text.
   if (kind === "tsv") {
     return sheetOf(name, kind, lines.map(({ value, ...line }) => ({ ...line, cells: value.split("\t") })));
   }
   return sheetOf(name, kind, kind === "json" ? lines.map(parsed) : lines);
+}
+
+/** Reads a table whose cells are divided by a character. */
+export function readTable(name, text, delimiter) {
+  return { ...sheetOf(name, "csv", readCsv(text, delimiter)), delimiter, text };
 }
 
 function linesOf(text) {
@@ -93,15 +103,16 @@ function parsed({ line, value }) {
 }
 
 function sheetOf(name, kind, records) {
-  const sheet = { name, kind, records, columns: [], column: 0, hasHeader: false };
+  const sheet = { name, kind, records, columns: [], column: 0, compared: -1, hasHeader: false };
+  Object.assign(sheet, { delimiter: "", text: "" });
   if (kind === "json") {
-    const first = records.find(({ value }) => isObject(value));
-    sheet.columns = first ? Object.keys(first.value) : [];
+    const objects = records.map(({ value }) => value).filter(isObject);
+    sheet.columns = [...new Set(objects.flatMap(Object.keys))];
   } else if (["csv", "tsv"].includes(kind) && records.length > 0) {
     sheet.hasHeader = looksLikeHeader(records);
     nameColumns(sheet);
   }
-  sheet.column = guessColumn(sheet);
+  guessColumns(sheet);
   return sheet;
 }
 
@@ -118,13 +129,20 @@ function nameColumns(sheet) {
 export function setHeader(sheet, hasHeader) {
   sheet.hasHeader = hasHeader;
   nameColumns(sheet);
+  guessColumns(sheet);
+}
+
+function guessColumns(sheet) {
   sheet.column = guessColumn(sheet);
+  const names = sheet.columns.map(folded);
+  const known = LABELS.find((name) => names.includes(name) && names.indexOf(name) !== sheet.column);
+  sheet.compared = known === undefined ? -1 : names.indexOf(known);
 }
 
 /** Whether a record has known names, or several short and different ones without a number. */
 function looksLikeHeader([{ cells }]) {
   const names = cells.map(folded);
-  if (names.some((name) => TEXTS.includes(name) || OTHERS.includes(name))) return true;
+  if (names.some((name) => [...TEXTS, ...LABELS, "id"].includes(name))) return true;
   const isName = (name) => /^[\p{L}_][^.!?]{0,39}$/u.test(name) && name.split(/\s+/).length <= 3;
   return names.length > 1 && new Set(names).size === names.length && names.every(isName);
 }
@@ -151,6 +169,21 @@ function cellOf({ kind, columns }, { cells, value }, column) {
   return typeof found === "string" ? found : undefined;
 }
 
+/** What a record has in each column, as text; what is too much for its columns is in the last one. */
+function cellsOf({ columns, delimiter }, { cells, value }) {
+  if (cells) {
+    const last = columns.length - 1;
+    const some = cells.length > columns.length ? [...cells.slice(0, last), cells.slice(last).join(delimiter)] : cells;
+    return columns.map((_, at) => some[at] ?? "");
+  }
+  if (columns.length === 0) return [typeof value === "string" ? value : JSON.stringify(value)];
+  const all = isObject(value) ? columns.map((name) => value[name]) : [value];
+  return columns.map((_, at) => {
+    const cell = all[at] ?? "";
+    return typeof cell === "string" ? cell : JSON.stringify(cell);
+  });
+}
+
 /** The rows of a source; throws a SourceError if there are none or too many. */
 export function rowsOf(sheet) {
   const { name } = sheet;
@@ -167,7 +200,8 @@ export function rowsOf(sheet) {
   return body.map((record, at) => {
     const text = cellOf(sheet, record, sheet.column);
     const reason = record.reason || reasonOf(sheet, record, text, width);
-    return { row: at + 1, line: record.line, text: text ?? "", reason };
+    const cells = cellsOf(sheet, record);
+    return { row: at + 1, line: record.line, text: text ?? "", reason, cells, given: cells[sheet.compared] };
   });
 }
 
@@ -188,7 +222,8 @@ const BREAKS = /\r\n|\r|\n/g;
 // Before what a spreadsheet takes for a formula, where it may begin a cell, and before an apostrophe
 // there. The service's CSV also marks every blank behind a comma: that would spoil whole sentences.
 const RISKY =
-  /(?<=^|[;,|\t\r\n])(?='|[\0-\x20"\ufeff]{0,100}[=+\-@\uff0b\uff0d\uff1d\uff20])/g;
+  /(?<=^|[;,|\t\r\n])(?='|[\0-\x20"\s]{0,100}[=+\-@\uff0b\uff0d\uff1d\uff20])|^(?=[\0-\x20"\s]*[=+\-@\uff0b\uff0d\uff1d\uff20])/g;
+const NUMBER = /^[+-]?\d+(\.\d+)?$/; // which is no formula
 
 /** Reads records; an empty line between them is none. */
 export function readCsv(text, delimiter = ",", most = Infinity) {
@@ -241,7 +276,7 @@ function readPlain(place) {
 
 /** The character between the cells of a text: one that divides its first records alike. */
 function delimiterOf(text) {
-  for (const delimiter of [",", ";", "\t"]) {
+  for (const delimiter of Object.keys(DELIMITERS)) {
     const counts = readCsv(text, delimiter, 5).map(({ cells }) => cells.length);
     if (counts[0] > 1 && counts.every((count) => count === counts[0])) return delimiter;
   }
@@ -251,7 +286,7 @@ function delimiterOf(text) {
 /** Writes one record with its line end. An apostrophe keeps a spreadsheet from computing a text. */
 export function writeRecord(cells) {
   const written = cells.map((cell) => {
-    if (typeof cell !== "string") return String(cell);
+    if (typeof cell !== "string" || NUMBER.test(cell)) return String(cell);
     const safe = cell.replace(RISKY, "'");
     return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
   });

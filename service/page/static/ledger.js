@@ -4,6 +4,7 @@
  */
 
 import { paintClass, readPalette } from "./canvas.js";
+import { doubtOf } from "./compare.js";
 import { byId, heading, make, table } from "./elements.js";
 import { asShare, grouped, percent } from "./words.js";
 
@@ -12,11 +13,12 @@ const SHOWN = 300; // characters of a text; Open shows all
 const BAD = "bad"; // the value that chooses bad rows; a label's begins with "="
 
 /** The rows that are scored or bad, and fit a filter. */
-function filtered(rows, { label, least, most, text }) {
+function filtered(rows, { label, least, most, text, agrees }) {
   const wanted = text.toLowerCase();
   return rows.filter((row) => {
     if (!row.reason && row.label === undefined) return false;
     if (label === BAD ? !row.reason : label !== "" && label !== `=${row.label}`) return false;
+    if (agrees !== "" && (!row.expected || (row.label === row.expected) !== (agrees === "yes"))) return false;
     if (least !== null && !(row.score >= least)) return false;
     if (most !== null && !(row.score <= most)) return false;
     return wanted === "" || row.text.toLowerCase().includes(wanted);
@@ -42,13 +44,20 @@ export class Ledger {
     this.labels = [];
     this.shown = []; // the rows of the page
     this.page = 0;
+    this.columns = [];
+    this.extra = []; // places of columns of the file that are shown
+    this.compared = -1;
     this.key = "row";
     this.isDown = false;
     this.body = byId("rows").tBodies[0];
     this.heads = [...byId("rows").querySelectorAll("th button")];
     this.filters = byId("filters");
     this.filters.addEventListener("submit", (event) => event.preventDefault());
-    this.filters.addEventListener("input", () => this.#turn(0));
+    this.filters.addEventListener("input", ({ target }) => {
+      if (target === this.filters.elements.columns) this.#show();
+      else if (target === this.filters.elements.agrees && target.value === "no") this.#sortBy("doubt", true);
+      else this.#turn(0);
+    });
     for (const head of this.heads) head.addEventListener("click", () => this.#sortBy(head.value));
     this.body.addEventListener("click", ({ target }) => {
       const row = this.shown[this.#openers().indexOf(target)];
@@ -61,20 +70,24 @@ export class Ledger {
   }
 
   /** Begins with other rows, and the labels in the order of the classes. */
-  begin(rows, labels) {
-    Object.assign(this, { rows, labels, shown: [], page: 0 });
+  begin(rows, labels, { columns, compared }, isCompared) {
+    Object.assign(this, { rows, labels, columns, shown: [], page: 0 });
+    this.compared = isCompared ? compared : -1;
     this.filters.reset();
+    byId("agrees-field").hidden = !isCompared;
+    byId("columns-field").hidden = columns.length < 2;
     const choices = [["", "all"], ...labels.map((label) => [`=${label}`, label]), [BAD, "bad rows"]];
     const options = choices.map(([value, textContent]) => make("option", { value, textContent }));
     this.filters.elements.label.replaceChildren(...options);
-    this.body.replaceChildren();
+    this.#show();
     this.#sortBy("row", false);
   }
 
   update() {
-    const { label, least, most, text } = this.filters.elements;
+    const { label, least, most, text, agrees } = this.filters.elements;
     const share = ({ value }) => (value === "" ? null : asShare(value));
-    const filter = { label: label.value, least: share(least), most: share(most), text: text.value };
+    const filter = { label: label.value, least: share(least), most: share(most), text: text.value, agrees: agrees.value };
+    for (const row of this.rows) row.doubt = doubtOf(row);
     this.found = sorted(filtered(this.rows, filter), this.key, this.isDown);
     const pages = Math.max(1, Math.ceil(this.found.length / PAGE));
     this.page = Math.min(Math.max(this.page, 0), pages - 1);
@@ -95,6 +108,17 @@ export class Ledger {
   focus(row) {
     const opener = this.#openers()[this.shown.indexOf(row)];
     (opener ?? byId("table-region")).focus();
+  }
+
+  /** Shows the columns of the file that are wanted: the one that is compared, or all. */
+  #show() {
+    const isAll = this.filters.elements.columns.checked;
+    this.extra = [...this.columns.keys()].filter((at) => isAll || at === this.compared);
+    const line = byId("rows").tHead.rows[0];
+    for (const cell of line.querySelectorAll(".extra")) cell.remove();
+    const names = this.extra.map((at) => make("th", { scope: "col", className: "extra" }, this.columns[at]));
+    line.lastElementChild.before(...names);
+    this.#repaint();
   }
 
   #openers() {
@@ -158,6 +182,7 @@ export class Ledger {
       verdict,
       figure,
       make("td", { textContent: row.truncated ? "yes" : "" }),
+      ...this.extra.map((at) => make("td", { className: "extra" }, row.cells[at])),
       make("td", {}, open),
     );
   }

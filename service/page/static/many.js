@@ -1,31 +1,44 @@
 /**
- * Scores many sentences, pasted or from a file: the section's fields, the run with its progress,
+ * Scores many texts, pasted or from a file: the section's fields, the run with its progress,
  * and the table that it fills and saves.
  */
 
 import { useKey } from "./api.js";
 import { Batches } from "./batches.js";
-import { byId, make } from "./elements.js";
-import { readFile, readPasted, rowsOf, setHeader, SourceError, writeRecord } from "./intake.js";
+import { expect, meaningOf, showAgreement } from "./compare.js";
+import { byId, heading, make, options, table } from "./elements.js";
+import { DELIMITERS, readFile, readPasted, readTable, rowsOf, setHeader, SourceError, writeRecord } from "./intake.js";
 import { Ledger, Tally } from "./ledger.js";
 import { offer } from "./save.js";
 import { grouped } from "./words.js";
 
+const PREVIEW = 4; // rows
 const STEPS = 4; // times that the progress is announced
 const plural = (count, noun) => `${grouped(count)} ${noun}${count === 1 ? "" : "s"}`;
 const isLeft = ({ label, reason }) => label === undefined && !reason;
 
-/** The table as CSV, with the columns of headlight-score. */
-function csvOf(rows, labels) {
-  const shares = labels.map((label) => `probability_${label}`);
-  const names = ["row", "line", "text", "label", "score", ...shares, "token_count", "truncated"];
-  const records = rows.map((row) => {
-    const { line, text, label, score, probabilities, tokens, truncated, version, reason } = row;
-    const each = labels.map((name) => probabilities?.[name]);
-    const cells = [row.row, line, text, label, score, ...each, tokens, truncated, version, reason];
-    return cells.map((cell) => cell ?? "");
+/** The columns of the file, none of them with the name of one that is added. */
+function renamed(columns, added) {
+  const taken = new Set(added);
+  return columns.map((column) => {
+    let name = column;
+    while (taken.has(name)) name = `input_${name}`;
+    taken.add(name);
+    return name;
   });
-  return [[...names, "model_version", "error"], ...records].map(writeRecord);
+}
+
+/** The rows with all their columns as CSV, and what the model says of each. */
+function csvOf(rows, columns, labels) {
+  const shares = labels.map((label) => `probability_${label}`);
+  const added = ["label", "score", ...shares, "token_count", "truncated", "model_version", "error"];
+  const records = rows.map((row) => {
+    const { cells, label, score, probabilities, tokens, truncated, version, reason } = row;
+    const each = labels.map((name) => probabilities?.[name]);
+    const own = [label, score, ...each, tokens, truncated, version, reason];
+    return [...cells, ...own].map((cell) => cell ?? "");
+  });
+  return [[...renamed(columns, added), ...added], ...records].map(writeRecord);
 }
 
 export class Many {
@@ -37,6 +50,8 @@ export class Many {
     this.events = events;
     this.sheet = null; // of the chosen file
     this.rows = [];
+    this.source = { name: "", columns: ["text"], compared: -1 }; // of the rows
+    this.meaning = null; // of the column that is compared
     this.labels = [];
     this.run = null; // the controller of the run on its way
     this.tally = new Tally();
@@ -55,6 +70,15 @@ export class Many {
     byId("many-lines-again").addEventListener("click", () => this.#forget());
     byId("many-column").addEventListener("change", ({ target }) => {
       this.sheet.column = target.selectedIndex;
+      this.#describe();
+    });
+    byId("many-delimiter").addEventListener("change", ({ target }) => {
+      const { name, text } = this.sheet;
+      this.sheet = readTable(name, text, target.value);
+      this.#describe();
+    });
+    byId("many-compared").addEventListener("change", ({ target }) => {
+      this.sheet.compared = Number(target.value);
       this.#describe();
     });
     byId("many-header").addEventListener("change", ({ target }) => {
@@ -119,15 +143,24 @@ export class Many {
 
   /** Offers the columns of the chosen file, and says what it holds. */
   #describe() {
-    const { kind, columns, column, hasHeader } = this.sheet;
+    const { kind, columns, column, compared, delimiter, hasHeader } = this.sheet;
     const select = byId("many-column");
     select.replaceChildren(...columns.map((name) => make("option", { textContent: name })));
     select.selectedIndex = column;
     byId("many-column-field").hidden = columns.length < 2;
+    const none = make("option", { value: "-1", textContent: "nothing" });
+    byId("many-compared").replaceChildren(none, ...options(columns));
+    byId("many-compared").value = String(compared);
+    byId("many-compared-field").hidden = columns.length < 2;
+    byId("many-delimiter-field").hidden = delimiter === "";
+    const marks = Object.entries(DELIMITERS).map(([value, textContent]) => make("option", { value, textContent }));
+    byId("many-delimiter").replaceChildren(...marks);
+    byId("many-delimiter").value = delimiter;
     byId("many-header").checked = hasHeader;
     byId("many-header-field").hidden = !["csv", "tsv"].includes(kind);
     try {
       const rows = rowsOf(this.sheet);
+      this.#preview(rows);
       const bad = rows.filter(({ reason }) => reason);
       const first = bad.slice(0, 3).map(({ line, reason }) => `Line ${grouped(line)}: ${reason}`);
       const more = bad.length > first.length ? ` And ${grouped(bad.length - first.length)} more.` : "";
@@ -136,6 +169,18 @@ export class Many {
     } catch (error) {
       this.#showError(error);
     }
+  }
+
+  /** Shows the first rows, with what is taken for what. */
+  #preview(rows) {
+    const { columns, column, compared } = this.sheet;
+    const kindOf = (at) => (at === column ? "text" : at === compared ? "compared" : "");
+    const tops = (columns.length > 0 ? columns : ["text"]).map((name, at) => heading(name, "col", { className: kindOf(at) }));
+    const lines = rows.slice(0, PREVIEW).map(({ row, cells }) => ({
+      name: grouped(row),
+      cells: cells.map((text, at) => make("span", { className: kindOf(at) }, text)),
+    }));
+    byId("many-preview").replaceChildren(table(null, [make("tr", {}, make("td"), ...tops)], lines));
   }
 
   #note(text, isError = false) {
@@ -152,7 +197,10 @@ export class Many {
 
   #score() {
     try {
-      this.rows = rowsOf(this.sheet ?? readPasted(byId("many-lines").value));
+      const sheet = this.sheet ?? readPasted(byId("many-lines").value);
+      this.rows = rowsOf(sheet);
+      this.source = { name: this.sheet ? sheet.name : "texts", columns: sheet.columns, compared: sheet.compared };
+      if (sheet.columns.length === 0) this.source.columns = ["text"];
     } catch (error) {
       this.#showError(error);
       return;
@@ -198,8 +246,11 @@ export class Many {
   #begin(labels) {
     this.labels = labels;
     byId("scored").hidden = false;
+    const given = this.rows.map((row) => row.given ?? "");
+    this.meaning = meaningOf(given, labels);
+    expect(this.rows, this.meaning);
     this.tally.begin(this.rows, labels);
-    this.ledger.begin(this.rows, labels);
+    this.ledger.begin(this.rows, labels, this.source, this.meaning !== null);
   }
 
   #took(rows, model, said) {
@@ -215,6 +266,8 @@ export class Many {
       }
     }
     this.tally.update();
+    const { columns, compared } = this.source;
+    showAgreement(this.rows, this.labels, columns[compared], this.meaning);
     this.ledger.update();
     this.#progress("");
     const step = Math.floor(STEPS * this.#share());
@@ -257,9 +310,10 @@ export class Many {
   }
 
   #save() {
-    const done = this.rows.filter((row) => !isLeft(row));
-    offer(new Blob(csvOf(done, this.labels), { type: "text/csv" }), "headlight-sentences.csv");
-    this.events.announce(`Saved ${plural(done.length, "row")}.`);
+    const { name, columns } = this.source;
+    const file = `${name.replace(/\.[^.]*$/, "")}.scored.csv`;
+    offer(new Blob(csvOf(this.rows, columns, this.labels), { type: "text/csv" }), file);
+    this.events.announce(`Saved ${plural(this.rows.length, "row")} as ${file}.`);
   }
 
   /** Shows a row in the views above, and a way back to it. */

@@ -1,0 +1,74 @@
+/** Compares the labels of a column of the file with the verdicts: how often they agree, and where not. */
+
+import { byId, heading, make, table } from "./elements.js";
+import { grouped, percent } from "./words.js";
+
+const SHORT = { neg: "negative", neu: "neutral", pos: "positive", "-": "negative", "+": "positive" };
+// Where several hold all values, the first one counts.
+/** @type {[number, number][]} */
+/** @type {[number, number][]} */
+const SCALES = [[0, 1], [-1, 1], [1, 5], [0, 4], [0, 5], [1, 10], [0, 10], [0, 100]];
+const MOST_VALUES = 101;
+
+const folded = (value) => value.trim().toLowerCase();
+
+/**
+ * How the values of a column are read as labels of a model: `labelOf(value)` is null where it is
+ * none, and `note` says how. Null if they are no labels at all.
+ */
+export function meaningOf(values, labels) {
+  const found = [...new Set(values.map(folded))].filter((value) => value !== "");
+  if (found.length === 0 || found.length > MOST_VALUES) return null;
+  const names = new Map(labels.map((label) => [folded(label), label]));
+  const named = (value) => names.get(SHORT[value] ?? value) ?? names.get(value) ?? null;
+  if (found.some(named)) return { labelOf: (value) => named(folded(value)), note: "" };
+  const numbers = found.map(Number);
+  const scale = SCALES.find(([from, to]) => numbers.every((number) => number >= from && number <= to));
+  if (!scale || !names.has("negative") || !names.has("positive")) return null;
+  return { labelOf: (value) => rated(value, scale, names), note: noteOf(scale, names) };
+}
+
+/** The label of a rating: the middle of its scale is neutral. */
+function rated(value, [from, to], names) {
+  if (value.trim() === "") return null;
+  const above = Number(value) - (from + to) / 2;
+  if (Math.abs(above) < (to - from) / 8) return names.get("neutral") ?? null;
+  return names.get(above < 0 ? "negative" : "positive");
+}
+
+function noteOf([from, to], names) {
+  const middle = names.has("neutral") ? "neutral" : "not compared";
+  const two = `A scale of ${from} and ${to}: ${from} is read as negative, ${to} as positive.`;
+  const more = `A scale from ${from} to ${to}: low is read as negative, the middle as ${middle}, high as positive.`;
+  return to - from === 1 ? two : more;
+}
+
+/** Gives each row the label that the file has for it; undefined where it has none. */
+export function expect(rows, meaning) {
+  for (const row of rows) row.expected = meaning?.labelOf(row.given ?? "") ?? undefined;
+}
+
+/** How far a verdict is from the label of the file; undefined where nothing is compared. */
+export function doubtOf({ label, expected, probabilities }) {
+  if (label === undefined || expected === undefined) return undefined;
+  return probabilities[label] - (probabilities[expected] ?? 0);
+}
+
+/** Says how many verdicts agree with the file, and shows a table of both. */
+export function showAgreement(rows, labels, column, meaning) {
+  const box = byId("agreement");
+  const both = rows.filter((row) => row.expected !== undefined && row.label !== undefined);
+  box.hidden = meaning === null || both.length === 0;
+  if (box.hidden) return;
+  const same = both.filter(({ label, expected }) => label === expected).length;
+  const share = `${grouped(same)} of ${grouped(both.length)} (${percent(same / both.length)})`;
+  const said = `The verdict agrees with “${column}” in ${share}. ${meaning.note}`;
+  const lines = labels.map((expected) => ({
+    name: expected,
+    cells: labels.map((label) =>
+      grouped(both.filter((row) => row.expected === expected && row.label === label).length),
+    ),
+  }));
+  const top = make("tr", {}, heading(`${column} ↓  verdict →`), ...labels.map((label) => heading(label)));
+  box.replaceChildren(make("p", {}, said.trim()), table(null, [top], lines));
+}
