@@ -209,8 +209,9 @@ class _Compared:
             yield from (row[self._index] for row in rows.every)
             return
         for value in labels_of(rows.every.column(self._index)):
-            is_class = isinstance(value, int) and 0 <= value < len(self._classes)
-            yield self._classes[value] if is_class else value  # type: ignore[index]
+            if isinstance(value, int) and 0 <= value < len(self._classes):
+                value = self._classes[value]
+            yield value
 
 
 def _say_read(manifest: Manifest, say: Say) -> None:

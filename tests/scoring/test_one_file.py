@@ -239,7 +239,7 @@ def test_standard_output_has_the_rows_and_nothing_else(
     checkpoint_folder: Path, tmp_path: Path
 ) -> None:
     path = write(tmp_path / "a.csv", "text\ngood\n")
-    command = [sys.executable, "-m", "scoring", path, "--checkpoint", checkpoint_folder]
+    command = [sys.executable, "-m", "scoring", str(path), "--checkpoint", str(checkpoint_folder)]
 
     done = subprocess.run(
         [*command, "--output", "-"], cwd=ROOT, capture_output=True, text=True, check=True
@@ -310,7 +310,7 @@ def test_an_interruption_leaves_nothing(
     path = write(tmp_path / "a.csv", "text\n" + "good bad film " * 20 + "\n")
     with path.open("a") as file:
         file.writelines("good bad film " * 8 + "\n" for _ in range(20_000))
-    command = [sys.executable, "-m", "scoring", path, "--checkpoint", checkpoint_folder]
+    command = [sys.executable, "-m", "scoring", str(path), "--checkpoint", str(checkpoint_folder)]
     process = subprocess.Popen(
         command,
         cwd=ROOT,
