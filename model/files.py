@@ -69,10 +69,9 @@ def _explain_folder(path: Path) -> str | None:
     """Says what a path is instead of a checkpoint folder; None for one, or one that lacks files."""
     if not path.is_dir():
         fault = "is not a folder" if path.exists() else "does not exist"
-        advice = "give the path of a checkpoint folder"
-        if _HUB_NAME.fullmatch(str(path)) and not Path(path.parts[0]).exists():
-            advice += f", or hf:{path} if it is a name on the hub"
-        return f"{fault}: {advice}"
+        is_name = _HUB_NAME.fullmatch(str(path)) and not Path(path.parts[0]).exists()
+        hint = f", or hf:{path} if it is a name on the hub" if is_name else ""
+        return f"{fault}: give the path of a checkpoint folder{hint}"
     if (path / CONFIG).exists():
         return None
     if (path / ADAPTER).is_file():

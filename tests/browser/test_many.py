@@ -75,7 +75,11 @@ def test_ten_thousand_rows_are_asked_in_batches_and_shown_by_the_page(
     assert [len(sentences) for sentences in served.asked] == [256] * 39 + [16]
     assert [text for sentences in served.asked for text in sentences] == texts
     # Of a thousand shares, 0 to 0.999, those up to 0.5 are negative; on a tie the first class wins.
-    assert many.counts() == {"negative": "5,010 (50.1 %)", "positive": "4,990 (49.9 %)"}
+    assert many.counts() == {
+        "negative": "5,010 (50.1 %)",
+        "neutral": "0 (0.0 %)",
+        "positive": "4,990 (49.9 %)",
+    }
     assert many.part("#spread").get_attribute("aria-label") == (
         "Probability of positive, of 10,000 sentences. Most, 500, have 0 to 5 %."
     )
@@ -127,7 +131,8 @@ def test_a_file_goes_to_the_service_and_its_rows_are_those_of_it(
     assert saved.name == "reviews.scored.csv"
     records = list(csv.DictReader(io.StringIO(saved.read_text(encoding="utf-8"), newline="")))
     assert list(records[0]) == [
-        *("id", "review", "label", "score", "probability_negative", "probability_positive"),
+        *("id", "review", "label", "score"),
+        *("probability_negative", "probability_neutral", "probability_positive"),
         *("token_count", "truncated", "model_version", "error"),
     ]
     assert [record["review"] for record in records] == texts
@@ -273,7 +278,7 @@ RATED = (
     "8,5,=x,Film 950\n"  # positive, and so it is
     "9,2,c,Film 900\n"  # disagrees, by 80 points
     "10,4,d,Film 450\n"  # disagrees, by 10
-    "11,3,e,Film 999\n"  # the middle, for which the model has no label
+    "11,3,e,Film 999\n"  # the middle is neutral: disagrees, by 100
 )
 
 
@@ -286,14 +291,14 @@ def test_a_column_of_ratings_is_compared(many: Many, tmp_path: Path) -> None:
     many.score("Done: 5 of 5 rows scored.")
     box = many.part("#agreement")
     assert box.locator("p").inner_text() == (
-        "The verdict agrees with “stars” in 2 of 4 (50.0 %). A scale from 1 to 5: low is read as "
-        "negative, the middle as not compared, high as positive."
+        "The verdict agrees with “stars” in 2 of 5 (40.0 %). A scale from 1 to 5: low is read as "
+        "negative, the middle as neutral, high as positive."
     )
-    assert box.locator("td").all_inner_texts() == ["1", "1", "1", "1"]
+    assert box.locator("td").all_inner_texts() == [*"101", *"001", *"101"]
     heads = many.part("#rows th")
     assert heads.all_inner_texts() == ["Row", "Text", "Label", "Score", "Cut off", "stars"]
     page.locator("#filters [name=agrees]").select_option("disagrees, most first")
-    assert many.column(0) == ["3", "4"]
+    assert many.column(0) == ["5", "3", "4"]
     page.locator("#filters [name=agrees]").select_option("agrees")
     assert sorted(many.column(0)) == ["1", "2"]
     page.locator("#filters [name=agrees]").select_option("all")

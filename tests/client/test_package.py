@@ -33,6 +33,7 @@ def test_methods_show_the_signature_that_they_have(client: type[Client | AsyncCl
     assert list(method.parameters) == [
         "sentence",
         "label",
+        "labels",
         "method",
         "steps",
         "level",

@@ -318,17 +318,6 @@ async function read(text, isExample = false) {
   return true;
 }
 
-/** Keeps the hint of the heads closed, once it was closed; a browser may have no place to keep that. */
-function rememberHint() {
-  const hint = byId("how");
-  try {
-    hint.open = localStorage.getItem("hint") !== "closed";
-    hint.addEventListener("toggle", () => localStorage.setItem("hint", hint.open ? "open" : "closed"));
-  } catch {
-    hint.open = true;
-  }
-}
-
 /** Opens a tab; what is typed is asked there if its answer is not there yet. */
 function openTab(name) {
   tab = name;
@@ -448,7 +437,6 @@ window.addEventListener("resize", () => {
   cancelAnimationFrame(resizing);
   resizing = requestAnimationFrame(() => shown && stage.choose(shown.view));
 });
-rememberHint();
 byId("unloaded").remove();
 for (const [name, ...texts] of EXAMPLES) {
   const button = make("button", { type: "button", className: "quiet", title: texts.join(" / ") }, name);

@@ -246,7 +246,7 @@ def test_probes_and_the_plot_are_made_if_asked(
     assert "sentences of known label\n  plain " in printed
     assert "what must not matter\n  ways of speaking " in printed
     assert {item["test"] for item in probes} == {"label", "change", "group"}
-    assert len([item for item in probes if item["test"] == "label"]) == 16
+    assert len([item for item in probes if item["test"] == "label"]) == 20
     assert len([item for item in probes if item["test"] == "change"]) == 12
     assert "(5)" in plot.read_text(encoding="utf-8")
 
