@@ -119,7 +119,8 @@ def compile_library(
         ]
         parts = [str(SOURCES / "library.cpp"), *([str(program)] if program else [])]
         # With -c nothing is linked.
-        objects = [] if "-c" in options else [f"{folder}/{name}.o" for name in names]
+        # Of a function that several sets have, the first one stays: the one for most processors.
+        objects = [] if "-c" in options else [f"{folder}/{name}.o" for name in reversed(names)]
         link = [*command, *macros, *parts, *objects, "-pthread", "-o", output.name]
         # Some compilers write more files beside it, and the path that they are given into it.
         (linked := Path(folder) / "linked").mkdir()

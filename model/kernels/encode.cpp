@@ -18,16 +18,26 @@ namespace {
 
 enum Fault { kNone, kOutOfRange, kOutOfMemory };
 
-// Never destroyed: helpers sleep in the team until the process ends.
-Team& team = *new Team;
-Workspaces& spaces = *new Workspaces;
+// What all passes share. Never destroyed: helpers sleep in the team until the process ends.
+struct Shared {
+  Team team;
+  Workspaces spaces;
+};
 
+// The first pass makes it. Whatever runs when the library is loaded runs on every processor, also
+// on those without the instructions of this file.
+Shared& shared() {
+  static Shared* const made = [] {
 #if !defined(_WIN32)
-[[maybe_unused]] const int fork_is_watched = pthread_atfork(nullptr, nullptr, [] {
-  team.forget();
-  spaces.forget();
-});
+    pthread_atfork(nullptr, nullptr, [] {
+      shared().team.forget();
+      shared().spaces.forget();
+    });
 #endif
+    return new Shared;
+  }();
+  return *made;
+}
 
 bool is_in_range(const Network& network, const Request& request) {
   Index tokens = 0;
@@ -44,8 +54,8 @@ bool is_in_range(const Network& network, const Request& request) {
 
 template <Kind kind>
 void run(const Network& network, const Request& request, std::int64_t threads) {
-  const Loan space(spaces);
-  Gathering gathering(team, threads);
+  const Loan space(shared().spaces);
+  Gathering gathering(shared().team, threads);
   Pass<kind>(network, request, gathering, *space).run();
 }
 

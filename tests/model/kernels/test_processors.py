@@ -3,6 +3,7 @@
 import importlib.metadata
 import importlib.util
 import os
+import platform
 import shutil
 import subprocess
 from ctypes import addressof
@@ -26,11 +27,14 @@ from tests.builders import tiny_config
 CHECK = Path(__file__).with_name("check.cpp")
 # Of texts: on both sides of where blocks and panels end, and more tokens than a group has.
 LENGTHS = (1, 16, 33, 5, 70, 32)
-# What qemu can be of a processor, and the sets that it has then.
-ARM = {
-    "max": ["neon_i8mm", "neon_dotprod", "neon"],
-    "neoverse-n1": ["neon_dotprod", "neon"],
-    "cortex-a72": ["neon"],
+# Machines, what qemu can be of their processors, and the sets that these have.
+PROCESSORS = {
+    "aarch64": {
+        "max": ["neon_i8mm", "neon_dotprod", "neon"],
+        "neoverse-n1": ["neon_dotprod", "neon"],
+        "cortex-a72": ["neon"],
+    },
+    "x86_64": {"Haswell": ["avx2"], "SandyBridge": []},
 }
 
 
@@ -99,23 +103,31 @@ def run(*command: str | Path, **environment: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def arm_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    command = "aarch64-linux-gnu-g++"
-    need("g++-aarch64-linux-gnu", found=shutil.which(command) is not None)
-    program = tmp_path_factory.mktemp("arm") / "check"
-    compiled = compiler.compile_library(
-        program, [command], machine="aarch64", options=["-static"], program=CHECK
-    )
-    assert compiled == ARM["max"]
-    return program
+def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Returns for each machine a program of all its sets, which needs no other library."""
+    compiled = {}
+    for machine in PROCESSORS:
+        command = "g++" if platform.machine() == machine else f"{machine}-linux-gnu-g++"
+        need(f"g++ for {machine}", found=shutil.which(command) is not None)
+        compiled[machine] = tmp_path_factory.mktemp(machine) / "check"
+        names = compiler.compile_library(
+            compiled[machine], [command], machine=machine, options=["-static"], program=CHECK
+        )
+        assert names == list(compiler.SETS[machine])
+    return compiled
 
 
-@pytest.mark.parametrize("processor", ARM)
-def test_arm_computes_the_same(processor: str, recorded: Path, arm_program: Path) -> None:
-    emulators = map(shutil.which, ("qemu-aarch64", "qemu-aarch64-static"))
+@pytest.mark.parametrize(
+    ("machine", "processor"), [(each, name) for each in PROCESSORS for name in PROCESSORS[each]]
+)
+def test_every_processor_computes_the_same(
+    machine: str, processor: str, recorded: Path, programs: dict[str, Path]
+) -> None:
+    emulators = map(shutil.which, (f"qemu-{machine}", f"qemu-{machine}-static"))
     emulator = next(filter(None, emulators), None)
     need("qemu-user", found=emulator is not None)
-    assert run(str(emulator), "-cpu", processor, arm_program, recorded) == ARM[processor]
+    expected = PROCESSORS[machine][processor]
+    assert run(str(emulator), "-cpu", processor, programs[machine], recorded) == expected
 
 
 @pytest.mark.parametrize("sanitizers", ["address,undefined", "thread"])
