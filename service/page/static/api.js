@@ -1,11 +1,21 @@
 /** Sends requests to the service and reads its answers; whatever goes wrong is a Problem. */
 
+const WITH_LABELS = ["/predict", "/attention", "/attributions", "/importance"];
+
 let key = "";
+let labels; // the classes that answers choose among; undefined for all
 
 /** Keeps the API key that the user typed; an empty one is not sent. */
 export function useKey(given) {
   key = given.trim();
 }
+
+/** Keeps the classes that answers choose among; null for all of the model. */
+export function useLabels(chosen) {
+  labels = chosen ?? undefined;
+}
+
+export const usedLabels = () => labels ?? null;
 
 /** What went wrong, in the service's words if it gave any. */
 export class Problem extends Error {
@@ -78,7 +88,8 @@ export async function get(path, signal) {
 
 export async function post(path, body, signal, form = "json") {
   const headers = { "Content-Type": "application/json" };
-  return read(await send(path, { method: "POST", headers, body: JSON.stringify(body), signal }), form);
+  const whole = JSON.stringify(WITH_LABELS.includes(path) ? { labels, ...body } : body);
+  return read(await send(path, { method: "POST", headers, body: whole, signal }), form);
 }
 
 /** Asks for the predictions of texts; one that is refused by itself is a Problem. */

@@ -3,7 +3,7 @@
  * for the prediction of a long text; for the importance of heads.
  */
 
-import { askPredictions, post, requireModel } from "./api.js";
+import { askPredictions, post, requireModel, usedLabels } from "./api.js";
 import { range } from "./elements.js";
 import { readNpz } from "./npz.js";
 import { Weights } from "./weights.js";
@@ -102,7 +102,7 @@ export const hasImportance = ({ reduce, whole, window }) =>
 /** The importance of the heads in each answer, as [row][column]. */
 export async function askImportance(sentences, results, signal) {
   const { model } = results[0];
-  const key = JSON.stringify([model.name, model.version, sentences]);
+  const key = JSON.stringify([model.name, model.version, usedLabels(), sentences]);
   if (key !== known.key) {
     const asked = sentences.map((sentence) => post("/importance", { sentence }, signal));
     const answers = await Promise.all(asked);

@@ -1,7 +1,9 @@
-/** Ticks the controls above the panels to match a view, and reports what the user changes. */
+/** Ticks the controls to match a view, and reports what the user changes. */
 
+import { useLabels, usedLabels } from "./api.js";
 import { hasImportance } from "./attention.js";
 import { byId, make, range } from "./elements.js";
+import { isSame } from "./question.js";
 
 const NOTES = {
   mean: "Mean: the chosen heads of each layer, averaged by the service.",
@@ -14,6 +16,50 @@ const NOTES = {
   special:
     "Special tokens are only hidden: the weights are as before, so the rows drawn need not sum to 1.",
 };
+
+/** A box that is ticked, with its name beside it. */
+function box(name, value) {
+  const input = make("input", { type: "checkbox", name, value, checked: true });
+  return make("label", {}, input, make("span", { textContent: value }));
+}
+
+/** The classes of the model, of which an answer may have only some. */
+export class Classes {
+  constructor(onChange) {
+    this.element = byId("classes");
+    this.labels = [];
+    this.element.addEventListener("change", ({ target }) => {
+      const ticked = this.#boxes().filter(({ checked }) => checked);
+      if (ticked.length < 2) target.checked = true; // of one class there is nothing to choose
+      else onChange(this.#use(ticked.map(({ value }) => value)));
+    });
+  }
+
+  /** Offers the classes of a model; those of another model begin as all. */
+  offer(labels) {
+    if (isSame(labels, this.labels)) return;
+    this.labels = labels;
+    const names = labels.length > 2 ? labels.map((label) => box("class", label)) : [labels.join(", ")];
+    this.element.replaceChildren(this.element.firstElementChild, ...names);
+    this.choose(usedLabels());
+  }
+
+  /** Chooses some classes; all if they are null, or not those of the model. */
+  choose(labels) {
+    const isFit = labels?.length > 1 && labels.every((label) => this.labels.includes(label));
+    const some = this.#use(isFit || this.labels.length === 0 ? labels : null);
+    for (const each of this.#boxes()) each.checked = some?.includes(each.value) ?? true;
+  }
+
+  #boxes() {
+    return [...this.element.querySelectorAll("input")];
+  }
+
+  #use(labels) {
+    useLabels(labels?.length === this.labels.length ? null : labels);
+    return usedLabels();
+  }
+}
 
 export class Controls {
   /** `onChange` gets the fields of the view that the user changed. */
@@ -29,21 +75,19 @@ export class Controls {
   offer(model) {
     this.counts = { layers: model.num_layers, heads: model.num_heads };
     for (const [name, count] of Object.entries(this.counts)) {
-      const choices = range(count).map((number) => {
-        const box = make("input", { type: "checkbox", name, value: String(number) });
-        return make("label", {}, box, make("span", { textContent: String(number) }));
-      });
-      byId(`some-${name}`).replaceChildren(...choices);
+      byId(`some-${name}`).replaceChildren(...range(count).map((number) => box(name, String(number))));
     }
   }
 
-  set(view) {
+  /** Ticks what a view has; a text is read whole only where its end would be cut off. */
+  set(view, isCut = false) {
     const { elements } = this.form;
     for (const name of ["reduce", "level", "picture"]) elements[name].value = view[name];
     for (const name of ["special", "importance", "whole"]) {
       elements[name].checked = view[name];
     }
     elements.importance.disabled = !hasImportance(view);
+    elements.whole.parentElement.hidden = !view.whole && !isCut;
     for (const name of ["layers", "heads"]) {
       for (const box of this.#boxes(name)) {
         box.checked = view[name]?.includes(Number(box.value)) ?? true;

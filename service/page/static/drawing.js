@@ -5,6 +5,7 @@ import { isNothing, reader, shownCells } from "./weights.js";
 
 const CELL = [3, 26]; // CSS pixels
 const LARGEST_FONT = 13;
+const NAMED = 30; // tokens of a map
 const LABELLED = 10; // the smallest cell beside which a token can be read
 
 export function drawSmall(canvas, cells, largest, palette) {
@@ -24,7 +25,9 @@ export function paint(canvas, side, pixelAt) {
   context.putImageData(image, 0, 0);
 }
 
-export function mapLayout(context, weights, shown, width) {
+export function mapLayout(context, weights, shown, room) {
+  // Where no token is named, it fits into one view with the grid.
+  const width = shown.length > NAMED ? Math.min(room, Math.max(320, window.innerHeight - 560)) : room;
   const tokens = shown.map((at) => weights.tokens[at]);
   const label = Math.ceil(Math.min(widest(context, tokens, LARGEST_FONT) + 10, 110, width * 0.3));
   const fit = (gutter) => Math.floor((width - gutter) / shown.length);
@@ -101,7 +104,7 @@ const FAINT = 0.02; // share of the largest weight below which a line cannot be 
 const LEVELS = 16;
 
 export function headLayout(context, weights, shown, width) {
-  const row = shown.length > 60 ? 18 : 24; // CSS pixels
+  const row = shown.length > NAMED ? 16 : 24; // CSS pixels
   const size = row > 20 ? 14 : 12;
   const tokens = shown.map((at) => weights.tokens[at]);
   const label = Math.ceil(Math.min(widest(context, tokens, size) + 16, width * 0.36));

@@ -2,7 +2,7 @@
 
 import { font, shadeOf } from "./canvas.js";
 import { paint } from "./drawing.js";
-import { largestOf, shownCells } from "./weights.js";
+import { largestOf, scaleEnd, shownCells } from "./weights.js";
 import { percent, placeName, short } from "./words.js";
 
 const SCALE = 2; // pixels for each CSS pixel
@@ -37,9 +37,9 @@ function sheet(width, height, scale, palette) {
   return { canvas, context };
 }
 
-function mapOf(cells, palette) {
+function mapOf(cells, size, palette) {
   const canvas = document.createElement("canvas");
-  const largest = largestOf(cells);
+  const largest = scaleEnd(largestOf(cells), size);
   paint(canvas, Math.sqrt(cells.length), (cell) => palette.pixels[shadeOf(cells[cell], largest)]);
   return { canvas, largest };
 }
@@ -94,7 +94,7 @@ export function drawGrid(panel) {
   places.forEach(({ row, column }, at) => {
     const [x, y] = [MARGIN + column * pitch, MARGIN + row * (SMALL + TITLE + MARGIN)];
     context.fillText(names[at], x, y + TITLE / 2);
-    context.drawImage(mapOf(weights.cells(row, column, shown), palette).canvas, x, y + TITLE, SMALL, SMALL);
+    context.drawImage(mapOf(weights.cells(row, column, shown), weights.size, palette).canvas, x, y + TITLE, SMALL, SMALL);
     context.strokeRect(x + 0.5, y + TITLE + 0.5, SMALL - 1, SMALL - 1);
   });
   context.fillStyle = palette.quiet;
@@ -133,7 +133,7 @@ export function rasterSvg(panel, isOne) {
   const maps = places.map(({ row, column }, at) => {
     const cells = isOne ? shownCells(head) : weights.cells(row, column, shown);
     const [x, y] = [GAP + (at % columns) * pitch, TOP + Math.floor(at / columns) * (side + GAP + 36)];
-    return mapElement(mapOf(cells, palette), titles[at], x, y, side);
+    return mapElement(mapOf(cells, weights.size, palette), titles[at], x, y, side);
   });
   const width = Math.ceil(Math.max(columns * pitch, ...notes.map(wide))) + 2 * GAP;
   const height = TOP + Math.ceil(places.length / columns) * (side + GAP + 36) + GAP;

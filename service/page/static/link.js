@@ -17,6 +17,7 @@ function numbersIn(text) {
 // How each kind of field is read, to undefined where it is wrong, and written.
 const NUMBER = { read: (text) => (isNumber(text) ? Number(text) : undefined), write: String };
 const NUMBERS = { read: numbersIn, write: String };
+const LABELS = { read: (text) => (text === "" ? undefined : text.split(",")), write: String };
 const SWITCH = {
   read: (text) => ({ on: true, off: false })[text],
   write: (isOn) => (isOn ? "on" : "off"),
@@ -28,6 +29,7 @@ const oneOf = (...choices) => ({
 
 // The fields of a view: what they are before a link or the user changes them, and how a link has them.
 const FIELDS = [
+  { field: "labels", usual: null, form: LABELS },
   { field: "layer", usual: null, form: NUMBER },
   { field: "head", usual: null, form: NUMBER },
   { field: "layers", usual: null, form: NUMBERS },

@@ -3,7 +3,7 @@
  * and the table that it fills and saves.
  */
 
-import { useKey } from "./api.js";
+import { useKey, usedLabels } from "./api.js";
 import { Batches } from "./batches.js";
 import { expect, meaningOf, showAgreement } from "./compare.js";
 import { byId, heading, make, options, table } from "./elements.js";
@@ -208,6 +208,7 @@ export class Many {
     if (!this.sheet) this.#note("");
     this.versions = new Map();
     this.labels = [];
+    this.asked = usedLabels();
     byId("scored").hidden = true;
     byId("many-versions").hidden = true;
     this.#go();
@@ -225,8 +226,8 @@ export class Many {
     let end = "Done";
     try {
       const model = await this.events.describe(run.signal);
-      if (this.labels.length === 0) this.#begin(model.labels);
-      const batches = new Batches(model.limits, run.signal, {
+      if (this.labels.length === 0) this.#begin(this.asked ?? model.labels);
+      const batches = new Batches(model.limits, this.asked, run.signal, {
         onAnswer: (rows, answered) => this.run === run && this.#took(rows, answered, said),
         onWait: (seconds) => this.#progress(` The service is busy: asking again in ${plural(seconds, "second")}.`),
       });

@@ -2,10 +2,10 @@
  * Runs the page: holds what is shown, asks the service, and hands answers to the parts that draw.
  */
 
-import { useKey } from "./api.js";
+import { useKey, usedLabels } from "./api.js";
 import { Asker } from "./asker.js";
 import { askImportance, hasImportance } from "./attention.js";
-import { Controls } from "./controls.js";
+import { Classes, Controls } from "./controls.js";
 import { byId, make } from "./elements.js";
 import { readFragment, Share, TABS, writeFragment } from "./link.js";
 import { Many } from "./many.js";
@@ -41,15 +41,18 @@ const announce = (text) => {
 };
 const problems = new ProblemBox();
 const controls = new Controls(changeView);
-const asker = new Asker((model) => controls.offer(model));
+const asker = new Asker((model) => {
+  controls.offer(model);
+  nameModel(model);
+});
 const reading = new Reading(asker, {
   announce,
   onProblem: fail,
-  onModel: nameModel,
   onTrial: () => remember(true),
 });
+const classes = new Classes(changeClasses);
 const share = new Share(
-  () => ({ view: wish, sentences: latest() ? textsOf(latest()) : typed() }),
+  () => ({ view: wholeWish(), sentences: latest() ? textsOf(latest()) : typed() }),
   announce,
 );
 const stage = new Stage({
@@ -79,6 +82,9 @@ function typed() {
   const fields = byId("compare").checked ? ["sentence", "second"] : ["sentence"];
   return fields.map((id) => byId(id).value);
 }
+
+/** What the user wants to see, with the classes that answers choose among. */
+const wholeWish = () => ({ ...wish, labels: usedLabels() });
 
 /** The texts of a question as they were typed: one that is compared with itself once. */
 const textsOf = ({ sentences, changes }) => (changes ? sentences.slice(0, 1) : sentences);
@@ -157,7 +163,17 @@ function summaries() {
 function nameModel({ name, version, labels }) {
   byId("served").hidden = false;
   byId("model").textContent = `${name} ${version}`;
-  byId("classes").textContent = labels.join(", ");
+  classes.offer(labels);
+}
+
+/** Asks about what is shown with other classes. */
+function changeClasses() {
+  if (tab === "many") announce("The next run scores with these classes.");
+  else if (tab === "heads" ? latest() : reading.shown) submit(wish);
+}
+
+function setControls() {
+  controls.set(wish, shown?.results.some(({ document }) => document.prediction?.truncated));
 }
 
 function draw() {
@@ -165,8 +181,7 @@ function draw() {
   if (tab !== "heads") return;
   byId("results").hidden = false;
   markOld();
-  nameModel(shown.model);
-  controls.set(wish);
+  setControls();
   stage.show(shown, shown.view);
   share.update();
 }
@@ -232,7 +247,7 @@ async function mark() {
     change({ importance: false });
     if (problem.type === "not-found") byId("importance-choice").hidden = true;
     else failBeside(problem, () => changeView({ importance: true }), controls.form);
-    controls.set(wish);
+    setControls();
     share.update();
   }
 }
@@ -259,7 +274,7 @@ function goBack(sentences, changes, problem) {
   if (isShown) {
     lost = difference(wish, shown.view);
     wish = shown.view;
-    controls.set(wish);
+    setControls();
     share.update();
   } else {
     shown = null;
@@ -337,7 +352,7 @@ function goTo(name) {
   if (name === tab) return;
   remember(false);
   openTab(name);
-  remember(true, name === "heads" ? writeFragment(wish) : `#${name}`);
+  remember(true, name === "heads" ? writeFragment(wholeWish()) : `#${name}`);
   if (name === "text" && reading.text !== byId("sentence").value) submit();
   if (name !== "heads") return;
   if (shown !== null && isSame(typed(), textsOf(shown))) draw();
@@ -374,13 +389,15 @@ function restoreText(texts, kept) {
 
 function restoreHeads(view, texts, kept) {
   setCompare(view.compare);
+  const isShown = writeFragment(view) === writeFragment(wholeWish());
+  classes.choose(view.labels);
   if (texts === null && latest() === null && kept && kept.length === (view.compare ? 2 : 1)) {
     // A reload, or Back from another page.
     [byId("sentence").value, byId("second").value = ""] = kept;
     submit(view);
   } else if (texts !== null) submit(view);
   else if (latest() === null) wish = view;
-  else if (asking === null && writeFragment(view) === writeFragment(wish)) draw();
+  else if (asking === null && isShown) draw();
   else submit(view);
 }
 
@@ -438,17 +455,14 @@ window.addEventListener("resize", () => {
   resizing = requestAnimationFrame(() => shown && stage.choose(shown.view));
 });
 byId("unloaded").remove();
+byId("how").open = window.matchMedia("(min-height: 64rem)").matches;
 for (const [name, ...texts] of EXAMPLES) {
   const button = make("button", { type: "button", className: "quiet", title: texts.join(" / ") }, name);
   button.addEventListener("click", () => choose(...texts));
   byId("examples").append(button);
 }
 new Many({
-  async describe(signal) {
-    const model = await asker.describe(signal);
-    nameModel(model);
-    return model;
-  },
+  describe: (signal) => asker.describe(signal),
   announce,
   onBegin: () => problems.hide(),
   onProblem: (problem, retry) => fail(problem, retry, byId("many-form")),

@@ -15,9 +15,9 @@ import { isNothing, NOTHING, reader } from "./weights.js";
 import { full, gives, hintOf, pattern, patternText, placeName } from "./words.js";
 
 const NOTES = {
-  heads: "Layers from top to bottom, heads from left to right, counted from 0. ",
-  one: "Each square is a small heat map on a scale of its own.",
-  two: "Each square is a small heat map. The same square of both texts has one scale.",
+  heads: "Layers go down, heads go right, from 0. ",
+  one: "Each map has a scale of its own, of six even shares or more.",
+  two: "The same map of both texts has one scale, of six even shares or more.",
 };
 const HINT = hintOf("a token");
 
@@ -67,6 +67,7 @@ export class Panel {
     const isHidden = (position) => position !== null && !this.shown.includes(position);
     if (isHidden(this.pinned.query) || isHidden(this.pinned.key)) this.pinned = NOTHING;
     this.part(".panel-title").textContent = title;
+    this.part(".panel-title").classList.toggle("unseen", !this.isOneOfTwo);
     this.part(".scroll").setAttribute("aria-label", `${title}: table of weights`);
     this.part(".close").hidden = question.changes === null;
     this.prediction.show(weights.document);

@@ -8,7 +8,7 @@ import { pointOn, prepare, tint } from "./canvas.js";
 import { drawHead, drawHeads, drawMap, headAt, headLayout, mapAt, mapLayout } from "./drawing.js";
 import { find, make, moveFocus, rove } from "./elements.js";
 import { isNothing, NOTHING } from "./weights.js";
-import { full, grouped, POINT, short } from "./words.js";
+import { full, grouped, short } from "./words.js";
 
 const same = (a, b) => a.query === b.query && a.key === b.key;
 
@@ -60,6 +60,9 @@ export class Picture {
     const largest = find(this.element, ".largest");
     largest.textContent = short(head.largest);
     largest.title = full(head.largest);
+    const even = 1 / head.weights.size;
+    find(this.element, ".even").style.left = `${(100 * even) / head.largest}%`;
+    find(this.element, ".even-note").textContent = `Mark: an even share, ${short(even)}.`;
     this.#draw();
   }
 
@@ -93,7 +96,7 @@ export class Picture {
     const isThinned = this.head.shown.length > 60;
     const note = find(this.element, ".lines-note");
     note.hidden = !isThinned;
-    note.textContent = `Of ${grouped(all)} lines the ${grouped(drawn)} strongest are drawn. ${POINT} a token to see all of its own.`;
+    note.textContent = `The ${grouped(drawn)} strongest of ${grouped(all)} lines.`;
   }
 
   #listen(view, onPoint) {

@@ -7,6 +7,7 @@ import { post, requireModel } from "./api.js";
 import { readPalette, signedTint } from "./canvas.js";
 import { byId, find } from "./elements.js";
 import { classBars } from "./prediction.js";
+import { isSame } from "./question.js";
 import { edited, named, Trials, wordsOf } from "./trials.js";
 import { grouped, percent, plain, reliability } from "./words.js";
 
@@ -18,7 +19,7 @@ const NOT_ENGLISH =
   "This does not look like English. The model learned from English texts, so it may well be wrong here.";
 
 export class Reading {
-  /** `events` are `announce(text)`, `onProblem(problem, retry, place)`, `onTrial()`, `onModel(model)`. */
+  /** `events` are `announce(text)`, `onProblem(problem, retry, place)`, `onTrial()`. */
   constructor(asker, events) {
     this.asker = asker;
     this.events = events;
@@ -79,7 +80,10 @@ export class Reading {
     const score = this.part(".score");
     score.textContent = plain(prediction.score);
     score.title = String(prediction.score);
-    this.part(".reliable").textContent = reliability(model.thresholds, prediction.score);
+    const isAll = isSame(Object.keys(prediction.probabilities), model.labels);
+    this.part(".reliable").textContent = isAll
+      ? reliability(model.thresholds, prediction.score)
+      : `Chosen among ${Object.keys(prediction.probabilities).join(" and ")} only.`;
     this.part("dl").replaceChildren(...classBars(prediction.probabilities));
     const warning = this.part(".warning");
     warning.hidden = !prediction.warnings?.includes("not-english");
@@ -91,7 +95,6 @@ export class Reading {
     const isLong = wordsOf(this.text).length > LONG;
     this.part(`.unit input[value=${isLong ? "sentence" : "word"}]`).checked = true;
     this.trials.about(this.text, model, prediction);
-    this.events.onModel(model);
     const verdict = `${prediction.label}, ${plain(prediction.score)}.`;
     this.events.announce(`${isExample ? "An example: " : ""}${verdict}`);
     if (!isExample) this.focus();

@@ -7,7 +7,7 @@ import { readPalette } from "./canvas.js";
 import { aligned, Difference } from "./difference.js";
 import { byId } from "./elements.js";
 import { Panel } from "./panel.js";
-import { largestOf } from "./weights.js";
+import { largestOf, scaleEnd } from "./weights.js";
 import { drawnPlaces } from "./picture.js";
 import { placeName } from "./words.js";
 
@@ -44,8 +44,11 @@ export class Stage {
     }
     byId("panels").classList.toggle("two", isTwo);
     const shown = results.map((weights) => weights.shown(view.special));
-    const scaleOf = (row, column) =>
-      Math.max(...results.map((weights, at) => largestOf(weights.cells(row, column, shown[at]))));
+    this.size = Math.min(...results.map(({ size }) => size));
+    const scaleOf = (row, column) => {
+      const all = results.map((weights, at) => largestOf(weights.cells(row, column, shown[at])));
+      return scaleEnd(Math.max(...all), this.size);
+    };
     results.forEach((weights, at) => {
       const { changes } = questions[at];
       const titles = questions[1]?.changes ? ["As it is", changes?.name] : TITLES;
@@ -72,7 +75,7 @@ export class Stage {
       drawn.map(({ row, column }) => this.results[at].largest(row, column, shown)),
     );
     heads.forEach(({ place, drawn }, at) =>
-      this.panels[at].choose(place, Math.max(...largest), view, drawn),
+      this.panels[at].choose(place, scaleEnd(Math.max(...largest), this.size), view, drawn),
     );
     if (heads.length === 1) this.difference.hide();
     else {

@@ -97,7 +97,7 @@ export class Trials {
 
   /** Sets the text and the answer to it; another text begins again. */
   about(text, model, prediction) {
-    const key = JSON.stringify([text, model.name, model.version]);
+    const key = JSON.stringify([text, model.name, model.version, Object.keys(prediction.probabilities)]);
     if (key === this.key) return;
     this.controller.abort();
     Object.assign(this, { key, text, model, prediction });

@@ -146,6 +146,11 @@ export function largestOf(numbers) {
   return largest;
 }
 
+const EVEN_SHARES = 6; // that a scale has at least: on a shorter one an even head would look strong
+
+/** The end of the scale for the weights between some tokens, of which one is the largest. */
+export const scaleEnd = (largest, size) => Math.min(1, Math.max(largest, EVEN_SHARES / size));
+
 /** Reads the weight of a head from one position to another. */
 export function reader({ weights, row, column }) {
   const map = weights.map(row, column);
