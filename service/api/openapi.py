@@ -42,8 +42,7 @@ _INPUT: dict[str, tuple[Kind, ...]] = {
 }
 
 DESCRIPTION = """Sentiment of sentences with calibrated probabilities, and the raw attention
-weights behind them. Errors are problems after RFC 9457; their `type` ends in a stable word:
-""" + "\n".join(f"- `{kind.type}` ({kind.status}): {kind.title}" for kind in errors.ALL_ERRORS)
+weights behind them. Errors are problems after RFC 9457, [each with its own type](problems)."""
 
 _KEY: list[dict[str, list[str]]] = [{"key": []}, {}]
 _TIMEOUT = {

@@ -192,7 +192,7 @@ def test_terms_lead_to_their_page_and_to_the_reference(visit: Visit) -> None:
     page = popup.value
     assert page.url == f"{visit.url}/terms#scaled-dot-product"
     for at, name in enumerate(names[1::2]):
-        part = page.locator("main section").nth(at)
+        part = page.locator("main section").nth(at + 1)  # behind the positions
         expect(part.locator("h2")).to_have_text(names[2 * at])
         expect(part.locator("pre")).to_contain_text(f"def {name}(")
     page.close()

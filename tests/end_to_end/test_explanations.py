@@ -327,13 +327,28 @@ def test_too_many_numbers_are_refused_before_they_are_computed(start: Start) -> 
 def test_the_terms_are_on_a_page_with_their_functions(client: httpx.Client) -> None:
     page = client.get("/terms")
     assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
-    anchors = ["heads", "scaled-dot-product", "softmax", "weighted-sum", "concatenation"]
+    anchors = [
+        "positions",
+        "heads",
+        "scaled-dot-product",
+        "softmax",
+        "weighted-sum",
+        "concatenation",
+    ]
     assert re.findall(r'<section id="([a-z-]+)">', page.text) == anchors
     assert re.findall(r"<h2>([^<]+)</h2>", page.text) == [
-        "Heads", "Scaled dot product", "Softmax", "Weighted sum", "Concatenation",
+        "Positions", "Heads", "Scaled dot product", "Softmax", "Weighted sum", "Concatenation",
     ]  # fmt: skip
     for function in (
         reference.split_heads, reference.scaled_dot_product_score, reference.softmax,
         reference.multi_head_attention, reference.concatenate_heads,
     ):  # fmt: skip
         assert inspect.getsource(function).rstrip() in html.unescape(page.text)
+    formulas = [
+        "".join(re.findall(r">([^<]+)<", formula))
+        for formula in re.findall(r'<math display="block">(.*)</math>', page.text)
+    ]
+    assert formulas == [
+        "Xt=LayerNorm(Etoken(t)+Pt)", "Qh=XWhQ,Kh=XWhK,Vh=XWhV", "Sh=QhKhTD", "Aqk=eSqk∑jeSqj",
+        "headh=softmax(QhKhTD)Vh", "Y=[head0,…,headH\u22121]WO",
+    ]  # fmt: skip
