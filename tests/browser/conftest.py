@@ -68,6 +68,8 @@ def limited(
         "--max-item-sentences": "2",
         "--max-sentences": "5",
         "--max-body-bytes": "300",
+        # The page learns from how long an answer takes, of this.
+        "--request-timeout": "600",
     }
     options = [part for limit in limits.items() for part in limit]
     with local_service(checkpoint_folder, tmp_path_factory.mktemp("limited"), *options) as server:

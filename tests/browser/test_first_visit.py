@@ -75,6 +75,7 @@ def test_a_finger_taps(browser: Browser, running: RunningService) -> None:
     page.locator(".readout:not(:empty)").first.wait_for()
 
     assert page.locator(".readout").first.inner_text() == "Tap a token."
+    page.locator("#how summary").click()
     assert "then tap a token" in page.locator("#how").inner_text()
     assert "oint at" not in page.locator("main").inner_text()
     context.close()

@@ -313,6 +313,27 @@ def test_a_column_of_ratings_is_compared(many: Many, tmp_path: Path) -> None:
     assert [each["title"] for each in records] == ["-5", "'=x", "c", "d", "e"]
 
 
+def test_counts_and_cells_lead_to_their_rows(many: Many) -> None:
+    MadeUp(by_number).stand_in(many.visit)
+    many.choose("rated.csv", RATED)
+    expect(many.part("#many-preview")).to_be_visible()
+    many.score("Done: 5 of 5 rows scored.")
+    expect(many.part("#many-preview")).to_be_hidden()
+    all_of_them = many.button("Show all")
+    expect(all_of_them).to_be_hidden()
+    many.part("#counts").get_by_role("button", name="positive").click()
+    assert many.column(0) == ["2", "3", "5"]
+    # Negative in the file, positive by the verdict; then neutral in the file.
+    many.part("#agreement td button").nth(2).click()
+    assert many.column(0) == ["3"]
+    many.part("#agreement td button").nth(5).click()
+    assert many.column(0) == ["5"]
+    assert many.part("#range").inner_text() == "Rows 1 to 1 of 1"
+    all_of_them.click()
+    assert many.column(0) == ["1", "2", "3", "4", "5"]
+    expect(all_of_them).to_be_hidden()
+
+
 def test_without_a_comparison_nothing_is_compared(many: Many) -> None:
     MadeUp(by_number).stand_in(many.visit)
     many.choose("rated.csv", RATED)

@@ -60,11 +60,6 @@ export function tint(colour, share) {
   return `rgba(${colour.join(", ")}, ${share.toFixed(3)})`;
 }
 
-/** A colour for a number: one above 0, another below, the stronger the nearer to `largest`. */
-export function signedTint(palette, number, largest) {
-  return tint(number < 0 ? palette.into : palette.out, (0.45 * Math.abs(number)) / (largest || 1));
-}
-
 /** Where an event is on a canvas, in CSS pixels. */
 export function pointOn(canvas, { clientX, clientY }) {
   const { left, top } = canvas.getBoundingClientRect();
@@ -98,6 +93,7 @@ const NAMED = {
   neutral: ["grey", "dotted"],
   positive: ["out", "solid"],
 };
+const COLOURS = { into: "orange", out: "blue", grey: "grey", violet: "violet" };
 const OTHERS = [
   ["violet", "solid"],
   ["green", "dashed"],
@@ -106,6 +102,12 @@ const OTHERS = [
 ];
 const FAINTEST = 0.08; // opacity at a probability that is chance
 const STRONGEST = 0.4;
+
+/** The colours of what speaks for a class and of what speaks against it, with their names. */
+export function sidesOf(label) {
+  const own = NAMED[label.toLowerCase()]?.[0] ?? "out";
+  return [own, { into: "out", out: "into", grey: "violet" }[own]].map((colour) => [colour, COLOURS[colour]]);
+}
 
 function looksOf(label, classes) {
   return NAMED[label.toLowerCase()] ?? OTHERS[classes.indexOf(label) % OTHERS.length];

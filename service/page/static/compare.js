@@ -6,7 +6,6 @@ import { grouped, percent } from "./words.js";
 const SHORT = { neg: "negative", neu: "neutral", pos: "positive", "-": "negative", "+": "positive" };
 // Where several hold all values, the first one counts.
 /** @type {[number, number][]} */
-/** @type {[number, number][]} */
 const SCALES = [[0, 1], [-1, 1], [1, 5], [0, 4], [0, 5], [1, 10], [0, 10], [0, 100]];
 const MOST_VALUES = 101;
 
@@ -54,8 +53,8 @@ export function doubtOf({ label, expected, probabilities }) {
   return probabilities[label] - (probabilities[expected] ?? 0);
 }
 
-/** Says how many verdicts agree with the file, and shows a table of both. */
-export function showAgreement(rows, labels, column, meaning) {
+/** Says how many verdicts agree with the file, and shows a table of both, which leads to their rows. */
+export function showAgreement(rows, labels, column, meaning, ledger) {
   const box = byId("agreement");
   const both = rows.filter((row) => row.expected !== undefined && row.label !== undefined);
   box.hidden = meaning === null || both.length === 0;
@@ -65,9 +64,11 @@ export function showAgreement(rows, labels, column, meaning) {
   const said = `The verdict agrees with “${column}” in ${share}. ${meaning.note}`;
   const lines = labels.map((expected) => ({
     name: expected,
-    cells: labels.map((label) =>
-      grouped(both.filter((row) => row.expected === expected && row.label === label).length),
-    ),
+    cells: labels.map((label) => {
+      const count = both.filter((row) => row.expected === expected && row.label === label).length;
+      const title = `Show the rows that are ${expected} in the file, and ${label} by the verdict`;
+      return ledger.leader(grouped(count), { label: `=${label}`, agrees: `=${expected}` }, title);
+    }),
   }));
   const top = make("tr", {}, heading(`${column} ↓  verdict →`), ...labels.map((label) => heading(label)));
   box.replaceChildren(make("p", {}, said.trim()), table(null, [top], lines));

@@ -18,7 +18,7 @@ const NOTES = {
 };
 
 /** A box that is ticked, with its name beside it. */
-function box(name, value) {
+function choice(name, value) {
   const input = make("input", { type: "checkbox", name, value, checked: true });
   return make("label", {}, input, make("span", { textContent: value }));
 }
@@ -39,7 +39,7 @@ export class Classes {
   offer(labels) {
     if (isSame(labels, this.labels)) return;
     this.labels = labels;
-    const names = labels.length > 2 ? labels.map((label) => box("class", label)) : [labels.join(", ")];
+    const names = labels.length > 2 ? labels.map((label) => choice("class", label)) : [labels.join(", ")];
     this.element.replaceChildren(this.element.firstElementChild, ...names);
     this.choose(usedLabels());
   }
@@ -75,7 +75,7 @@ export class Controls {
   offer(model) {
     this.counts = { layers: model.num_layers, heads: model.num_heads };
     for (const [name, count] of Object.entries(this.counts)) {
-      byId(`some-${name}`).replaceChildren(...range(count).map((number) => box(name, String(number))));
+      byId(`some-${name}`).replaceChildren(...range(count).map((number) => choice(name, String(number))));
     }
   }
 

@@ -27,7 +27,7 @@ export function paint(canvas, side, pixelAt) {
 
 export function mapLayout(context, weights, shown, room) {
   // Where no token is named, it fits into one view with the grid.
-  const width = shown.length > NAMED ? Math.min(room, Math.max(320, window.innerHeight - 560)) : room;
+  const width = shown.length > NAMED ? Math.min(room, Math.max(320, window.innerHeight - 520)) : room;
   const tokens = shown.map((at) => weights.tokens[at]);
   const label = Math.ceil(Math.min(widest(context, tokens, LARGEST_FONT) + 10, 110, width * 0.3));
   const fit = (gutter) => Math.floor((width - gutter) / shown.length);

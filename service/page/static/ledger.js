@@ -11,6 +11,7 @@ import { asShare, grouped, percent } from "./words.js";
 const PAGE = 100;
 const SHOWN = 300; // characters of a text; Open shows all
 const BAD = "bad"; // the value that chooses bad rows; a label's begins with "="
+const AGREES = [["", "all"], ["no", "disagrees, most first"], ["yes", "agrees"]];
 
 /** The rows that are scored or bad, and fit a filter. */
 function filtered(rows, { label, least, most, text, agrees }) {
@@ -18,7 +19,9 @@ function filtered(rows, { label, least, most, text, agrees }) {
   return rows.filter((row) => {
     if (!row.reason && row.label === undefined) return false;
     if (label === BAD ? !row.reason : label !== "" && label !== `=${row.label}`) return false;
-    if (agrees !== "" && (!row.expected || (row.label === row.expected) !== (agrees === "yes"))) return false;
+    if (agrees.startsWith("=")) {
+      if (agrees !== `=${row.expected}`) return false;
+    } else if (agrees !== "" && (!row.expected || (row.label === row.expected) !== (agrees === "yes"))) return false;
     if (least !== null && !(row.score >= least)) return false;
     if (most !== null && !(row.score <= most)) return false;
     return wanted === "" || row.text.toLowerCase().includes(wanted);
@@ -63,6 +66,10 @@ export class Ledger {
       const row = this.shown[this.#openers().indexOf(target)];
       if (row) onOpen(row);
     });
+    byId("unfiltered").addEventListener("click", () => {
+      this.filters.reset();
+      this.#turn(0);
+    });
     byId("before").addEventListener("click", () => this.#turn(this.page - 1));
     byId("after").addEventListener("click", () => this.#turn(this.page + 1));
     byId("page").addEventListener("change", () => this.#turn(byId("page").valueAsNumber - 1 || 0));
@@ -77,8 +84,10 @@ export class Ledger {
     byId("agrees-field").hidden = !isCompared;
     byId("columns-field").hidden = columns.length < 2;
     const choices = [["", "all"], ...labels.map((label) => [`=${label}`, label]), [BAD, "bad rows"]];
-    const options = choices.map(([value, textContent]) => make("option", { value, textContent }));
-    this.filters.elements.label.replaceChildren(...options);
+    const options = (each) => each.map(([value, textContent]) => make("option", { value, textContent }));
+    this.filters.elements.label.replaceChildren(...options(choices));
+    const values = labels.map((label) => [`=${label}`, `${label} in the file`]);
+    this.filters.elements.agrees.replaceChildren(...options([...AGREES, ...values]));
     this.#show();
     this.#sortBy("row", false);
   }
@@ -97,11 +106,23 @@ export class Ledger {
     const to = from + shown.length;
     byId("range").textContent =
       to > 0 ? `Rows ${grouped(from + 1)} to ${grouped(to)} of ${grouped(this.found.length)}` : "No rows";
+    byId("unfiltered").hidden = Object.values(filter).every((value) => value === "" || value === null);
     byId("before").setAttribute("aria-disabled", this.page === 0);
     byId("after").setAttribute("aria-disabled", this.page === pages - 1);
     byId("page").max = pages;
     byId("page").value = this.page + 1;
     byId("pages").textContent = `of ${grouped(pages)}`;
+  }
+
+  /** A button that shows the rows which filters of these values find. */
+  leader(textContent, values, title) {
+    const button = make("button", { type: "button", className: "quiet", textContent, title });
+    button.addEventListener("click", () => {
+      this.filters.reset();
+      for (const [name, value] of Object.entries(values)) this.filters.elements[name].value = value;
+      this.#turn(0);
+    });
+    return button;
   }
 
   /** Focuses the button of a row, or the table if the row is not on its page. */
@@ -211,7 +232,8 @@ function countRows(rows, labels) {
 }
 
 export class Tally {
-  constructor() {
+  constructor(ledger) {
+    this.ledger = ledger;
     this.select = byId("spread-label");
     this.select.addEventListener("change", () => this.#draw());
   }
@@ -229,13 +251,17 @@ export class Tally {
     const { counts, bad, left } = countRows(this.rows, this.labels);
     const scored = this.rows.length - bad - left;
     const of = (count) => (scored > 0 ? `${grouped(count)} (${percent(count / scored)})` : "0");
-    const items = Object.entries(counts).map(([label, count]) => [label, of(count)]);
-    if (bad > 0) items.push(["bad rows", grouped(bad)]);
+    const leader = (name, label) => this.ledger.leader(name, { label }, `Show the rows: ${name}`);
+    const items = Object.entries(counts).map(([label, count]) => [leader(label, `=${label}`), of(count)]);
+    if (bad > 0) items.push([leader("bad rows", BAD), grouped(bad)]);
     if (left > 0) items.push(["not scored", grouped(left)]);
     const parts = items.map(([name, count]) =>
       make("div", {}, make("dt", {}, name), make("dd", { className: "figure" }, count)),
     );
+    const leaders = () => [...byId("counts").querySelectorAll("button")];
+    const focused = leaders().indexOf(document.activeElement);
     byId("counts").replaceChildren(...parts);
+    leaders()[focused]?.focus();
     this.#draw();
   }
 

@@ -54,8 +54,8 @@ export class Many {
     this.meaning = null; // of the column that is compared
     this.labels = [];
     this.run = null; // the controller of the run on its way
-    this.tally = new Tally();
     this.ledger = new Ledger((row) => this.#open(row));
+    this.tally = new Tally(this.ledger);
     this.#listen();
   }
 
@@ -119,6 +119,7 @@ export class Many {
       return;
     }
     this.#offer(true);
+    byId("many-look").open = true;
     byId("many-name").textContent = file.name;
     this.#describe();
     this.events.announce(byId("many-note").textContent);
@@ -221,6 +222,7 @@ export class Many {
     this.events.onBegin();
     useKey(byId("key").value);
     this.#show(true);
+    byId("many-look").open = false;
     this.events.announce(`Scoring ${plural(this.rows.length, "row")}.`);
     const said = { step: Math.floor(STEPS * this.#share()) };
     let end = "Done";
@@ -268,7 +270,7 @@ export class Many {
     }
     this.tally.update();
     const { columns, compared } = this.source;
-    showAgreement(this.rows, this.labels, columns[compared], this.meaning);
+    showAgreement(this.rows, this.labels, columns[compared], this.meaning, this.ledger);
     this.ledger.update();
     this.#progress("");
     const step = Math.floor(STEPS * this.#share());

@@ -4,7 +4,7 @@
  */
 
 import { post, requireModel } from "./api.js";
-import { readPalette, signedTint } from "./canvas.js";
+import { readPalette, sidesOf, tint } from "./canvas.js";
 import { byId, find } from "./elements.js";
 import { classBars } from "./prediction.js";
 import { isSame } from "./question.js";
@@ -161,7 +161,8 @@ export class Reading {
     else if (first) parts.push(`Each of ${turning.length} ${level}s decided it: without one, the verdict turns.`);
     else if (turning) parts.push(`No single ${level} decided it: without any one, the verdict stays.`);
     const more = partial ? `Partial: there was no time for every ${level}. ` : "";
-    const legend = `Blue speaks for “${label}”: without it the probability falls. Orange speaks against it.`;
+    const [[, own], [, other]] = sidesOf(label);
+    const legend = `Marked in ${own}, a ${level} speaks for ${label}: without it the probability falls. In ${other}, it speaks against it.`;
     return [parts.join(" "), `${more}${legend}`];
   }
 
@@ -169,11 +170,13 @@ export class Reading {
   #shade() {
     if (this.reasons === null) return;
     const { units, label } = this.reasons;
-    const palette = readPalette();
+    const [palette, sides] = [readPalette(), sidesOf(label)];
     const largest = units.reduce((most, unit) => Math.max(most, Math.abs(unit.probability_change)), LEAST_SCALE);
     units.forEach(({ probability, probability_change: change }, at) => {
       const button = this.trials.buttons[at];
-      button.style.backgroundColor = signedTint(palette, change, largest);
+      const [colour] = sides[change < 0 ? 1 : 0];
+      // The power lets the second and third word be seen beside a first one that decides.
+      button.style.backgroundColor = tint(palette[colour], 0.5 * (Math.abs(change) / largest) ** 0.6);
       button.title = `Without it: ${label} ${percent(probability)}`;
     });
   }
