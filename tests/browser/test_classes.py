@@ -14,7 +14,7 @@ PAIR = ["negative", "positive"]
 
 
 def box(visit: Visit, label: str) -> Locator:
-    return visit.page.get_by_role("group", name="Classes of an answer").get_by_label(label)
+    return visit.page.get_by_role("group", name="Classes").get_by_label(label)
 
 
 def bars(visit: Visit, part: str) -> list[str]:
@@ -111,6 +111,6 @@ def test_many_texts_are_scored_with_those_that_count_at_the_start(pair: Visit) -
 
 def test_a_model_of_two_classes_names_them(visit_tiny: Visit) -> None:
     read(visit_tiny, "good film")
-    classes = visit_tiny.page.get_by_role("group", name="Classes of an answer")
+    classes = visit_tiny.page.get_by_role("group", name="Classes")
     assert classes.locator("input").count() == 0
     expect(classes).to_contain_text(", ")

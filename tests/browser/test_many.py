@@ -129,7 +129,7 @@ def test_a_file_goes_to_the_service_and_its_rows_are_those_of_it(
     ]
     saved = many.save(tmp_path)
     assert saved.name == "reviews.scored.csv"
-    records = list(csv.DictReader(io.StringIO(saved.read_text(encoding="utf-8"), newline="")))
+    records = list(csv.DictReader(io.StringIO(saved.read_text(encoding="utf-8-sig"), newline="")))
     assert list(records[0]) == [
         *("id", "review", "label", "score"),
         *("probability_negative", "probability_neutral", "probability_positive"),
@@ -239,7 +239,7 @@ def test_bad_rows_are_counted_named_and_saved(
     assert many.counts()["bad rows"] == "5"
     many.part("#filters").get_by_label("Label").select_option("bad rows")
     assert {row[0]: row[2].removeprefix("bad row: ") for row in many.rows()} == bad
-    saved = many.save(tmp_path).read_text(encoding="utf-8")
+    saved = many.save(tmp_path).read_text(encoding="utf-8-sig")
     records = list(csv.DictReader(io.StringIO(saved, newline="")))
     found = {str(at): each["error"] for at, each in enumerate(records, 1) if each["error"]}
     assert found == bad
@@ -260,7 +260,7 @@ def test_the_saved_table_holds_no_formula_and_every_text(many: Many, tmp_path: P
     served.stand_in(many.visit)
     many.choose("formulas.jsonl", "\n".join(json.dumps({"text": text}) for text in texts))
     many.score()
-    saved = many.save(tmp_path).read_bytes().decode()
+    saved = many.save(tmp_path).read_bytes().decode("utf-8-sig")
     records = list(csv.DictReader(io.StringIO(saved, newline="")))
 
     for record, text in zip(records, texts, strict=True):
@@ -291,8 +291,8 @@ def test_a_column_of_ratings_is_compared(many: Many, tmp_path: Path) -> None:
     many.score("Done: 5 of 5 rows scored.")
     box = many.part("#agreement")
     assert box.locator("p").inner_text() == (
-        "The verdict agrees with “stars” in 2 of 5 (40.0 %). A scale from 1 to 5: low is read as "
-        "negative, the middle as neutral, high as positive."
+        "The verdict agrees with “stars” in 2 of 5 (40.0 %). It is read as a scale: 1 to 2 as "
+        "negative, 3 as neutral, 4 to 5 as positive."
     )
     assert box.locator("td").all_inner_texts() == [*"101", *"001", *"101"]
     heads = many.part("#rows th")
@@ -303,12 +303,12 @@ def test_a_column_of_ratings_is_compared(many: Many, tmp_path: Path) -> None:
     assert sorted(many.column(0)) == ["1", "2"]
     page.locator("#filters [name=agrees]").select_option("all")
     page.get_by_label("All columns").check()
-    assert heads.all_inner_texts()[5:] == ["id", "stars", "title", "review"]
+    assert heads.all_inner_texts()[5:] == ["id", "stars", "title"]
     many.part("th").get_by_role("button", name="Row").click()
-    assert many.part("#rows .extra").all_inner_texts()[4:8] == ["7", "1", "-5", "Film 100"]
+    assert many.part("#rows .extra").all_inner_texts()[3:6] == ["7", "1", "-5"]
 
     saved = many.save(tmp_path)
-    records = list(csv.DictReader(io.StringIO(saved.read_text(encoding="utf-8"), newline="")))
+    records = list(csv.DictReader(io.StringIO(saved.read_text(encoding="utf-8-sig"), newline="")))
     assert list(records[0])[:5] == ["id", "stars", "title", "review", "label"]
     assert [each["title"] for each in records] == ["-5", "'=x", "c", "d", "e"]
 
@@ -332,6 +332,45 @@ def test_counts_and_cells_lead_to_their_rows(many: Many) -> None:
     all_of_them.click()
     assert many.column(0) == ["1", "2", "3", "4", "5"]
     expect(all_of_them).to_be_hidden()
+
+
+def test_another_choice_never_stands_above_old_rows(many: Many) -> None:
+    MadeUp(by_number).stand_in(many.visit)
+    many.choose("rated.csv", RATED)
+    many.score("Done: 5 of 5 rows scored.")
+    # What is compared needs no new verdicts.
+    many.visit.page.locator("#many-compared").select_option("title")
+    assert many.part("#agreement").inner_text() == (
+        "Nothing is compared: “title” holds neither negative, neutral, positive nor numbers of a "
+        "scale."
+    )
+    many.visit.page.locator("#many-compared").select_option("stars")
+    assert many.part("#agreement td").all_inner_texts() == [*"101", *"001", *"101"]
+    for change in (
+        lambda: many.visit.page.locator("#many-column").select_option("title"),
+        lambda: many.visit.page.locator("#many-delimiter").select_option("semicolon"),
+        lambda: many.button("Remove the file").click(),
+    ):
+        expect(many.part("#scored")).to_be_visible()
+        change()
+        expect(many.part("#scored")).to_be_hidden()
+        expect(many.part("#many-bar")).to_be_hidden()
+        many.choose("rated.csv", RATED)
+        many.score("Done: 5 of 5 rows scored.")
+
+
+def test_the_rows_that_are_shown_are_saved_by_themselves(many: Many) -> None:
+    MadeUp(by_number).stand_in(many.visit)
+    many.choose("rated.csv", RATED.replace(",", ";"))
+    many.score("Done: 5 of 5 rows scored.")
+    many.part("#agreement td button").nth(2).click()
+    with many.visit.page.expect_download() as waiting:
+        many.button("Save these as CSV").click()
+    header, row, end = waiting.value.path().read_bytes().decode("utf-8-sig").split("\r\n")
+    # The delimiter is that of the file.
+    assert header.startswith("id;stars;title;review;label;score;probability_negative;")
+    assert row.startswith("9;2;c;Film 900;positive;0.9;")
+    assert end == ""
 
 
 def test_without_a_comparison_nothing_is_compared(many: Many) -> None:

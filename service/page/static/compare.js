@@ -1,6 +1,6 @@
 /** Compares the labels of a column of the file with the verdicts: how often they agree, and where not. */
 
-import { byId, heading, make, table } from "./elements.js";
+import { byId, heading, make, range, table } from "./elements.js";
 import { grouped, percent } from "./words.js";
 
 const SHORT = { neg: "negative", neu: "neutral", pos: "positive", "-": "negative", "+": "positive" };
@@ -35,16 +35,20 @@ function rated(value, [from, to], names) {
   return names.get(above < 0 ? "negative" : "positive");
 }
 
-function noteOf([from, to], names) {
-  const middle = names.has("neutral") ? "neutral" : "not compared";
-  const two = `A scale of ${from} and ${to}: ${from} is read as negative, ${to} as positive.`;
-  const more = `A scale from ${from} to ${to}: low is read as negative, the middle as ${middle}, high as positive.`;
-  return to - from === 1 ? two : more;
+/** Says which numbers of a scale are read as which label. */
+function noteOf(scale, names) {
+  const numbers = range(scale[1] - scale[0] + 1).map((step) => scale[0] + step);
+  const labels = numbers.map((number) => rated(String(number), scale, names) ?? "not compared");
+  const parts = [...new Set(labels)].map((label) => {
+    const ends = new Set([labels.indexOf(label), labels.lastIndexOf(label)].map((at) => numbers[at]));
+    return `${[...ends].join(" to ")} as ${label}`;
+  });
+  return `It is read as a scale: ${parts.join(", ")}.`;
 }
 
 /** Gives each row the label that the file has for it; undefined where it has none. */
-export function expect(rows, meaning) {
-  for (const row of rows) row.expected = meaning?.labelOf(row.given ?? "") ?? undefined;
+export function expect(rows, meaning, column) {
+  for (const row of rows) row.expected = meaning?.labelOf(row.cells[column] ?? "") ?? undefined;
 }
 
 /** How far a verdict is from the label of the file; undefined where nothing is compared. */
@@ -57,8 +61,13 @@ export function doubtOf({ label, expected, probabilities }) {
 export function showAgreement(rows, labels, column, meaning, ledger) {
   const box = byId("agreement");
   const both = rows.filter((row) => row.expected !== undefined && row.label !== undefined);
-  box.hidden = meaning === null || both.length === 0;
+  box.hidden = column === undefined || (meaning !== null && both.length === 0);
   if (box.hidden) return;
+  if (meaning === null) {
+    const why = `Nothing is compared: “${column}” holds neither ${labels.join(", ")} nor numbers of a scale.`;
+    box.replaceChildren(make("p", {}, why));
+    return;
+  }
   const same = both.filter(({ label, expected }) => label === expected).length;
   const share = `${grouped(same)} of ${grouped(both.length)} (${percent(same / both.length)})`;
   const said = `The verdict agrees with “${column}” in ${share}. ${meaning.note}`;

@@ -201,7 +201,7 @@ export function rowsOf(sheet) {
     const text = cellOf(sheet, record, sheet.column);
     const reason = record.reason || reasonOf(sheet, record, text, width);
     const cells = cellsOf(sheet, record);
-    return { row: at + 1, line: record.line, text: text ?? "", reason, cells, given: cells[sheet.compared] };
+    return { row: at + 1, line: record.line, text: text ?? "", reason, cells };
   });
 }
 
@@ -284,11 +284,12 @@ function delimiterOf(text) {
 }
 
 /** Writes one record with its line end. An apostrophe keeps a spreadsheet from computing a text. */
-export function writeRecord(cells) {
+export function writeRecord(cells, delimiter = ",") {
   const written = cells.map((cell) => {
     if (typeof cell !== "string" || NUMBER.test(cell)) return String(cell);
     const safe = cell.replace(RISKY, "'");
-    return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+    const isQuoted = safe.includes(delimiter) || /["\r\n]/.test(safe);
+    return isQuoted ? `"${safe.replaceAll('"', '""')}"` : safe;
   });
-  return `${written.join(",")}\r\n`;
+  return `${written.join(delimiter)}\r\n`;
 }

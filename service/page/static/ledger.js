@@ -21,7 +21,7 @@ function filtered(rows, { label, least, most, text, agrees }) {
     if (label === BAD ? !row.reason : label !== "" && label !== `=${row.label}`) return false;
     if (agrees.startsWith("=")) {
       if (agrees !== `=${row.expected}`) return false;
-    } else if (agrees !== "" && (!row.expected || (row.label === row.expected) !== (agrees === "yes"))) return false;
+    } else if (agrees !== "" && (!row.expected || row.reason || (row.label === row.expected) !== (agrees === "yes"))) return false;
     if (least !== null && !(row.score >= least)) return false;
     if (most !== null && !(row.score <= most)) return false;
     return wanted === "" || row.text.toLowerCase().includes(wanted);
@@ -48,6 +48,7 @@ export class Ledger {
     this.shown = []; // the rows of the page
     this.page = 0;
     this.columns = [];
+    this.column = 0; // of the texts
     this.extra = []; // places of columns of the file that are shown
     this.compared = -1;
     this.key = "row";
@@ -68,7 +69,7 @@ export class Ledger {
     });
     byId("unfiltered").addEventListener("click", () => {
       this.filters.reset();
-      this.#turn(0);
+      this.#sortBy("row", false);
     });
     byId("before").addEventListener("click", () => this.#turn(this.page - 1));
     byId("after").addEventListener("click", () => this.#turn(this.page + 1));
@@ -77,8 +78,8 @@ export class Ledger {
   }
 
   /** Begins with other rows, and the labels in the order of the classes. */
-  begin(rows, labels, { columns, compared }, isCompared) {
-    Object.assign(this, { rows, labels, columns, shown: [], page: 0 });
+  begin(rows, labels, { columns, column, compared }, isCompared) {
+    Object.assign(this, { rows, labels, columns, column, shown: [], page: 0 });
     this.compared = isCompared ? compared : -1;
     this.filters.reset();
     byId("agrees-field").hidden = !isCompared;
@@ -106,7 +107,8 @@ export class Ledger {
     const to = from + shown.length;
     byId("range").textContent =
       to > 0 ? `Rows ${grouped(from + 1)} to ${grouped(to)} of ${grouped(this.found.length)}` : "No rows";
-    byId("unfiltered").hidden = Object.values(filter).every((value) => value === "" || value === null);
+    const isAll = Object.values(filter).every((value) => value === "" || value === null);
+    for (const id of ["unfiltered", "many-save-some"]) byId(id).hidden = isAll;
     byId("before").setAttribute("aria-disabled", this.page === 0);
     byId("after").setAttribute("aria-disabled", this.page === pages - 1);
     byId("page").max = pages;
@@ -128,13 +130,14 @@ export class Ledger {
   /** Focuses the button of a row, or the table if the row is not on its page. */
   focus(row) {
     const opener = this.#openers()[this.shown.indexOf(row)];
+    opener?.closest("tr").classList.add("opened");
     (opener ?? byId("table-region")).focus();
   }
 
   /** Shows the columns of the file that are wanted: the one that is compared, or all. */
   #show() {
     const isAll = this.filters.elements.columns.checked;
-    this.extra = [...this.columns.keys()].filter((at) => isAll || at === this.compared);
+    this.extra = [...this.columns.keys()].filter((at) => (isAll && at !== this.column) || at === this.compared);
     const line = byId("rows").tHead.rows[0];
     for (const cell of line.querySelectorAll(".extra")) cell.remove();
     const names = this.extra.map((at) => make("th", { scope: "col", className: "extra" }, this.columns[at]));

@@ -29,7 +29,7 @@ function renamed(columns, added) {
 }
 
 /** The rows with all their columns as CSV, and what the model says of each. */
-function csvOf(rows, columns, labels) {
+function csvOf(rows, columns, labels, delimiter) {
   const shares = labels.map((label) => `probability_${label}`);
   const added = ["label", "score", ...shares, "token_count", "truncated", "model_version", "error"];
   const records = rows.map((row) => {
@@ -38,7 +38,7 @@ function csvOf(rows, columns, labels) {
     const own = [label, score, ...each, tokens, truncated, version, reason];
     return [...cells, ...own].map((cell) => cell ?? "");
   });
-  return [[...renamed(columns, added), ...added], ...records].map(writeRecord);
+  return [[...renamed(columns, added), ...added], ...records].map((record) => writeRecord(record, delimiter));
 }
 
 export class Many {
@@ -50,7 +50,7 @@ export class Many {
     this.events = events;
     this.sheet = null; // of the chosen file
     this.rows = [];
-    this.source = { name: "", columns: ["text"], compared: -1 }; // of the rows
+    this.source = { name: "", columns: ["text"], column: 0, compared: -1, delimiter: "," }; // of the rows
     this.meaning = null; // of the column that is compared
     this.labels = [];
     this.run = null; // the controller of the run on its way
@@ -69,10 +69,12 @@ export class Many {
     file.addEventListener("change", () => file.files.length > 0 && this.#choose(file.files[0]));
     byId("many-lines-again").addEventListener("click", () => this.#forget());
     byId("many-column").addEventListener("change", ({ target }) => {
+      this.#clear();
       this.sheet.column = target.selectedIndex;
       this.#describe();
     });
     byId("many-delimiter").addEventListener("change", ({ target }) => {
+      this.#clear();
       const { name, text } = this.sheet;
       this.sheet = readTable(name, text, target.value);
       this.#describe();
@@ -80,14 +82,17 @@ export class Many {
     byId("many-compared").addEventListener("change", ({ target }) => {
       this.sheet.compared = Number(target.value);
       this.#describe();
+      this.#compare();
     });
     byId("many-header").addEventListener("change", ({ target }) => {
+      this.#clear();
       setHeader(this.sheet, target.checked);
       this.#describe();
     });
     byId("many-stop").addEventListener("click", () => this.run?.abort());
     byId("many-on").addEventListener("click", () => this.#go());
-    byId("many-save").addEventListener("click", () => this.#save());
+    byId("many-save").addEventListener("click", () => this.#save(this.rows));
+    byId("many-save-some").addEventListener("click", () => this.#save(this.ledger.found));
     byId("back").addEventListener("click", () => {
       this.events.onBack();
       this.ledger.focus(this.opened);
@@ -110,6 +115,7 @@ export class Many {
   }
 
   async #choose(file) {
+    this.#clear();
     this.sheet = null;
     try {
       this.sheet = await readFile(file);
@@ -128,11 +134,20 @@ export class Many {
 
   #forget() {
     const isFocused = byId("many-chosen").contains(document.activeElement);
+    this.#clear();
     this.sheet = null;
     byId("many-file").value = "";
     this.#offer(false);
     this.#note("");
     if (isFocused) byId("many-lines").focus();
+  }
+
+  /** Ends the run and takes its table away, which is not of what is chosen now. */
+  #clear() {
+    this.run?.abort();
+    this.run = null;
+    this.rows = [];
+    for (const id of ["scored", "many-bar", "many-stop", "many-on"]) byId(id).hidden = true;
   }
 
   /** Offers what can be done with a file, or to type lines or choose one. */
@@ -200,8 +215,9 @@ export class Many {
     try {
       const sheet = this.sheet ?? readPasted(byId("many-lines").value);
       this.rows = rowsOf(sheet);
-      this.source = { name: this.sheet ? sheet.name : "texts", columns: sheet.columns, compared: sheet.compared };
-      if (sheet.columns.length === 0) this.source.columns = ["text"];
+      const { columns, column, delimiter } = sheet;
+      this.source = { name: this.sheet ? sheet.name : "texts", columns, column, compared: -1, delimiter: delimiter || "," };
+      if (columns.length === 0) this.source.columns = ["text"];
     } catch (error) {
       this.#showError(error);
       return;
@@ -249,11 +265,20 @@ export class Many {
   #begin(labels) {
     this.labels = labels;
     byId("scored").hidden = false;
-    const given = this.rows.map((row) => row.given ?? "");
-    this.meaning = meaningOf(given, labels);
-    expect(this.rows, this.meaning);
     this.tally.begin(this.rows, labels);
-    this.ledger.begin(this.rows, labels, this.source, this.meaning !== null);
+    this.#compare();
+  }
+
+  /** Compares with the column that is chosen now; what is scored stays. */
+  #compare() {
+    if (this.rows.length === 0) return;
+    const { columns } = this.source;
+    const compared = this.sheet?.compared ?? -1;
+    this.source.compared = compared;
+    this.meaning = meaningOf(this.rows.map(({ cells }) => cells[compared] ?? ""), this.labels);
+    expect(this.rows, this.meaning, compared);
+    this.ledger.begin(this.rows, this.labels, this.source, this.meaning !== null);
+    showAgreement(this.rows, this.labels, columns[compared], this.meaning, this.ledger);
   }
 
   #took(rows, model, said) {
@@ -312,11 +337,12 @@ export class Many {
     next.focus();
   }
 
-  #save() {
-    const { name, columns } = this.source;
+  #save(rows) {
+    const { name, columns, delimiter } = this.source;
     const file = `${name.replace(/\.[^.]*$/, "")}.scored.csv`;
-    offer(new Blob(csvOf(this.rows, columns, this.labels), { type: "text/csv" }), file);
-    this.events.announce(`Saved ${plural(this.rows.length, "row")} as ${file}.`);
+    const mark = "\ufeff"; // without it, spreadsheets take UTF-8 for something else
+    offer(new Blob([mark, ...csvOf(rows, columns, this.labels, delimiter)], { type: "text/csv" }), file);
+    this.events.announce(`Saved ${plural(rows.length, "row")} as ${file}.`);
   }
 
   /** Shows a row in the views above, and a way back to it. */

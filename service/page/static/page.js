@@ -428,6 +428,9 @@ document.querySelector("nav").addEventListener("click", (event) => {
 });
 for (const id of ["sentence", "second"]) {
   byId(id).addEventListener("input", markOld);
+  byId(id).addEventListener("focus", ({ target }) => {
+    if (EXAMPLES.some((each) => each.slice(1).includes(target.value))) target.select(); // to paste over it
+  });
   byId(id).addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
     event.preventDefault();

@@ -1,5 +1,6 @@
 /** Shows the prediction of a text: label, probability of every class, how much of it was read. */
 
+import { sidesOf } from "./canvas.js";
 import { find, make, options, range } from "./elements.js";
 import { percent } from "./words.js";
 
@@ -45,6 +46,7 @@ export function classBars(probabilities) {
   return Object.entries(probabilities).flatMap(([label, probability]) => {
     const bar = make("span", { className: "bar", ariaHidden: "true" });
     bar.style.width = `${(100 * probability).toFixed(1)}%`;
+    bar.style.backgroundColor = `var(--${sidesOf(label)[0][0]})`;
     const track = make("dd", { className: "track", ariaHidden: "true" }, bar);
     const title = String(probability);
     const number = make("dd", { className: "figure", title }, percent(probability));

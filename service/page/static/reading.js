@@ -9,14 +9,18 @@ import { byId, find } from "./elements.js";
 import { classBars } from "./prediction.js";
 import { isSame } from "./question.js";
 import { edited, named, Trials, wordsOf } from "./trials.js";
-import { grouped, percent, plain, reliability } from "./words.js";
+import { grouped, percent, plain, POINT, reliability } from "./words.js";
 
 const LONG = 80; // words of a text whose sentences come first
 const MOST_CHECKED = 32; // parts whose verdict is asked for
+const MOST_NAMED = 4; // parts that turn the verdict
 const LEAST_SCALE = 0.05; // change of a probability: on a smaller scale, nothing would look like much
+const PRESS = POINT === "Tap" ? "Tap" : "Press";
 const WHOLE = { truncation: "window" };
 const NOT_ENGLISH =
   "This does not look like English. The model learned from English texts, so it may well be wrong here.";
+
+const isForeign = ({ warnings }) => Boolean(warnings?.includes("not-english"));
 
 export class Reading {
   /** `events` are `announce(text)`, `onProblem(problem, retry, place)`, `onTrial()`. */
@@ -80,18 +84,14 @@ export class Reading {
     const score = this.part(".score");
     score.textContent = plain(prediction.score);
     score.title = String(prediction.score);
-    const isAll = isSame(Object.keys(prediction.probabilities), model.labels);
-    this.part(".reliable").textContent = isAll
-      ? reliability(model.thresholds, prediction.score)
-      : `Chosen among ${Object.keys(prediction.probabilities).join(" and ")} only.`;
-    this.part("dl").replaceChildren(...classBars(prediction.probabilities));
+    this.#showFigures(prediction);
     const warning = this.part(".warning");
-    warning.hidden = !prediction.warnings?.includes("not-english");
+    warning.hidden = !isForeign(prediction);
     warning.textContent = NOT_ENGLISH;
     const { windows, token_count: tokens } = prediction;
     this.part(".extent").hidden = windows < 2;
     this.part(".extent").textContent =
-      `A long text: ${grouped(tokens)} tokens, read whole in ${windows} overlapping windows.`;
+      `A long text, read whole in ${windows} overlapping parts (${grouped(tokens)} tokens).`;
     const isLong = wordsOf(this.text).length > LONG;
     this.part(`.unit input[value=${isLong ? "sentence" : "word"}]`).checked = true;
     this.trials.about(this.text, model, prediction);
@@ -146,24 +146,45 @@ export class Reading {
     return turned.length === 0 && (partial || asked.length < near.length) ? null : turned;
   }
 
-  /** What leaving out changes most, and what the numbers are. */
-  #because({ units, label, partial }, turning, level) {
+  /** What leaving out changes most, and what the numbers and colours are. */
+  #because({ units, label, partial }, turning, asked) {
+    // Where there is no time for the words of a long text, its sentences come instead.
+    const noun = units.some(({ text }) => /\s/u.test(text.trim())) ? "sentence" : asked;
     const size = ({ probability_change: change }) => Math.abs(change);
     const [most] = [...units].sort((one, other) => size(other) - size(one));
     const parts = [];
     if (most && size(most) >= 0.01) {
       const verb = most.probability_change > 0 ? "falls" : "rises";
       const [from, to] = [most.probability + most.probability_change, most.probability].map(plain);
-      parts.push(`Without ${named(most.text)}, ${label} ${verb} from ${from} to ${to}.`);
-    } else parts.push(`Leaving out any one ${level} changes ${label} by less than 1 point.`);
+      parts.push(`Without ${this.#placed(most, units)}, ${label} ${verb} from ${from} to ${to}.`);
+    } else if (partial) parts.push(`None of the ${units.length} ${noun}s that were tried changes ${label} by 1 point.`);
+    else parts.push(`Leaving out any one ${noun} changes ${label} by less than 1 point.`);
     const [first] = turning ?? [];
-    if (turning?.length === 1) parts.push(`It decided the verdict, which turns to ${first.label} without it.`);
-    else if (first) parts.push(`Each of ${turning.length} ${level}s decided it: without one, the verdict turns.`);
-    else if (turning) parts.push(`No single ${level} decided it: without any one, the verdict stays.`);
-    const more = partial ? `Partial: there was no time for every ${level}. ` : "";
+    const some = (turning ?? []).slice(0, MOST_NAMED).map(({ unit }) => this.#placed(unit, units));
+    const rest = (turning ?? []).length - some.length;
+    if (first && turning.length === 1) {
+      const isMost = first.unit === most;
+      const it = isMost ? "It" : some[0];
+      parts.push(`${it} decided the verdict, which turns to ${first.label} without it.`);
+    } else if (first) {
+      const more = rest > 0 ? ` and ${rest} more` : "";
+      parts.push(`Each of these ${noun}s decided it: ${some.join(", ")}${more}. Without any one of them, the verdict turns.`);
+    } else if (turning) parts.push(`No single ${noun} decided it: without any one, the verdict stays.`);
     const [[, own], [, other]] = sidesOf(label);
-    const legend = `Marked in ${own}, a ${level} speaks for ${label}: without it the probability falls. In ${other}, it speaks against it.`;
-    return [parts.join(" "), `${more}${legend}`];
+    const how = [
+      partial && `Partial: there was no time for every ${asked}.`,
+      `Marked in ${own}, a ${noun} speaks for ${label}: without it the probability falls. In ${other}, it speaks against it.`,
+      `${PRESS} one to leave it out, and again to bring it back.`,
+    ];
+    return [parts.join(" "), how.filter(Boolean).join(" ")];
+  }
+
+  /** A part, quoted; one that comes several times with what stands beside it. */
+  #placed(unit, units) {
+    const at = units.indexOf(unit);
+    const isOnly = units.filter(({ text }) => text === unit.text).length === 1;
+    const near = units.slice(Math.max(at - 1, 0), at + 2).map(({ text }) => text);
+    return isOnly ? named(unit.text) : `${named(unit.text)} (in ${named(near.join(" "))})`;
   }
 
   /** Colours the parts by what leaving them out changes. */
@@ -176,15 +197,29 @@ export class Reading {
       const button = this.trials.buttons[at];
       const [colour] = sides[change < 0 ? 1 : 0];
       // The power lets the second and third word be seen beside a first one that decides.
-      button.style.backgroundColor = tint(palette[colour], 0.5 * (Math.abs(change) / largest) ** 0.6);
+      button.style.backgroundColor = tint(palette[colour], 0.65 * (Math.abs(change) / largest) ** 0.6);
       button.title = `Without it: ${label} ${percent(probability)}`;
+      button.classList.toggle("most", Math.abs(change) === largest);
     });
   }
 
-  /** Shows the verdict of what is tried beside the verdict on the text. */
+  /** Shows the verdict of what is tried beside the verdict on the text, and its bars. */
   #showTried(prediction) {
+    if (this.shown === null) return;
+    this.#showFigures(prediction ?? this.shown.prediction);
     find(byId("answer"), ".now").textContent =
       prediction === null ? "" : `→ ${prediction.label}, ${plain(prediction.score)}`;
+  }
+
+  /** Shows the probability of each class, and how often such verdicts are right. */
+  #showFigures(prediction) {
+    const { model } = this.shown;
+    const labels = Object.keys(prediction.probabilities);
+    this.part("dl").replaceChildren(...classBars(prediction.probabilities));
+    // The record is that of all classes, and of English texts.
+    const record = isForeign(prediction) ? "" : reliability(model.thresholds, prediction.score);
+    const among = `Chosen among ${labels.join(" and ")} only.`;
+    this.part(".reliable").textContent = isSame(labels, model.labels) ? record : among;
   }
 
   #say(because, how = "") {

@@ -143,7 +143,9 @@ export class Trials {
   }
 
   /** Puts a text in the place of a part; nothing leaves it out, or brings it back. */
-  #put({ start, end }, by) {
+  #put(unit, by) {
+    const { start, end } = unit;
+    this.part(".which").value = String(this.units.indexOf(unit));
     const others = this.trial.edits.filter(([from, to]) => to <= start || from >= end);
     const isBack = by === "" && this.trial.edits.some((edit) => isSame(edit, [start, end, ""]));
     const edits = isBack ? others : [...others, [start, end, by]];
