@@ -24,6 +24,8 @@ from pydantic import ValidationError
 from model.validation import tell_fault
 
 # What a hostile file holds may have any size. A message shows some of its characters and faults.
+# of files whose rows are counted by lines: with a header
+_LINES = {".csv", ".tsv", ".txt", ".zip"}
 _MOST_VALUE, _MOST_MESSAGE, _MOST_FAULTS = 300, 1_000, 10
 
 
@@ -61,7 +63,7 @@ class InvalidTextError(InputError):
     def __init__(self, position: int) -> None:
         super().__init__(
             f"the text is not valid Unicode: lone surrogate at position {position}; "
-            "send a whole surrogate pair or leave it out"
+            "write a whole surrogate pair or leave it out"
         )
         self.position = position
 
@@ -200,11 +202,17 @@ class TableError(ModelError):
     """
 
     def __init__(self, path: Path | str, fault: str, row: int | None = None) -> None:
-        prefix = "" if row is None else f"row {row}: "
+        prefix = "" if row is None else f"{place(path, row)}: "
         super().__init__(f"{path}: {prefix}{fault}")
         self.path = path
         self.fault = fault
         self.row = row
+
+
+def place(path: Path | str, row: int) -> str:
+    """Names a row by its line, or by its number where a file has no header in a line of its own."""
+    suffixes = Path(str(path).lower()).suffixes
+    return f"{'row' if _LINES.isdisjoint(suffixes) else 'line'} {row}"
 
 
 class CheckpointError(ModelError):

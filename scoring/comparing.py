@@ -1,104 +1,129 @@
 """Compares the answers with labels or stars that the input has."""
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from model.errors import place
+from model.tables.columns import show
 from scoring.errors import OptionError
 
-_WHOLE = re.compile(r"([+-]?[0-9]+)(?:\.0+)?")
+_WHOLE = re.compile(r"([+-]?[0-9]{1,18})(?:\.0+)?")
 _STARS = ("negative", "negative", "neutral", "positive", "positive")
 _STAR_COLUMNS = ("stars", "rating")
 _MOST_VALUES, _SHOWN = 100, 10
 _SHORTEST = 3  # letters of a label that stand for it, such as pos
 
 
-@dataclass(slots=True)
 class Comparison:
-    """Counts the pairs of a value and an answer, and keeps the surest rows of each pair."""
+    """Counts how often the answers agree with a column, and keeps the surest rows that do not.
 
-    column: str
-    labels: Sequence[str]
-    pairs: dict[tuple[str, str], tuple[int, list[tuple[float, int]]]] = field(default_factory=dict)
+    Args:
+        values: all of the column, each with the number of its row.
+
+    Raises:
+        OptionError: they cannot be understood as labels of the model.
+    """
+
+    def __init__(
+        self, path: str, column: str, labels: Sequence[str], values: Iterable[tuple[object, int]]
+    ) -> None:
+        self._path, self._column, self._labels = path, column, labels
+        firsts: dict[str, tuple[object, int]] = {}
+        for value, row in values:
+            firsts.setdefault(_spell(value), (value, row))
+            if len(firsts) > _MOST_VALUES:
+                raise self._refusal(f"has more than {_MOST_VALUES} different values")
+        firsts.pop("", None)
+        self._meaning = self._meaning_of(firsts)
+        self._table = np.zeros((len(labels), len(labels)), np.int64)
+        self._wrong: list[tuple[float, int, str, str]] = []
+        self._without = 0
 
     def add(self, value: object, label: str, score: float, row: int) -> None:
-        """Adds a row that has an answer; raises OptionError if the values are no labels."""
-        count, surest = self.pairs.get((_spell(value), label), (0, []))
-        surest = sorted([*surest, (-score, row)])[:_SHOWN]
-        self.pairs[_spell(value), label] = (count + 1, surest)
-        if len(self.pairs) > _MOST_VALUES * len(self.labels):
-            raise OptionError(
-                f"--compare {self.column}: has more than {_MOST_VALUES} different values: name a "
-                "column of labels or stars"
-            )
+        """Adds a row that has an answer."""
+        known = self._meaning.get(_spell(value))
+        if known is None:
+            self._without += 1
+            return
+        self._table[self._labels.index(known), self._labels.index(label)] += 1
+        if known != label:
+            self._wrong = sorted([*self._wrong, (-score, row, known, label)])[:_SHOWN]
 
     def lines(self) -> Iterator[str]:
-        """Yields the agreement, a confusion table and the rows that disagree most.
-
-        Raises:
-            OptionError: the values cannot be understood as labels of the model.
-        """
-        meaning = _meaning(self.column, {value for value, _ in self.pairs}, self.labels)
-        names = list(self.labels)
-        table = np.zeros((len(names), len(names)), np.int64)
-        wrong = []
-        without = 0
-        for (value, label), (count, surest) in self.pairs.items():
-            known = meaning.get(value)
-            if known is None:
-                without += count
-                continue
-            table[names.index(known), names.index(label)] += count
-            if known != label:
-                wrong += [(score, row, known, label) for score, row in surest]
-        total, right = int(table.sum()), int(table.trace())
+        """Yields what numbers mean, the agreement, a table and the rows that disagree most."""
+        numbers: dict[str, list[str]] = {}
+        for value, name in self._meaning.items():
+            if _WHOLE.fullmatch(value) and value != name:
+                numbers.setdefault(name, []).append(value)
+        read = (
+            f"{' and '.join(each)} {'are' if len(each) > 1 else 'is'} {name}"
+            for name, each in numbers.items()
+        )
+        if numbers:
+            yield f"numbers in {self._column!r}: {', '.join(read)}"
+        total, right = int(self._table.sum()), int(self._table.trace())
         yield (
-            f"agreement with {self.column!r}: {right:,} of {total:,} rows, "
+            f"agreement with {self._column!r}: {right:,} of {total:,} rows, "
             f"{right / max(total, 1):.1%}"
         )
-        if without:
-            yield f"not compared: {without:,} rows without a label that the model has"
+        if self._without:
+            yield f"not compared: {self._without:,} rows without a label that the model has"
+        names = list(self._labels)
         width = max(map(len, [*names, "in the file"])) + 2
         yield "".join(f"{name:>{width}}" for name in ["in the file", *names]) + "   (predicted)"
-        for name, row_counts in zip(names, table.tolist(), strict=True):
+        for name, row_counts in zip(names, self._table.tolist(), strict=True):
             yield "".join(f"{cell:>{width}}" for cell in [name, *map("{:,}".format, row_counts)])
-        if wrong:
+        if self._wrong:
             yield "rows that disagree most:"
-        for score, row, known, label in sorted(wrong)[:_SHOWN]:
-            yield f"  row {row}: {known} in the file, predicted {label}, score {-score:.4f}"
+        for score, row, known, label in self._wrong:
+            where = place(self._path, row)
+            yield f"  {where}: {known} in the file, predicted {label}, score {-score:.4f}"
+
+    def _meaning_of(self, values: Mapping[str, tuple[object, int]]) -> dict[str, str]:
+        """Returns the label of the model that each value stands for; others stand for none."""
+        labels = self._labels
+        numbers = {int(value) for value in values if _WHOLE.fullmatch(value)}
+        if not values:
+            raise self._refusal("has no values")
+        if len(numbers) == len(values):
+            found = _names_of_numbers(self._column, numbers, labels)
+            if found is None:
+                raise self._refusal(f"has numbers from {min(numbers)} to {max(numbers)}")
+            return {str(number): name for number, name in found.items() if name in labels}
+        words = {}
+        for value in values:
+            fitting = [name for name in labels if name.casefold() == value] or [
+                name
+                for name in labels
+                if len(value) >= _SHORTEST and name.casefold().startswith(value)
+            ]
+            if len(fitting) == 1:
+                words[value] = fitting[0]
+        if not words:
+            first, row = next(each for key, each in values.items() if not _WHOLE.fullmatch(key))
+            raise self._refusal(f"{place(self._path, row)} has {show([str(first)])}")
+        return words
+
+    def _refusal(self, fault: str) -> OptionError:
+        return OptionError(
+            f"--compare {self._column}: {fault}: name a column whose values are "
+            f"{', '.join(self._labels)}, or all 0 and 1, 0 to {len(self._labels) - 1}, or stars "
+            "from 1 to 5"
+        )
 
 
 def _spell(value: object) -> str:
     text = "" if value is None else str(int(value) if isinstance(value, bool) else value).strip()
     whole = _WHOLE.fullmatch(text)
-    return str(int(whole[1])) if whole and text.isascii() else text.casefold()
+    return str(int(whole[1])) if whole else text.casefold()
 
 
-def _meaning(column: str, values: set[str], labels: Sequence[str]) -> dict[str, str]:
-    """Returns the label of the model that each value stands for; others stand for none."""
-    values = values - {""}
-    numbers = {int(value) for value in values if _WHOLE.fullmatch(value)}
-    if len(numbers) == len(values) and numbers:
-        names = _names_of_numbers(column, numbers, labels)
-        return {str(number): name for number, name in names.items() if name in labels}
-    found = {}
-    for value in values:
-        fitting = [name for name in labels if name.casefold() == value] or [
-            name for name in labels if len(value) >= _SHORTEST and name.casefold().startswith(value)
-        ]
-        if len(fitting) == 1:
-            found[value] = fitting[0]
-    if not found:
-        raise OptionError(
-            f"--compare {column}: none of its values is one of {', '.join(labels)}: name a column "
-            "of labels or stars"
-        )
-    return found
-
-
-def _names_of_numbers(column: str, numbers: set[int], labels: Sequence[str]) -> dict[int, str]:
+def _names_of_numbers(
+    column: str, numbers: set[int], labels: Sequence[str]
+) -> dict[int, str] | None:
+    """Returns what numbers mean; None if it is not sure."""
     poles = {"negative", "positive"} <= set(labels)
     low, high = min(numbers), max(numbers)
     are_stars = column.strip().casefold() in _STAR_COLUMNS or high > _STARS.index("neutral") + 1
@@ -110,7 +135,4 @@ def _names_of_numbers(column: str, numbers: set[int], labels: Sequence[str]) -> 
         return {0: "negative", 1: "positive"}
     if low == 0 and high == len(labels) - 1:
         return dict(enumerate(labels))
-    raise OptionError(
-        f"--compare {column}: its numbers from {low} to {high} are neither 0 and 1, nor 0 to "
-        f"{len(labels) - 1}, nor stars from 1 to 5: name the classes by words"
-    )
+    return None

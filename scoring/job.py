@@ -65,15 +65,8 @@ class Started:
     success: Success | None
 
 
-@contextmanager
-def start(options: Options, *, say: Callable[[str], None]) -> Iterator[Started]:
-    """Plans a job, or finds what is left of one; keeps its shard from other jobs meanwhile.
-
-    Raises:
-        ScoringError: an input, the output or an option cannot be used, or differs from those that
-            the job started with.
-        model.errors.ModelError: the checkpoint cannot be used.
-    """
+def find_model(options: Options) -> tuple[Path, Model]:
+    """Returns the folder of the checkpoint, and what will answer; raises as `start`."""
     checkpoint = local_folder(options.checkpoint)
     model = describe(
         open_checkpoint(checkpoint, trial=True),
@@ -83,6 +76,19 @@ def start(options: Options, *, say: Callable[[str], None]) -> Iterator[Started]:
         granularity=options.granularity,
         labels=options.labels,
     )
+    return checkpoint, model
+
+
+@contextmanager
+def start(options: Options, *, say: Callable[[str], None]) -> Iterator[Started]:
+    """Plans a job, or finds what is left of one; keeps its shard from other jobs meanwhile.
+
+    Raises:
+        ScoringError: an input, the output or an option cannot be used, or differs from those that
+            the job started with.
+        model.errors.ModelError: the checkpoint cannot be used.
+    """
+    checkpoint, model = find_model(options)
     inputs = find_inputs(options.inputs, output=options.output)
     if inputs.skipped:
         shown = ", ".join(inputs.skipped[:_SHOWN])

@@ -2,30 +2,32 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from model.checkpoint.hub_folder import local_folder
-from model.checkpoint.opening import open_checkpoint
 from model.cli.progress import progress
+from model.errors import place
 from model.tables.columns import LABEL_COLUMNS, find
 from model.tables.parquet import ParquetInput, labels_of
 from model.tables.rows import class_names
+from model.tables.writing import STANDARD_OUTPUT, Target, Values, open_table
 from scoring.comparing import Comparison
-from scoring.errors import OptionError
-from scoring.inputs import GLOB, InputFile, find_inputs
-from scoring.job import Options
+from scoring.errors import InputFileError, OptionError
+from scoring.inputs import GLOB, find_inputs
+from scoring.job import Options, find_model
 from scoring.output.manifest import Manifest
-from scoring.output.table import STANDARD_OUTPUT, Target, check_target, choose_target, open_table
+from scoring.output.table import check_target, choose_target, schema_of, with_answers
 from scoring.plan import make_manifest
 from scoring.reading import UnitReader, UnitRows
-from scoring.scorer import Scorer, describe
+from scoring.scorer import Scorer
 from scoring.stores import is_url, store_of
 
 ADDED = ("label", "score")
 _UNIT_BYTES = 256 * 1024
 _BATCH_ROWS = 1_000
 _SHOWN = 3
+_DECIMALS = 6
 _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _FORMS = {"csv": "CSV", "tsv": "text lines", "jsonl": "JSON", "parquet": "Parquet"}
 
@@ -77,13 +79,7 @@ def score_one(
     (file,) = find_inputs(options.inputs, output=output or "").files
     target = choose_target(file.path, output, file.format)
     check_target(target, file.path, overwrite=options.overwrite)
-    checkpoint = local_folder(options.checkpoint)
-    model = describe(
-        open_checkpoint(checkpoint, trial=True),
-        device=options.device,
-        dtype=options.dtype,
-        truncation=options.truncation,
-    )
+    checkpoint, model = find_model(options)
     manifest = make_manifest(
         [file],
         text_column=options.text_column,
@@ -96,13 +92,14 @@ def score_one(
         no_header=options.no_header,
         added=ADDED,
     )
-    compared = _Compared(manifest, compare, file) if compare is not None else None
+    compared = _Compared(manifest, compare) if compare is not None else None
     _say_read(manifest, say)
     scorer = Scorer(
         checkpoint,
         device=options.device,
         dtype=options.dtype,
         truncation=options.truncation,
+        labels=options.labels,
         threads=threads,
         trial=False,
     )
@@ -122,23 +119,29 @@ def _write(
     source = manifest.sources[0]
     totals = _Totals()
     reader = UnitReader(manifest, keeps_bad=True)
-    schema = None
+    columns = manifest.columns
+    stored = None
     if source.format == "parquet":
-        names = [column.name for column in manifest.columns]
         with ParquetInput(source.path, store_of(source.path).open(source.path)) as parquet:
-            schema = parquet.schema(names)
+            stored = parquet.schema([column.name for column in columns])
     delimiter = source.delimiter if source.format == "csv" else ","
+    typed = target.format == "parquet"
     try:
         with (
             progress(source.rows, "score") as advance,
-            open_table(target, manifest.columns, delimiter=delimiter, schema=schema) as table,
+            open_table(target, schema_of(columns, stored), delimiter=delimiter) as table,
         ):
             for unit in manifest.units:
                 rows = reader.read(unit)
                 labels, scores = _answer(manifest, rows, scorer, totals, advance)
                 if compared is not None:
                     compared.add(rows, labels, scores)
-                table.write(rows.every, labels, scores)
+                table.write(with_answers(rows.every, columns, labels, scores, typed=typed))
+            if totals.rows and not totals.labels:
+                fault, (first, *_) = next(iter(totals.bad.items()))
+                raise InputFileError(
+                    source.path, f"no row can be scored: {place(source.path, first)}: {fault}"
+                )
     finally:
         reader.close()
     return totals
@@ -162,7 +165,7 @@ def _answer(
                 faults[number] = batch.refused[index]
                 continue
             label = manifest.model.labels[batch.label_ids[index]]
-            answers[number] = (label, float(batch.scores[index]))
+            answers[number] = (label, round(float(batch.scores[index]), _DECIMALS))
             totals.truncated += int(batch.truncated[index])
         advance(len(numbers), "")
     if rows.bad:
@@ -179,7 +182,8 @@ def _answer(
 class _Compared:
     """Finds the column to compare with, and gives its values to a comparison."""
 
-    def __init__(self, manifest: Manifest, wanted: str, file: InputFile) -> None:
+    def __init__(self, manifest: Manifest, wanted: str) -> None:
+        source = manifest.sources[0]
         names = [column.name for column in manifest.columns]
         found = find(names, wanted)
         if not found:
@@ -189,26 +193,33 @@ class _Compared:
             )
         self._index = names.index(found[0])
         self._classes: Sequence[str] = ()
-        if file.format == "parquet":
-            with ParquetInput(file.path, store_of(file.path).open(file.path)) as parquet:
+        if source.format == "parquet":
+            with ParquetInput(source.path, store_of(source.path).open(source.path)) as parquet:
                 self._classes = class_names(parquet.metadata, found[0]) or ()
-        self.comparison = Comparison(found[0], manifest.model.labels)
+        with closing(UnitReader(manifest)) as reader:
+            values = (
+                pair
+                for rows in map(reader.read, manifest.units)
+                for pair in zip(self._values(rows.values), rows.numbers, strict=True)
+            )
+            labels = manifest.model.labels
+            self.comparison = Comparison(source.path, found[0], labels, values)
 
     def add(
         self, rows: UnitRows, labels: Sequence[str | None], scores: Sequence[float | None]
     ) -> None:
         """Adds the rows of a unit that have an answer."""
         order = sorted([*rows.numbers, *(bad.row for bad in rows.bad)])
-        values = zip(self._values(rows), order, labels, scores, strict=True)
+        values = zip(self._values(rows.every), order, labels, scores, strict=True)
         for value, number, label, score in values:
             if label is not None and score is not None:
                 self.comparison.add(value, label, score, number)
 
-    def _values(self, rows: UnitRows) -> Iterator[object]:
-        if isinstance(rows.every, list):
-            yield from (row[self._index] for row in rows.every)
+    def _values(self, kept: Values) -> Iterator[object]:
+        if isinstance(kept, list):
+            yield from (row[self._index] for row in kept)
             return
-        for value in labels_of(rows.every.column(self._index)):
+        for value in labels_of(kept.column(self._index)):
             if isinstance(value, int) and 0 <= value < len(self._classes):
                 value = self._classes[value]
             yield value
@@ -247,8 +258,10 @@ def _say_written(manifest: Manifest, target: Target, totals: _Totals, say: Say) 
             "tokens; --truncation window reads them whole"
         )
     for reason, rows in totals.bad.items():
-        shown = ", ".join(map(str, rows[:_SHOWN])) + (", ..." if len(rows) > _SHOWN else "")
-        say(f"no answer: {len(rows):,} rows ({shown}): {reason}")
+        first = place(manifest.sources[0].path, rows[0])
+        shown = ", ".join([first, *map(str, rows[1:_SHOWN])])
+        count = f"{len(rows):,} row{'s' * (len(rows) > 1)}"
+        say(f"no answer: {count} ({shown}{', ...' * (len(rows) > _SHOWN)}): {reason}")
     where = "standard output" if target.path == STANDARD_OUTPUT else target.path
     say(
         f"written to {where}: each row of the input, with label and score (the probability of the "

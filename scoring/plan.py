@@ -9,7 +9,7 @@ from model.tables.columns import Columns, choose_text_column, show
 from model.tables.headers import read_header
 from model.tables.lines import LineReader
 from model.tables.parquet import ParquetInput, wider_type
-from model.tables.raw_rows import RawRow, read_raw
+from model.tables.raw_rows import RawRow, is_utf8, read_raw
 from model.tables.values import read_record
 from scoring.columns import choose_columns, column_type
 from scoring.errors import InputFileError
@@ -200,6 +200,7 @@ class _TextScan:
         self._digest = hashlib.sha256()
         self._start = (0, 1)
         self._rows = 0
+        self._garbled = 0
 
     def run(self) -> _Scanned:
         path, file_format = self._file.path, self._file.format
@@ -223,6 +224,12 @@ class _TextScan:
                 self._add(row, reader)
         finally:
             reader.close()
+        if 2 * self._garbled > rows:
+            raise InputFileError(
+                path,
+                f"{self._garbled:,} of {rows:,} rows are not {self._spelling.encoding or 'UTF-8'}: "
+                "name the encoding, such as --encoding cp1252",
+            )
         if self._rows:
             self._cut(reader)
         return _Scanned(
@@ -238,6 +245,7 @@ class _TextScan:
 
     def _add(self, row: RawRow, reader: LineReader) -> None:
         self._rows += 1
+        self._garbled += not is_utf8(row.content)
         self._digest.update(row.content)
         if self._file.format == "jsonl":
             self._learn(row)

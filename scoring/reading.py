@@ -18,7 +18,7 @@ from model.tables.parquet import (
     without_bad_values,
 )
 from model.tables.raw_rows import RawRow, cells_of, read_raw, to_text
-from model.tables.values import read_cells, read_record, text_fault
+from model.tables.values import MISSING, read_cells, read_record, text_fault
 from scoring.errors import InputFileError
 from scoring.output.manifest import BadRow, Manifest, Source, Unit
 from scoring.stores import store_of
@@ -37,13 +37,6 @@ class UnitRows:
     values: Any = field(default_factory=list)
     bad: list[BadRow] = field(default_factory=list)
     every: Any = field(default_factory=list)
-
-
-class Missing:
-    """Stands for a key that a row of JSON Lines does not have."""
-
-
-MISSING = Missing()
 
 
 class UnitReader:
@@ -202,7 +195,10 @@ class _Parser:
         count = len(self._source.header)
         last = self._source.delimiter.join(cells[count - 1 :])
         cells = [*cells[: count - 1], last] + [""] * (count - max(len(cells), 1))
-        return [cell.encode(errors="surrogateescape").decode(errors="replace") for cell in cells]
+        return [
+            cell.encode(errors="surrogateescape").decode(errors="backslashreplace")
+            for cell in cells
+        ]
 
     def _read(self, raw: RawRow) -> tuple[object, list[object]]:
         """Returns the text and the kept values, or raises ValueError with what is wrong."""

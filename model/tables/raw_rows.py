@@ -80,6 +80,14 @@ def to_text(line: bytes) -> str:
     return line.decode("utf-8", errors="surrogateescape")
 
 
+def is_utf8(content: bytes) -> bool:
+    """Whether all bytes are UTF-8."""
+    try:
+        return content.isascii() or bool(content.decode())
+    except UnicodeDecodeError:
+        return False
+
+
 def cells_of(row: RawRow) -> list[str]:
     """Returns the cells of a row of CSV or TSV; none if it could not be parsed."""
     if row.error is not None:

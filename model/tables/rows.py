@@ -11,14 +11,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from model.errors import InputError, TableError
+from model.errors import TableError
 from model.tables.columns import TEXT_COLUMNS, Columns, choose_text_and_label
 from model.tables.files import FORMATS, Compression, Format, format_of
 from model.tables.headers import read_header
 from model.tables.lines import NOT_UTF8, LineReader, import_pyarrow
 from model.tables.raw_rows import read_raw
-from model.tables.values import read_cells, read_record
-from model.tokenization.tokenizer import check_text
+from model.tables.values import read_cells, read_record, text_fault
 
 _EMPTY = "is empty: it must hold a text and a label in each row"
 
@@ -78,11 +77,10 @@ def read_texts(path: Path) -> list[str]:
                 text = raw.content.decode().removesuffix("\n").removesuffix("\r")
                 if raw.line == 1 and text.strip().casefold() in TEXT_COLUMNS:
                     continue
-                check_text(text)
             except UnicodeDecodeError as error:
                 raise TableError(path, NOT_UTF8, row=raw.line) from error
-            except InputError as error:
-                raise TableError(path, str(error), row=raw.line) from error
+            if (fault := text_fault(text)) is not None:
+                raise TableError(path, fault, row=raw.line)
             texts.append(text)
     if not texts:
         raise TableError(path, "is empty: it must hold a text on each line")

@@ -11,9 +11,9 @@ from typing import Any
 
 import orjson
 
-from model.errors import InputError
+from model.errors import BlankTextError, InputError
 from model.tables.lines import NOT_UTF8
-from model.tables.raw_rows import RawRow, cells_of
+from model.tables.raw_rows import RawRow, cells_of, is_utf8
 from model.tokenization.tokenizer import check_text
 
 # From here orjson may round an integer.
@@ -21,6 +21,10 @@ _LONG_NUMBER = re.compile(rb"[0-9]{19}")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # Below what the writers of JSON nest.
 _MOST_DEPTH = 250
+
+
+#: stands for a key that a row of JSON Lines does not have
+MISSING = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +49,8 @@ def read_cells(raw: RawRow, count: int) -> list[str]:
         cells = cells[:count]
     if len(cells) != count:
         raise ValueError(f"the header has {count} columns, this row has {len(cells)}")
-    if not raw.content.isascii():
-        try:
-            raw.content.decode()
-        except UnicodeDecodeError as error:
-            raise ValueError(NOT_UTF8) from error
+    if not is_utf8(raw.content):
+        raise ValueError(NOT_UTF8)
     return cells
 
 
@@ -83,6 +84,8 @@ def text_fault(text: object) -> str | None:
         return f"the text must be a string, is {kind}"
     try:
         check_text(text)
+    except BlankTextError:
+        return "the text is blank: give the row a text, or leave it out"
     except InputError as error:
         return str(error)
     return None

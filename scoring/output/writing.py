@@ -13,10 +13,9 @@ from pyarrow import parquet
 
 from model.reading import SentenceResult
 from model.tables.files import suffix_of
-from model.tables.values import to_json
+from model.tables.values import MISSING, to_json
 from scoring.answers import Answers
 from scoring.output.manifest import Column, Manifest, Model, Source
-from scoring.reading import MISSING
 
 #: the type in Parquet of each type of a column
 TYPES = {

@@ -9,7 +9,7 @@ from pyarrow import parquet
 
 from tests.scoring.conftest import Run, refusal, rows_of
 
-BLANK = "the text is blank: send at least one character that is not white space, a control or a "
+BLANK = "the text is blank: give the row a text, or leave it out"
 NOT_UTF8 = "the text is not UTF-8"
 BROKEN = pyarrow.array([b"good", b"\xff", b"bad"]).cast(pyarrow.string(), safe=False)
 KEPT = "the column 'kept' holds a value that is not UTF-8"
@@ -31,7 +31,7 @@ def reasons(output: Path) -> list[tuple[int, str]]:
     [
         (pyarrow.array([None, None], pyarrow.string()), "the text is null"),
         (pyarrow.nulls(2), "the text is null"),
-        (pyarrow.array([" ", "\u200b"]), f"{BLANK}format character"),
+        (pyarrow.array([" ", "\u200b"]), BLANK),
         (pyarrow.array(["good " * 50] * 2), "the text has 52 tokens and the model reads"),
         (pyarrow.array([1, 2]), "the text must be a string, is int64"),
         (

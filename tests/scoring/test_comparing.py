@@ -8,12 +8,14 @@ from scoring.comparing import Comparison
 from scoring.errors import OptionError
 
 THREE = ("negative", "neutral", "positive")
+STARS = "1 and 2 are negative, 3 is neutral, 4 and 5 are positive"
 
 
 def compared(
     column: str, rows: list[tuple[object, str, float]], labels: tuple[str, ...] = THREE
 ) -> list[str]:
-    comparison = Comparison(column, labels)
+    values = [(value, number) for number, (value, *_) in enumerate(rows, start=2)]
+    comparison = Comparison("a.csv", column, labels, values)
     for number, (value, label, score) in enumerate(rows, start=2):
         comparison.add(value, label, score, number)
     return list(comparison.lines())
@@ -36,45 +38,68 @@ def test_the_table_and_the_rows_that_disagree_most() -> None:
         "      neutral            0            0            0",
         "     positive            1            0            2",
         "rows that disagree most:",
-        "  row 5: negative in the file, predicted positive, score 0.9500",
-        "  row 4: positive in the file, predicted negative, score 0.7000",
+        "  line 5: negative in the file, predicted positive, score 0.9500",
+        "  line 4: positive in the file, predicted negative, score 0.7000",
     ]
 
 
 @pytest.mark.parametrize(
-    ("column", "values", "labels", "names"),
+    ("column", "values", "labels", "names", "read"),
     [
-        ("stars", [1, "2", 3.0, "4.0", 5], THREE, "negative negative neutral positive positive"),
-        ("x", ["5", "1"], THREE, "positive negative"),
-        ("label", [0, 1], THREE, "negative positive"),
-        ("label", [True, False], THREE, "positive negative"),
-        ("label", [0, 1, 2], THREE, "negative neutral positive"),
-        ("label", [1, 2], ("1", "2"), "1 2"),
-        ("label", ["Pos", "NEU"], THREE, "positive neutral"),
+        (
+            "stars",
+            [1, "2", 3.0, "4.0", 5],
+            THREE,
+            "negative negative neutral positive positive",
+            STARS,
+        ),
+        ("x", ["5", "1"], THREE, "positive negative", STARS),
+        ("label", [0, 1], THREE, "negative positive", "0 is negative, 1 is positive"),
+        ("label", [True, False], THREE, "positive negative", "0 is negative, 1 is positive"),
+        (
+            "label",
+            [0, 1, 2],
+            THREE,
+            "negative neutral positive",
+            "0 is negative, 1 is neutral, 2 is positive",
+        ),
+        ("label", [1, 2], ("1", "2"), "1 2", None),
+        ("label", ["Pos", "NEU"], THREE, "positive neutral", None),
     ],
 )
 def test_values_that_are_understood(
-    column: str, values: list[object], labels: tuple[str, ...], names: str
+    column: str, values: list[object], labels: tuple[str, ...], names: str, read: str | None
 ) -> None:
     rows = list(zip(values, names.split(), [0.9] * len(values), strict=True))
-    (first, *_) = compared(column, rows, labels)
-    assert first == f"agreement with {column!r}: {len(values)} of {len(values)} rows, 100.0%"
+    said = compared(column, rows, labels)
+    if read is not None:
+        assert said.pop(0) == f"numbers in {column!r}: {read}"
+    assert said[0] == f"agreement with {column!r}: {len(values)} of {len(values)} rows, 100.0%"
 
 
 @pytest.mark.parametrize(
     ("values", "fault"),
     [
-        ([1, 2], "--compare x: its numbers from 1 to 2 are neither 0 and 1, nor 0 to 2, nor stars"),
-        ([1, 2, 3], "--compare x: its numbers from 1 to 3 are neither"),
-        ([-1, 1], "--compare x: its numbers from -1 to 1 are neither"),
-        (["good", "1"], "--compare x: none of its values is one of negative, neutral, positive"),
+        ([1, 2], "has numbers from 1 to 2"),
+        ([1, 2, 3], "has numbers from 1 to 3"),
+        ([-1, 1], "has numbers from -1 to 1"),
+        (["1", "", "Good"], "line 4 has 'Good'"),
+        (["1", "1,5"], "line 3 has '1,5'"),
+        ([4.0, 4.5], "line 3 has '4.5'"),
+        (["", None], "has no values"),
     ],
 )
 def test_values_that_may_mean_anything_are_refused(values: list[object], fault: str) -> None:
-    with pytest.raises(OptionError, match=re.escape(fault)):
+    message = (
+        f"--compare x: {fault}: name a column whose values are negative, neutral, positive, or all "
+        "0 and 1, 0 to 2, or stars from 1 to 5"
+    )
+    with pytest.raises(OptionError, match=f"^{re.escape(message)}$"):
         compared("x", [(value, "neutral", 0.5) for value in values])
 
 
 def test_a_column_of_texts_is_refused() -> None:
-    with pytest.raises(OptionError, match="has more than 100 different values: name a column of"):
+    with pytest.raises(
+        OptionError, match="has more than 100 different values: name a column whose"
+    ):
         compared("text", [(f"text {number}", "neutral", 0.5) for number in range(400)])

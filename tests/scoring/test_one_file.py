@@ -20,6 +20,10 @@ from pyarrow import parquet
 
 from tests.scoring.conftest import ROOT, Run, refusal
 
+COMPARED = (
+    "name a column whose values are negative, positive, or all 0 and 1, 0 to 1, or stars from 1 "
+    "to 5"
+)
 REVIEWS = 'id,review,label\n1,"good, and ""really""",positive\n2, ,negative\n3,bad,negative\n'
 
 
@@ -49,6 +53,7 @@ def test_one_command_writes_a_file_beside_the_input(
     assert header == ["id", "review", "input_label", "label", "score"]
     assert first[:3] == ["1", 'good, and "really"', "positive"]
     assert first[3] in ("negative", "positive")
+    assert len(first[4]) <= len("0.123456")
     assert is_score(first[4])
     assert second == ["2", " ", "negative", "", ""]
     assert third[:3] == ["3", "bad", "negative"]
@@ -57,7 +62,7 @@ def test_one_command_writes_a_file_beside_the_input(
     assert said[1] == "the texts are in the column 'review'; also kept: 'id', 'label'"
     assert said[2] == "the column 'label' of the input is named 'input_label'"
     assert said[4].startswith("scored 2 of 3 rows: negative ")
-    assert said[5].startswith("no answer: 1 rows (3): the text is blank: ")
+    assert said[5].startswith("no answer: 1 row (line 3): the text is blank: ")
     assert said[6].startswith(f"written to {tmp_path / 'reviews.scored.csv'}: each row ")
     assert said[7].endswith("--compare label --overwrite")
 
@@ -217,12 +222,42 @@ def test_rows_that_cannot_be_divided_stay_in_their_place(run: Run, tmp_path: Pat
         ["good", "1"],
         ["bad", ""],
         ["good", "2,3"],
-        ["\ufffd", "4"],
+        ["\\xff", "4"],
         ["ab", "5"],
         ["bad", "6"],
         ["x y", "7"],
     ]
     assert [bool(row[2]) for row in rows[1:]] == [True, False, False, False, False, True, False]
+
+
+@pytest.mark.parametrize("output", [(), ("--parts", "--output", "parts")])
+def test_a_file_in_another_encoding_is_refused(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str], output: tuple[str, ...]
+) -> None:
+    rows = ["text", "gr\u00fcn", "sch\u00f6n", "good", "\u20ac", "bad"]
+    path = write(tmp_path / "a.csv", "\n".join(rows).encode("cp1252"))
+    given = [tmp_path / each if each == "parts" else each for each in output]
+
+    assert run(path, "--text-column", "text", *given) == 1
+    assert refusal(capsys) == (
+        f"{path}: 3 of 5 rows are not UTF-8: name the encoding, such as --encoding cp1252"
+    )
+    assert not (tmp_path / "a.scored.csv").exists()
+    assert run(path, "--encoding", "cp1252") == 0
+    assert [row[0] for row in table_of(tmp_path / "a.scored.csv")] == rows
+
+
+def test_a_file_without_a_row_to_score_is_refused(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path / "a.csv", "text,id\n ,1\n,2\n")
+
+    assert run(path) == 1
+    assert refusal(capsys) == (
+        f"{path}: no row can be scored: line 2: the text is blank: give the row a text, or leave "
+        "it out"
+    )
+    assert [each.name for each in tmp_path.iterdir()] == ["a.csv"]
 
 
 def test_lines_that_are_no_objects_stay_in_their_place(run: Run, tmp_path: Path) -> None:
@@ -365,7 +400,7 @@ def test_two_columns_of_texts_are_refused_and_named(
 def test_the_answers_are_compared_with_a_column(
     run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = write(tmp_path / "a.csv", "text,stars\n" + "good,5\nbad,1\nfilm,3\n ,4\n" * 2)
+    path = write(tmp_path / "a.csv", "text,stars\n" + "good,5\nbad,1\nfilm,3\n ,x\n" * 2)
 
     assert run(path, "--compare", "stars") == 0
 
@@ -374,19 +409,28 @@ def test_the_answers_are_compared_with_a_column(
     right = 2 * sum(
         scored["label"][row] == label for row, label in enumerate(["positive", "negative"])
     )
+    assert "numbers in 'stars': 1 and 2 are negative, 4 and 5 are positive" in said
     assert f"agreement with 'stars': {right} of 4 rows, {right / 4:.1%}" in said
     assert "not compared: 2 rows without a label that the model has" in said
     assert not any("good" in line or "film" in line for line in said)
 
 
-def test_a_column_that_is_not_there_cannot_be_compared(
-    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("column", "fault"),
+    [
+        ("label", "is none of the kept columns 'text', 'Sterne': name one of them"),
+        ("text", f"line 2 has 'good': {COMPARED}"),
+        ("Sterne", f"line 3 has '1,5': {COMPARED}"),
+    ],
+)
+def test_a_column_that_cannot_be_compared_is_refused_before_the_work(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str], column: str, fault: str
 ) -> None:
-    path = write(tmp_path / "a.csv", "text,stars\ngood,5\n")
+    path = write(tmp_path / "a.csv", 'text,Sterne\ngood,5\nbad,"1,5"\n')
+    there = write(tmp_path / "a.scored.csv", "mine")
 
-    assert run(path, "--compare", "label") == 1
-    assert refusal(capsys) == (
-        "--compare label: is none of the kept columns 'text', 'stars': name one of them"
-    )
-    assert run(path, "--parts", "--output", tmp_path / "x", "--compare", "stars") == 1
+    assert run(path, "--compare", column, "--overwrite") == 1
+    assert refusal(capsys) == f"--compare {column}: {fault}"
+    assert there.read_text() == "mine"
+    assert run(path, "--parts", "--output", tmp_path / "x", "--compare", "Sterne") == 1
     assert refusal(capsys) == "--compare is for one file into one file: leave it out, or --parts"

@@ -305,8 +305,7 @@ WRONG: list[tuple[Any, Any, type[Exception], str]] = [
         ["x", " "],
         TWO,
         ValueError,
-        "X and y: row 1: the text is blank: send at least one character that is not white space, "
-        "a control or a format character",
+        "X and y: row 1: the text is blank: give the row a text, or leave it out",
     ),
     (
         ["x", "y"],

@@ -1,20 +1,16 @@
 """Writes the answers of `headlight-train evaluate` to tables: all rows, or the wrong ones."""
 
 import argparse
-import csv
-import io
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import orjson
 import pyarrow
 from numpy.typing import NDArray
-from pyarrow import parquet
 
-from model.files import write_whole
-from model.tables.files import format_of
+from model.tables.files import Format, format_of
+from model.tables.writing import Target, open_table
 from training.data.dataset import Dataset
 from training.errors import DataError
 from training.measure.evaluate import Measured
@@ -36,8 +32,7 @@ def check_targets(arguments: argparse.Namespace) -> None:
     """Refuses a file that is there already, or whose suffix names no form that is written."""
     paths = set()
     for option, path in targets(arguments):
-        form = format_of(path.name)
-        if form is None or form[1] is not None:
+        if _form(path) is None:
             raise DataError(path, f"{option} writes {_FORMS}: change the suffix")
         if path.exists() or path.resolve() in paths:
             raise DataError(path, f"is there already: name another file for {option}")
@@ -74,16 +69,17 @@ def write_answers(
             lines += f"{len(wrong):,} wrong of {count:,} rows, most certain first: {path}\n"
         else:
             lines += f"{count:,} rows with predictions: {path}\n"
-        try:
-            write_whole(path, _to_bytes(columns, _form(path)))
-        except OSError as error:
-            raise DataError(path, f"cannot be written: {error.strerror}") from error
+        rows = list(zip(*(column.tolist() for column in columns.values()), strict=True))
+        target = Target(str(path), _form(path) or "csv", None)
+        with open_table(target, _schema(columns)) as table:
+            table.write(rows)
     return lines
 
 
-def _form(path: Path) -> str:
+def _form(path: Path) -> Format | None:
+    """Returns the form that a file is written in; None if it is not written."""
     form = format_of(path.name)
-    return "" if form is None else form[0]
+    return form[0] if form and form[1] is None else None
 
 
 def _columns(datasets: Sequence[tuple[str, Dataset]], measured: Sequence[Measured]) -> Columns:
@@ -103,22 +99,6 @@ def _columns(datasets: Sequence[tuple[str, Dataset]], measured: Sequence[Measure
     }
 
 
-def _to_bytes(columns: Columns, form: str) -> bytes:
-    if form == "parquet":
-        sink = pyarrow.BufferOutputStream()
-        kinds = {"O": pyarrow.string(), "f": pyarrow.float64()}
-        arrays = [pyarrow.array(column, kinds[column.dtype.kind]) for column in columns.values()]
-        parquet.write_table(pyarrow.table(arrays, list(columns)), sink, compression="zstd")
-        content: bytes = sink.getvalue().to_pybytes()
-        return content
-    rows = list(zip(*(column.tolist() for column in columns.values()), strict=True))
-    if form == "jsonl":
-        return b"".join(
-            orjson.dumps(dict(zip(columns, row, strict=True)), option=orjson.OPT_APPEND_NEWLINE)
-            for row in rows
-        )
-    if form == "tsv":
-        return "".join("\t".join(map(str, row)) + "\n" for row in [tuple(columns), *rows]).encode()
-    output = io.StringIO(newline="")
-    csv.writer(output, lineterminator="\n").writerows([tuple(columns), *rows])
-    return output.getvalue().encode()
+def _schema(columns: Columns) -> Any:  # noqa: ANN401
+    kinds = {"O": pyarrow.string(), "f": pyarrow.float64()}
+    return pyarrow.schema([(name, kinds[each.dtype.kind]) for name, each in columns.items()])

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from model.checkpoint.manifest import DataSource
+from model.errors import place
 from model.network.labels import POLES, check_label, has_pair
 from model.tables.columns import Columns
 from model.tables.rows import Row, read_rows
@@ -192,7 +193,7 @@ def _read_examples(
         rows, unknown = _check_classes(rows, names)
         bad = sorted([*bad, *unknown])
     if bad and columns.skip_bad:
-        listed = "; ".join(f"row {number}: {fault}" for number, fault in _by_kind(bad))
+        listed = "; ".join(f"{place(path, number)}: {fault}" for number, fault in _by_kind(bad))
         sys.stderr.write(f"{path}: skipped {len(bad)} bad rows: {listed}\n")
     elif bad:
         faults.insert(0, _bad_rows(path, bad))
@@ -255,7 +256,7 @@ def _check_classes(
 def _bad_rows(path: Path, faults: Sequence[tuple[int, str]]) -> DataError:
     total = f" ({len(faults)} bad rows)" if len(faults) > 1 else ""
     ((row, fault), *others) = _by_kind(faults)
-    listed = [fault, *(f"row {number}: {each}" for number, each in others)]
+    listed = [fault, *(f"{place(path, number)}: {each}" for number, each in others)]
     return DataError(path, "; ".join(listed) + total, row=row)
 
 

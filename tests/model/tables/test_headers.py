@@ -10,7 +10,7 @@ from model.tables.columns import LABEL_COLUMNS, TEXT_COLUMNS, Columns
 from model.tables.rows import Row, read_rows
 
 LESSON = "A very good film.\t1\nWow... Loved this place!\t1\nCrust is not good, at all.\t0\n"
-NO_HEADER = "row 1: has no header, its first line looks like the others: add --no-header, or a "
+NO_HEADER = "line 1: has no header, its first line looks like the others: add --no-header, or a "
 
 
 def read(path: Path, content: str, columns: Columns | None = None) -> list[Row]:

@@ -189,7 +189,7 @@ def test_no_column_fits(tmp_path: Path, suffix: str) -> None:
         ),
         ("text,label,text", Columns(text="text"), "2 columns are named 'text' among "),
         ("text,label", Columns(text="label"), "text and label cannot both be the column 'label'"),
-        ("no header " * 10 + ",1", Columns(text="text"), "row 1: has no header, its first line "),
+        ("no header " * 10 + ",1", Columns(text="text"), "line 1: has no header, its first line "),
     ],
 )
 def test_columns_that_cannot_be_told(
@@ -289,9 +289,9 @@ def test_parquet_needs_pyarrow_and_says_so(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("content", "fault"),
     [
-        ('text,label\none,0\n"two,1\nthree,0\n', "row 3: a quote is opened and never closed: "),
-        ('text,"label\n', "row 1: a quote is opened and never closed: "),
-        ('text,"label"s\n', "row 1: the header is not CSV: ',' expected after '\"': "),
+        ('text,label\none,0\n"two,1\nthree,0\n', "line 3: a quote is opened and never closed: "),
+        ('text,"label\n', "line 1: a quote is opened and never closed: "),
+        ('text,"label"s\n', "line 1: the header is not CSV: ',' expected after '\"': "),
     ],
 )
 def test_quotes_of_csv_that_do_not_close(tmp_path: Path, content: str, fault: str) -> None:
@@ -312,7 +312,7 @@ def test_a_bare_file_is_read_line_by_line(tmp_path: Path) -> None:
     path.write_text("One text.\n", encoding="utf-8")
     assert read_texts(path) == ["One text."]
     path.write_text("text\n \u200b\n", encoding="utf-8")
-    with pytest.raises(TableError, match="row 2: the text is blank"):
+    with pytest.raises(TableError, match="line 2: the text is blank"):
         read_texts(path)
     path.write_text("\n\n", encoding="utf-8")
     with pytest.raises(TableError, match="is empty: it must hold a text on each line"):

@@ -36,7 +36,7 @@ def test_a_lone_surrogate_is_refused_with_its_position(
     before: str, surrogate: int, after: str
 ) -> None:
     message = (
-        f"the text is not valid Unicode: lone surrogate at position {len(before)}; send a whole "
+        f"the text is not valid Unicode: lone surrogate at position {len(before)}; write a whole "
         "surrogate pair or leave it out"
     )
 

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from model import load_predictor, open_checkpoint
+from model.errors import TableError
 from tests.builders import tiny_checkpoint, tiny_config
 from tests.labelled_files import write_rows
 from tests.training.cli.test_evaluate import parse
@@ -164,7 +165,6 @@ def test_tsv_refuses_what_it_cannot_hold(tmp_path: Path, checkpoint_folder: Path
 
 def test_a_write_that_fails_is_a_clear_error(tmp_path: Path, checkpoint_folder: Path) -> None:
     path = write_rows(tmp_path / "rows.csv", ROWS)
-    (tmp_path / ".wrong.csv.part").mkdir()
-    fault = f"{tmp_path / 'wrong.csv'}: cannot be written: Is a directory"
-    with pytest.raises(DataError, match=re.escape(fault)):
-        run(parse(path, "--checkpoint", checkpoint_folder, "--errors", tmp_path / "wrong.csv"))
+    target = tmp_path / f"{'w' * 250}.csv"  # the file beside it has a longer name
+    with pytest.raises(TableError, match=re.escape(f"{target}: cannot be written: File name too")):
+        run(parse(path, "--checkpoint", checkpoint_folder, "--errors", target))

@@ -71,7 +71,7 @@ def test_labels_fix_the_classes_and_their_order(tmp_path: Path) -> None:
 def test_one_bad_row(tmp_path: Path) -> None:
     path = write_rows(tmp_path / "a.csv", [("one", "no"), ("two", "maybe"), ("three", "yes")])
     message = (
-        f"{path}: row 3: label 'maybe' is not one of no, yes (or 0 to 1): correct it, "
+        f"{path}: line 3: label 'maybe' is not one of no, yes (or 0 to 1): correct it, "
         "or leave the row out"
     )
     with pytest.raises(DataError, match=exactly(message)) as error:
@@ -92,9 +92,8 @@ def test_all_bad_rows_are_counted_and_each_kind_is_listed(tmp_path: Path) -> Non
         '{"text": 5, "label": 1}\n' + 5 * '{"text": null, "label": 1}\n'
     )
     message = (
-        f"{path}: row 2: the text is blank: send at least one character that is not white space, "
-        "a control or a format character; "
-        "row 3: the text is not valid Unicode: lone surrogate at position 5; send a whole "
+        f"{path}: row 2: the text is blank: give the row a text, or leave it out; "
+        "row 3: the text is not valid Unicode: lone surrogate at position 5; write a whole "
         "surrogate pair or leave it out; "
         "row 4: the text is null (and 5 more: 9, 10, 11, ...); "
         "row 5: the label is empty: give every row a label, or leave the row out; "
@@ -296,7 +295,7 @@ def test_a_label_that_no_checkpoint_may_hold_is_refused_with_its_row(tmp_path: P
     """Not after hours of training."""
     path = write_rows(tmp_path / "a.tsv", [("one", "good"), ("two", "<b>")])
 
-    with pytest.raises(DataError, match=exactly(f"{path}: row 3: {NOT_A_NAME}")):
+    with pytest.raises(DataError, match=exactly(f"{path}: line 3: {NOT_A_NAME}")):
         read_dataset([path])
     with pytest.raises(RecipeError, match=exactly(f"labels: {NOT_A_NAME}")):
         read_dataset([path], labels=["good", "<b>"])
@@ -378,12 +377,11 @@ def test_an_unknown_label_is_refused(label: Label, labels: tuple[str, ...], faul
 
 MESSY = 'text,label\ngood,1\n ,1\nbad\nfine,nan\ncaf\xe9,1\n"a"b,1\n\n\u200b,1\nbad,0\n'
 FAULTS = (
-    "row 3: the text is blank: send at least one character that is not white space, a control or a "
-    "format character (and 1 more: 9); "
-    "row 4: the header has 2 columns, this row has 1; "
-    "row 5: label 'nan' is neither a word nor a whole number: name each class by a word, or number "
-    "the classes from 0; "
-    "row 7: is not CSV: ',' expected after '\"': write a quote inside a field twice (\"\")"
+    "line 3: the text is blank: give the row a text, or leave it out (and 1 more: 9); "
+    "line 4: the header has 2 columns, this row has 1; "
+    "line 5: label 'nan' is neither a word nor a whole number: name each class by a word, or "
+    "number the classes from 0; "
+    "line 7: is not CSV: ',' expected after '\"': write a quote inside a field twice (\"\")"
 )
 
 
@@ -392,11 +390,11 @@ def test_all_faults_of_all_files_are_told_at_once(tmp_path: Path) -> None:
     first.write_text(MESSY, encoding="utf-8")
     second.write_text("text,label\n,1\ngood,Good\nbad,good\n", encoding="utf-8")
     message = (
-        f"{first}: {FAULTS} (5 bad rows); {second}: row 2: the text is blank: send at least one "
-        "character that is not white space, a control or a format character; "
-        f"{second}: row 3: label 'Good' is one of words and numbers mixed: use one kind in all "
+        f"{first}: {FAULTS} (5 bad rows); {second}: line 2: the text is blank: give the row a "
+        "text, or leave it out; "
+        f"{second}: line 3: label 'Good' is one of words and numbers mixed: use one kind in all "
         "rows, or name the classes in their order with --labels; "
-        f"{second}: row 4: labels 'Good' and 'good' differ only by case: write them alike"
+        f"{second}: line 4: labels 'Good' and 'good' differ only by case: write them alike"
     )
     with pytest.raises(DataError, match=exactly(message)):
         read_dataset([first, second])
@@ -429,7 +427,7 @@ def test_stars_are_classes_or_become_sentiment(tmp_path: Path) -> None:
         "negative",
     ]
     write_rows(path, [("a", 1), ("b", 6), ("c", 5)], header=("review", "stars"))
-    with pytest.raises(DataError, match="row 3: label 6 is no number of stars from 1 to 5"):
+    with pytest.raises(DataError, match="line 3: label 6 is no number of stars from 1 to 5"):
         read_dataset([path], columns=Columns(stars=True))
 
 

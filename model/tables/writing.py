@@ -1,0 +1,238 @@
+"""Writes one table in any form, row by row; it is there whole or not at all."""
+
+import bz2
+import csv
+import gzip
+import io
+import os
+import secrets
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol, TypeAlias, cast
+
+import orjson
+import pyarrow
+from pyarrow import parquet
+
+from model.errors import TableError
+from model.tables.files import Compression, Format
+from model.tables.lines import reason
+from model.tables.values import MISSING, to_json
+
+STANDARD_OUTPUT = "-"
+
+#: a list for each row, or a pyarrow.Table
+Values: TypeAlias = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a table is written: its path, or `-`, and its form."""
+
+    path: str
+    format: Format
+    compression: Compression | None
+
+    @property
+    def is_array(self) -> bool:
+        """Whether it is one JSON array."""
+        return self.format == "jsonl" and ".json" in Path(self.path.lower()).suffixes
+
+
+class Rows(Protocol):
+    """Writes rows."""
+
+    def write(self, values: Values) -> None:
+        """Writes the next rows."""
+
+    def close(self) -> None:
+        """Ends the table."""
+
+
+@contextmanager
+def open_table(target: Target, schema: Any, *, delimiter: str = ",") -> Iterator[Rows]:  # noqa: ANN401
+    """Opens a table to write; a file is put in its place at the end, if nothing failed.
+
+    Args:
+        schema: names of the columns, and their types in Parquet.
+        delimiter: of CSV.
+
+    Raises:
+        TableError: it cannot be written, or standard output is closed.
+    """
+    try:
+        with ExitStack() as stack:
+            file = stack.enter_context(_destination(target))
+            packed = stack.enter_context(_packed(file, target.compression))
+            rows = _rows(packed, target, schema, delimiter)
+            yield rows
+            rows.close()
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise TableError(target.path, f"cannot be written: {reason(error)}") from error
+
+
+@contextmanager
+def _destination(target: Target) -> Iterator[BinaryIO]:
+    if target.path == STANDARD_OUTPUT:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    path = Path(target.path)
+    fresh = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    try:
+        with fresh.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(path)
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
+@contextmanager
+def _packed(file: BinaryIO, compression: Compression | None) -> Iterator[BinaryIO]:
+    opened: Any = file
+    if compression == "gzip":
+        opened = gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0)
+    elif compression == "bz2":
+        opened = bz2.BZ2File(file, "wb")
+    elif compression == "zstd":
+        opened = pyarrow.CompressedOutputStream(pyarrow.PythonFile(_KeptOpen(file), "w"), "zstd")
+    yield opened
+    if opened is not file:
+        opened.close()
+
+
+class _KeptOpen:
+    """Passes bytes on to a file; pyarrow would close it too early."""
+
+    closed = False
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.write = file.write
+        self.flush = file.flush
+
+    def close(self) -> None:
+        """Does nothing."""
+
+
+def _rows(file: BinaryIO, target: Target, schema: Any, delimiter: str) -> Rows:  # noqa: ANN401
+    if target.format == "parquet":
+        return _ParquetRows(file, schema)
+    if target.format == "jsonl":
+        return _JsonRows(file, schema.names, is_array=target.is_array)
+    return _DelimitedRows(file, schema.names, target, delimiter)
+
+
+class _DelimitedRows:
+    """Writes CSV or TSV."""
+
+    def __init__(
+        self, file: BinaryIO, names: Sequence[str], target: Target, delimiter: str
+    ) -> None:
+        self._file = file
+        self._target = target
+        self._delimiter = delimiter
+        self.write([names])
+
+    def write(self, values: Values) -> None:
+        rows = [[*map(_spell, row)] for row in _lists(values)]
+        if self._target.format == "tsv":
+            if any(set("\t\r\n").intersection(cell) for row in rows for cell in row):
+                raise TableError(
+                    self._target.path,
+                    "TSV cannot hold a value with a tab or a line break: name a .csv",
+                )
+            self._file.write("".join("\t".join(row) + "\n" for row in rows).encode())
+            return
+        output = io.StringIO(newline="")
+        plain, quoted = (
+            csv.writer(output, delimiter=self._delimiter, lineterminator="\n", quoting=quoting)
+            for quoting in (csv.QUOTE_MINIMAL, csv.QUOTE_ALL)
+        )
+        for row in rows:  # a carriage return is quoted only where all is
+            (quoted if any("\r" in cell for cell in row) else plain).writerow(row)
+        self._file.write(output.getvalue().encode(errors="backslashreplace"))
+
+    def close(self) -> None:
+        """Adds nothing."""
+
+
+class _JsonRows:
+    """Writes an object for each row, on a line of its own."""
+
+    def __init__(self, file: BinaryIO, names: Sequence[str], *, is_array: bool) -> None:
+        self._file = file
+        self._names = names
+        self._is_array = is_array
+        self._between = b""
+        if is_array:
+            file.write(b"[\n")
+
+    def write(self, values: Values) -> None:
+        for row in _lists(values):
+            kept = {
+                name: orjson.Fragment(to_json(value))
+                for name, value in zip(self._names, row, strict=True)
+                if value is not MISSING
+            }
+            self._file.write(self._between + orjson.dumps(kept))
+            self._between = b",\n" if self._is_array else b"\n"
+
+    def close(self) -> None:
+        """Ends the last line, and the array."""
+        end = b"\n" if self._between else b""
+        self._file.write(end + b"]\n" if self._is_array else end)
+
+
+class _ParquetRows:
+    """Writes Parquet."""
+
+    def __init__(self, file: BinaryIO, schema: Any) -> None:  # noqa: ANN401
+        self._schema = schema
+        self._writer = parquet.ParquetWriter(file, schema, compression="zstd")
+
+    def write(self, values: Values) -> None:
+        if isinstance(values, pyarrow.Table):
+            columns = values.columns
+        else:
+            columns = [
+                pyarrow.array([row[index] for row in values], kind)
+                for index, kind in enumerate(self._schema.types)
+            ]
+        self._writer.write_table(pyarrow.table(columns, schema=self._schema))
+
+    def close(self) -> None:
+        """Writes the footer."""
+        self._writer.close()
+
+
+def _lists(values: Values) -> Sequence[Sequence[object]]:
+    if not isinstance(values, pyarrow.Table):
+        return cast(Sequence[Sequence[object]], values)
+    columns = [[_plain(value) for value in column.to_pylist()] for column in values.columns]
+    return list(zip(*columns, strict=True)) if columns else [()] * values.num_rows
+
+
+def _plain(value: object) -> object:
+    """Returns a value of Parquet as JSON has it; what it lacks, such as a date, as its text."""
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    if isinstance(value, bytes):
+        return value.decode(errors="backslashreplace")
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    if isinstance(value, Mapping):
+        return {str(name): _plain(each) for name, each in value.items()}
+    return str(value)
+
+
+def _spell(value: object) -> str:
+    if value is None or value is MISSING:
+        return ""
+    return value if isinstance(value, str) else to_json(value).decode()
