@@ -35,7 +35,7 @@ from training.errors import DataError, RecipeError
 IN_MEMORY = "X and y"
 _KINDS_SHOWN, _ROWS_SHOWN = 10, 3
 # What differs between faults of one kind: the value and its numbers.
-_VALUES = re.compile(r"'[^']*'|\"[^\"]*\"|label \S+|[0-9][0-9.,]*")
+_VALUES = re.compile(r"(?:label )?(?:'[^']*'|\"[^\"]*\")|label \S+|[0-9][0-9.,]*")
 _GUESSED = Columns()
 
 
