@@ -181,4 +181,4 @@ def test_every_fault_is_told_in_one_run_and_skipped_if_asked(
     assert main(evaluate) == 1
     assert capsys.readouterr().err.splitlines()[-1] == refused
     assert main([*evaluate, "--skip-bad-rows"]) == 0
-    assert "3 rows" in capsys.readouterr().out
+    assert "  rows       3 (0 truncated)\n" in capsys.readouterr().out
