@@ -19,6 +19,9 @@ const KINDS = {
 // Usual names of the column of texts, and of one that has labels or ratings.
 const TEXTS = ["text", "sentence", "review", "review_text", "content", "comment", "message", "body", "tweet"];
 const LABELS = ["label", "sentiment", "class", "category", "stars", "rating", "polarity"];
+// The line of Excel that names the delimiter, and the beginning of an array of objects.
+const SEPARATOR = /^"?sep=([^"\r\n])"?[ \t]*(?=[\r\n])/i;
+const ARRAY = /^\s*\[\s*(?:[{\]]|$)/;
 export const DELIMITERS = { ",": "comma", ";": "semicolon", "\t": "tab", "|": "bar" };
 
 /** Says why nothing of a source can be read. */
@@ -56,7 +59,10 @@ export async function readFile(file) {
       `${file.name} has ${size}, and at most ${grouped(MOST_BYTES / 1e6)} MB are read: split it, or use headlight-score.`,
     );
   }
-  return readContent(file.name, kind, decode(file.name, await file.arrayBuffer()));
+  const text = decode(file.name, await file.arrayBuffer());
+  const [first] = text.split(/[\r\n]/, 1);
+  const isTable = kind === "lines" && (first.includes("\t") || TEXTS.includes(folded(first)));
+  return readContent(file.name, isTable ? "tsv" : kind, text);
 }
 
 /** The text of a file: UTF-8, or what its byte order mark says. */
@@ -73,7 +79,12 @@ function decode(name, buffer) {
 }
 
 export function readContent(name, kind, text) {
-  if (kind === "csv") return readTable(name, text, delimiterOf(text));
+  if (kind === "csv") {
+    const [line, delimiter] = SEPARATOR.exec(text) ?? [""];
+    const rest = text.slice(line.length); // with its end, so that lines keep their numbers
+    return readTable(name, rest, delimiter ?? delimiterOf(rest));
+  }
+  if (kind === "json" && ARRAY.test(text)) return sheetOf(name, kind, elementsOf(name, text));
   const lines = linesOf(text);
   // As for training and bulk scoring, a quote in TSV is text.
   if (kind === "tsv") {
@@ -94,6 +105,14 @@ function linesOf(text) {
     .filter(({ value }) => value.trim() !== "");
 }
 
+function elementsOf(name, text) {
+  try {
+    return JSON.parse(text).map((value, at) => ({ line: at + 1, value, reason: "" }));
+  } catch {
+    throw new SourceError(`${name} is not a whole JSON array: write it again.`);
+  }
+}
+
 function parsed({ line, value }) {
   try {
     return { line, value: JSON.parse(value), reason: "" };
@@ -110,6 +129,7 @@ function sheetOf(name, kind, records) {
     sheet.columns = [...new Set(objects.flatMap(Object.keys))];
   } else if (["csv", "tsv"].includes(kind) && records.length > 0) {
     sheet.hasHeader = looksLikeHeader(records);
+    if (sheet.hasHeader) dropEmptyColumns(records);
     nameColumns(sheet);
   }
   guessColumns(sheet);
@@ -118,6 +138,15 @@ function sheetOf(name, kind, records) {
 
 const isObject = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
 const folded = (name) => name.trim().toLowerCase();
+
+/** Leaves out the empty columns at the end that Excel writes. */
+function dropEmptyColumns(records) {
+  const isFilled = (cell) => cell.trim() !== "";
+  const width = records[0].cells.findLastIndex(isFilled) + 1;
+  for (const record of records) {
+    if (!record.cells.slice(width).some(isFilled)) record.cells.length = Math.min(width, record.cells.length);
+  }
+}
 
 /** Names the columns of a table by its header, or by their places. */
 function nameColumns(sheet) {
@@ -274,13 +303,11 @@ function readPlain(place) {
   return cell;
 }
 
-/** The character between the cells of a text: one that divides its first records alike. */
+/** The character between the cells of a text: one that divides its first records alike, or else its first one. */
 function delimiterOf(text) {
-  for (const delimiter of Object.keys(DELIMITERS)) {
-    const counts = readCsv(text, delimiter, 5).map(({ cells }) => cells.length);
-    if (counts[0] > 1 && counts.every((count) => count === counts[0])) return delimiter;
-  }
-  return ",";
+  const widths = (delimiter) => readCsv(text, delimiter, 5).map(({ cells }) => cells.length);
+  const likely = Object.keys(DELIMITERS).filter((delimiter) => widths(delimiter)[0] > 1);
+  return likely.find((delimiter) => new Set(widths(delimiter)).size === 1) ?? likely[0] ?? ",";
 }
 
 /** Writes one record with its line end. An apostrophe keeps a spreadsheet from computing a text. */
