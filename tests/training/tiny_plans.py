@@ -16,6 +16,7 @@ labels = ["negative", "positive"]
 max_length = 16
 seed = 3
 emoji = true
+language = "en"
 
 [pretrained]
 name = "tiny BERT"

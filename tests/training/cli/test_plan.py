@@ -22,6 +22,7 @@ def test_the_checkpoint_is_sound_and_tells_its_plan(tiny: TinyPlan, made: Path) 
 
     assert manifest.seed == 3
     assert manifest.max_length == 16
+    assert manifest.language == "en"
     plan = load_plan(tiny.plan)
     assert manifest.recipe["plan"] == plan.model_dump(mode="json", exclude_defaults=True)
     assert manifest.recipe["init_from"] == plan.pretrained.name == "tiny BERT"
