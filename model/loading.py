@@ -38,7 +38,7 @@ def load_predictor(
         CheckpointError: a weight is not finite or too large to compute with, or the file changed
             since it was checked.
         ConfigurationError: the machine lacks the device, or cannot compute in that type.
-        TypeError: an argument is of the wrong kind.
+        TypeError: an argument has the wrong type.
     """
     if not isinstance(checkpoint, Checkpoint):
         raise TypeError(

@@ -58,7 +58,7 @@ def load(
         CheckpointError: the folder is damaged, incomplete or of another kind.
         HubError: the name cannot be fetched.
         ConfigurationError: this machine does not have the device, or not the type on it.
-        TypeError: an argument is of the wrong kind.
+        TypeError: an argument has the wrong type.
     """
     path = folder_path(checkpoint, by="load")
     folder = local_folder(path, check=partial(open_checkpoint, trial=True))

@@ -34,8 +34,8 @@ def judge(dtype: str, records: Sequence[Precision]) -> Verdict:
     if record is None:
         return Verdict(allowed=False, reason=f"the checkpoint has no record of {dtype}")
     if dtype == "int8" and record.scheme != INT8_SCHEME:
-        reason = "the checkpoint's record of int8 is of an older way to quantize: record it again"
-        return Verdict(allowed=False, reason=reason)
+        reason = "the checkpoint's record of int8 comes from an older way to quantize"
+        return Verdict(allowed=False, reason=f"{reason}: record it again")
     rows = sum(one.rows for one in record.sets)
     change = sum(one.change for one in record.sets)
     measured = f"{100 * change / rows:+.2f} over {rows:,} rows"

@@ -134,7 +134,7 @@ def read_query(query: bytes, schema: type[Schema], context: dict[str, object]) -
 
 
 def kind_of(field: Mapping[str, Any]) -> str | None:
-    """Returns what a list is of, such as `numbers`; of another field its type in JSON schema."""
+    """Returns what a list holds, such as `numbers`; of another field its type in JSON schema."""
     if "items" not in field:
         return field.get("type")
     kinds = {"integer": "numbers", "string": "strings"}

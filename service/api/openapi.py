@@ -49,7 +49,7 @@ _TIMEOUT = {
     "name": TIMEOUT,
     "in": "header",
     "required": False,
-    "description": "Seconds until the answer is of no use, up to the service's own limit.",
+    "description": "Seconds until the answer is useless, up to the service's own limit.",
     "schema": {"type": "string", "pattern": "^[0-9]{1,9}([.][0-9]{1,9})?$"},
     "example": "2.5",
 }

@@ -63,7 +63,7 @@ def ask_and_end(running: RunningService) -> float:
     return lost
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full, a full disk, is of Linux")
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has /dev/full, a full disk")
 def test_a_full_disk(checkpoint_folder: Path) -> None:
     with (
         Path("/dev/full").open("wb") as full,

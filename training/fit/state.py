@@ -115,7 +115,7 @@ def save_state(
         _write(fresh, position, tensors, fingerprint)
         replace_folder(fresh, folder, old)
     except OSError:
-        shutil.rmtree(fresh, ignore_errors=True)  # half a state is of no use, and takes room
+        shutil.rmtree(fresh, ignore_errors=True)  # half a state is useless, and takes room
         raise
     sync(folder.parent)
     for leftover in (fresh, old):
@@ -151,7 +151,7 @@ def load_state(
     """Reads the state of an interrupted run.
 
     Raises:
-        ResumeError: there is no state, it is damaged, or it is of another run.
+        ResumeError: there is no state, it is damaged, or it belongs to another run.
     """
     _, old = _beside(folder)
     if not folder.exists() and old.exists():

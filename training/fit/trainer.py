@@ -135,7 +135,7 @@ class Trainer:
         """Loads the last state on disk.
 
         Raises:
-            ResumeError: there is no state, it is damaged, or it is of another run.
+            ResumeError: there is no state, it is damaged, or it belongs to another run.
         """
         if self._state_dir is None:
             raise ResumeError("no state of this run is kept: there is nothing to resume")

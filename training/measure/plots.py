@@ -80,7 +80,7 @@ def save_figure(figure: Figure, path: Path) -> None:
         figure.savefig(beside, dpi=120)
         beside.replace(path)
     except OSError:
-        with suppress(OSError):  # half a picture is of no use, and takes room
+        with suppress(OSError):  # half a picture is useless, and takes room
             beside.unlink(missing_ok=True)
         raise
 

@@ -166,7 +166,7 @@ class RequestParameters(RequestMember):
         description="Which end of a text that is too long is cut off; `error` refuses it.",
     )
     timeout: int | None = Field(
-        None, ge=0, description="Microseconds until the answer is of no use; 0 says nothing."
+        None, ge=0, description="Microseconds until the answer is useless; 0 says nothing."
     )
     priority: object = Field(None, description="Ignored: all clients have the same share.")
     sequence_id: object = Field(None, description="Ignored: the model has no state.")

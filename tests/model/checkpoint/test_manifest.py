@@ -487,7 +487,7 @@ def test_a_record_of_another_scheme_says_nothing() -> None:
 
     assert (verdict.allowed, verdict.reason) == (
         False,
-        "the checkpoint's record of int8 is of an older way to quantize: record it again",
+        "the checkpoint's record of int8 comes from an older way to quantize: record it again",
     )
 
 

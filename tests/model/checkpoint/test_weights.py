@@ -267,7 +267,7 @@ def test_a_pickle_is_never_read(name: str, tmp_path: Path) -> None:
 
 
 def expected_from_encoder(*fresh: str) -> EncoderClassifier:
-    """A network of seed 0 but for its head, which is of seed 1."""
+    """A network of seed 0 but for its head, which has seed 1."""
     network, other = tiny_network(), tiny_network(seed=1).state_dict()
     with torch.no_grad():
         for name, parameter in network.named_parameters():

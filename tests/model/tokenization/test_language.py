@@ -86,5 +86,5 @@ def test_fewer_than_one_english_text_in_a_hundred_is_suspected(name: str) -> Non
         texts = [row[0] for row in csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)][1:]
     assert len(texts) > 800
     suspected = sum(map(is_not_english, texts))
-    print(f"{name}: {suspected} of {len(texts)}")  # noqa: T201 - the figure is of interest
+    print(f"{name}: {suspected} of {len(texts)}")  # noqa: T201 - the figure is wanted
     assert suspected < 0.01 * len(texts)
