@@ -266,9 +266,9 @@ def test_a_file_is_dropped(many: Many) -> None:
         (
             "a.csv",
             b"text\ncaf\xe9\n",
-            "a.csv is not text in UTF-8: save it as UTF-8 and choose it again.",
+            "a.csv is not text in UTF-8: save it as UTF-8, or read it as Windows-1252.",
         ),
-        ("a.csv", b"PK\0\0", "a.csv is not text in UTF-8: save it as UTF-8 and choose it again."),
+        ("a.csv", b"PK\0\0", "a.csv is not text in UTF-8: save it as UTF-8, or read it as Windows-1252."),
         ("a.csv", b"", "a.csv has no rows: choose one with sentences."),
         ("a.csv", b"text\n\n", "a.csv has no rows: choose one with sentences."),
         ("a.txt", b"x\n" * 10_001, f"a.txt {MANY}"),

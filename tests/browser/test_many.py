@@ -334,6 +334,19 @@ def test_counts_and_cells_lead_to_their_rows(many: Many) -> None:
     expect(all_of_them).to_be_hidden()
 
 
+def test_a_file_of_windows_is_read_as_such_only_if_one_says_so(many: Many) -> None:
+    MadeUp(by_number).stand_in(many.visit)
+    many.choose("old.csv", "review;stars\nSch\u00f6n 900;5\n".encode("cp1252"))
+    expect(many.part("#many-note")).to_have_text(
+        "old.csv is not text in UTF-8: save it as UTF-8, or read it as Windows-1252."
+    )
+    many.button("Read it as Windows-1252").click()
+    expect(many.part("#many-preview tbody td").first).to_have_text("Sch\u00f6n 900")
+    expect(many.button("Read it as Windows-1252")).to_be_hidden()
+    many.score("Done: 1 of 1 row scored.")
+    assert many.column(1) == ["Sch\u00f6n 900"]
+
+
 def test_another_choice_never_stands_above_old_rows(many: Many) -> None:
     MadeUp(by_number).stand_in(many.visit)
     many.choose("rated.csv", RATED)

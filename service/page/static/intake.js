@@ -24,8 +24,13 @@ const SEPARATOR = /^"?sep=([^"\r\n])"?[ \t]*(?=[\r\n])/i;
 const ARRAY = /^\s*\[\s*(?:[{\]]|$)/;
 export const DELIMITERS = { ",": "comma", ";": "semicolon", "\t": "tab", "|": "bar" };
 
-/** Says why nothing of a source can be read. */
-export class SourceError extends Error {}
+/** Says why nothing of a source can be read, and whether another encoding may help. */
+export class SourceError extends Error {
+  constructor(message, isEncoding = false) {
+    super(message);
+    this.isEncoding = isEncoding;
+  }
+}
 
 /**
  * A source whose text column can still be chosen.
@@ -46,7 +51,8 @@ export function readPasted(text) {
   return sheetOf("The text", "pasted", linesOf(text));
 }
 
-export async function readFile(file) {
+/** Reads a file, in UTF-8 or what its mark says if no encoding is named. */
+export async function readFile(file, encoding = "") {
   const kind = KINDS[file.name.split(".").pop().toLowerCase()];
   if (kind === undefined || !file.name.includes(".")) {
     throw new SourceError(
@@ -59,23 +65,23 @@ export async function readFile(file) {
       `${file.name} has ${size}, and at most ${grouped(MOST_BYTES / 1e6)} MB are read: split it, or use headlight-score.`,
     );
   }
-  const text = decode(file.name, await file.arrayBuffer());
+  const text = decode(file.name, await file.arrayBuffer(), encoding);
   const [first] = text.split(/[\r\n]/, 1);
   const isTable = kind === "lines" && (first.includes("\t") || TEXTS.includes(folded(first)));
   return readContent(file.name, isTable ? "tsv" : kind, text);
 }
 
-/** The text of a file: UTF-8, or what its byte order mark says. */
-function decode(name, buffer) {
+function decode(name, buffer, encoding) {
   const [first, second] = new Uint8Array(buffer, 0, Math.min(2, buffer.byteLength));
   const marks = { "255,254": "utf-16le", "254,255": "utf-16be" };
   try {
-    const text = new TextDecoder(marks[`${first},${second}`] ?? "utf-8", { fatal: true }).decode(buffer);
+    const text = new TextDecoder(encoding || (marks[`${first},${second}`] ?? "utf-8"), { fatal: true }).decode(buffer);
     if (!text.includes("\0")) return text;
   } catch {
     // The message below says it.
   }
-  throw new SourceError(`${name} is not text in UTF-8: save it as UTF-8 and choose it again.`);
+  const advice = encoding ? "choose another file" : "save it as UTF-8, or read it as Windows-1252";
+  throw new SourceError(`${name} is not text in ${encoding || "UTF-8"}: ${advice}.`, encoding === "");
 }
 
 export function readContent(name, kind, text) {

@@ -67,6 +67,7 @@ export class Many {
       this.#score();
     });
     file.addEventListener("change", () => file.files.length > 0 && this.#choose(file.files[0]));
+    byId("many-encoding").addEventListener("click", () => this.#choose(this.file, "windows-1252"));
     byId("many-lines-again").addEventListener("click", () => this.#forget());
     byId("many-column").addEventListener("change", ({ target }) => {
       this.#clear();
@@ -114,11 +115,12 @@ export class Many {
     });
   }
 
-  async #choose(file) {
+  async #choose(file, encoding = "") {
+    this.file = file;
     this.#clear();
     this.sheet = null;
     try {
-      this.sheet = await readFile(file);
+      this.sheet = await readFile(file, encoding);
     } catch (error) {
       this.#forget();
       this.#showError(error);
@@ -147,6 +149,7 @@ export class Many {
     this.run?.abort();
     this.run = null;
     this.rows = [];
+    byId("many-state").textContent = "";
     for (const id of ["scored", "many-bar", "many-stop", "many-on"]) byId(id).hidden = true;
   }
 
@@ -199,7 +202,8 @@ export class Many {
     byId("many-preview").replaceChildren(table(null, [make("tr", {}, make("td"), ...tops)], lines));
   }
 
-  #note(text, isError = false) {
+  #note(text, isError = false, isEncoding = false) {
+    byId("many-encoding").hidden = !isEncoding;
     byId("many-note").textContent = text;
     byId("many-note").classList.toggle("error", isError);
   }
@@ -207,7 +211,7 @@ export class Many {
   #showError(error) {
     if (!(error instanceof SourceError) && !(error instanceof DOMException)) throw error;
     const text = error instanceof SourceError ? error.message : "The file cannot be read. Choose it again.";
-    this.#note(text, true);
+    this.#note(text, true, error instanceof SourceError && error.isEncoding);
     this.events.announce(text);
   }
 
