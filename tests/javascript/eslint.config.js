@@ -3,6 +3,7 @@
 module.exports = [
   {
     files: ["**/service/page/static/*.js"],
+    ignores: ["**/preact.js"], // as its makers publish it
     languageOptions: { ecmaVersion: 2024, sourceType: "module" },
     linterOptions: { reportUnusedDisableDirectives: "error" },
     rules: {
@@ -27,6 +28,13 @@ module.exports = [
         { property: "innerHTML", message: "Text must never become markup: use make()." },
         { property: "outerHTML", message: "Text must never become markup: use make()." },
         { property: "insertAdjacentHTML", message: "Text must never become markup: use make()." },
+      ],
+      "no-restricted-syntax": [
+        "error",
+        {
+          selector: "TemplateElement[value.raw=/dangerouslySetInnerHTML/], [name='dangerouslySetInnerHTML']",
+          message: "Text must never become markup.",
+        },
       ],
       "no-return-assign": "error",
       "no-self-compare": "error",

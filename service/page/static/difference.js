@@ -5,116 +5,89 @@
 
 import { pointOn, prepare } from "./canvas.js";
 import { drawMap, mapAt, mapLayout } from "./drawing.js";
-import { byId, figure, find, make } from "./elements.js";
-import { fillTable } from "./tokens.js";
+import { byId } from "./elements.js";
+import { html, render } from "./preact.js";
+import { List, Table } from "./tokens.js";
 import { largestOf, NOTHING, ranked, reader } from "./weights.js";
 import { full, POINT, quoted, short, signed } from "./words.js";
 
 const LISTED = 5;
+const LEGEND =
+  "Weights of tokens that belong together, on one scale: blue where the second sentence has more, " +
+  "orange where it has less.";
 
-export class Difference {
-  constructor() {
-    this.element = byId("difference");
-    this.part = (name) => find(this.element, name);
-    this.head = this.pairs = this.palette = null;
-    this.part(".table").addEventListener("toggle", () => this.#fillTable());
-    const canvas = this.part("canvas");
-    canvas.addEventListener("pointermove", (event) => {
-      this.#read(mapAt(this.plan, this.head.shown, ...pointOn(canvas, event)));
-    });
-    canvas.addEventListener("pointerleave", () => this.#read(NOTHING));
-  }
-
-  /** Hides the part: there is one text. */
-  hide() {
-    this.element.hidden = true;
-    this.head = null;
-  }
-
-  /**
-   * Draws the difference.
-   * @param {object[]} sides head of each text
-   * @param {(number|null)[]} alignment for each position of the first text that of the second
-   */
-  show(sides, alignment, name, palette) {
-    const [first, second] = sides;
-    this.pairs = first.shown
-      .map((from) => [from, alignment[from]])
-      .filter(([, to]) => to !== null && second.shown.includes(to));
-    this.element.hidden = this.pairs.length === 0;
-    if (this.element.hidden) return;
-    const [before, after] = sides.map(reader);
-    const numbers = this.pairs.flatMap(([query, its]) =>
-      this.pairs.map(([key, other]) => after(its, other) - before(query, key)),
-    );
-    const tokens = this.pairs.map(([from, to]) => {
-      const [one, other] = [first.weights.tokens[from].text, second.weights.tokens[to].text];
-      return { text: one === other ? one : `${one}→${other}` };
-    });
-    this.before = before;
-    this.palette = palette;
-    this.name = name;
-    this.head = {
-      weights: { tokens, size: tokens.length, map: () => numbers },
-      row: 0,
-      column: 0,
-      shown: [...tokens.keys()],
-      largest: largestOf(numbers.map(Math.abs)),
-      isSigned: true,
-    };
-    this.part(".name").textContent = name;
-    this.part(".largest").textContent = `±${short(this.head.largest)}`;
-    this.part(".largest").title = full(this.head.largest);
-    this.#draw();
-    this.#fillLists(numbers);
-    this.#read(NOTHING);
-    this.#fillTable();
-  }
-
-  #draw() {
-    const canvas = this.part("canvas");
-    const width = Math.floor(this.part(".map").clientWidth);
-    this.plan = mapLayout(canvas.getContext("2d"), this.head.weights, this.head.shown, width);
-    const context = prepare(canvas, this.plan.width, this.plan.height);
-    canvas.setAttribute("aria-label", `${this.name}: difference as a heat map. ${this.part(".legend").textContent}`);
-    drawMap(context, this.plan, this.head, NOTHING, this.palette);
-  }
-
-  #fillLists(numbers) {
-    const { tokens, size } = this.head.weights;
-    const fill = (part, sign) => {
-      const best = ranked(numbers.keys(), (at) => sign * numbers[at], LISTED);
-      const items = best
-        .filter(([, worth]) => worth > 0)
-        .map(([at, worth]) => {
-          const [query, key] = [Math.floor(at / size), at % size];
-          const names = [tokens[query], tokens[key]].map(({ text }) => make("bdi", {}, text));
-          const name = make("span", { className: "name" }, names[0], " → ", names[1]);
-          return make("li", {}, name, figure(signed(sign * worth, 4), signed(sign * worth, 8)));
-        });
-      this.part(`${part} ol`).replaceChildren(...items);
-      this.part(part).hidden = items.length === 0;
-    };
-    fill(".more", 1);
-    fill(".less", -1);
-  }
-
-  #read(chosen) {
-    const readout = this.part(".readout");
-    readout.textContent = `${POINT} a cell to read both weights.`;
-    if (chosen.query === null || chosen.key === null) return;
-    const { query, key } = chosen;
-    const { tokens } = this.head.weights;
-    const change = reader(this.head)(query, key);
-    const was = this.before(this.pairs[query][0], this.pairs[key][0]);
-    readout.textContent =
+/**
+ * Draws the difference.
+ * @param {object[]} sides head of each text
+ * @param {(number|null)[]} alignment for each position of the first text that of the second
+ */
+export function showDifference([first, second], alignment, name, palette) {
+  const element = byId("difference");
+  const pairs = first.shown
+    .map((from) => [from, alignment[from]])
+    .filter(([, to]) => to !== null && second.shown.includes(to));
+  element.hidden = pairs.length === 0;
+  if (element.hidden) return;
+  const [before, after] = [reader(first), reader(second)];
+  const numbers = pairs.flatMap(([query, its]) =>
+    pairs.map(([key, other]) => after(its, other) - before(query, key)),
+  );
+  const tokens = pairs.map(([from, to]) => {
+    const [one, other] = [first.weights.tokens[from].text, second.weights.tokens[to].text];
+    return { text: one === other ? one : `${one}→${other}` };
+  });
+  const weights = { tokens, size: tokens.length, map: () => numbers };
+  const shown = [...tokens.keys()];
+  const head = { weights, row: 0, column: 0, shown, largest: largestOf(numbers.map(Math.abs)), isSigned: true };
+  const readout = ({ query, key }) => {
+    if (query === null || key === null) return `${POINT} a cell to read both weights.`;
+    const was = before(pairs[query][0], pairs[key][0]);
+    const change = reader(head)(query, key);
+    return (
       `${quoted(tokens[query])} gives ${quoted(tokens[key])} ${short(was)} in the first, ` +
-      `${short(was + change)} in the second: ${signed(change, 4)}.`;
-  }
+      `${short(was + change)} in the second: ${signed(change, 4)}.`
+    );
+  };
+  const lists = [listOf("more", 1, tokens, numbers), listOf("less", -1, tokens, numbers)];
+  const table = html`<${Table} head=${head} caption="${name}, second less first" />`;
+  let plan = null;
+  const draw = (chosen) => {
+    const point = (event) => draw(mapAt(plan, shown, ...pointOn(event.target, event)));
+    const part = html`
+      <h2 id="difference-title">Second less first: <span class="name">${name}</span></h2>
+      <p class="note">${LEGEND}</p>
+      <div class="scale"><span>−</span><span class="ramp signed" aria-hidden="true" /><span>+</span>
+        <span class="largest" title=${full(head.largest)}>±${short(head.largest)}</span>
+        <span class="note">largest difference</span></div>
+      <div class="columns">
+        <div class="map"><canvas role="img" aria-label="${name}: difference as a heat map. ${LEGEND}"
+          onPointerMove=${point} onPointerLeave=${() => draw(NOTHING)} /></div>
+        <div class="lists">${lists}</div>
+      </div>
+      <p class="readout note">${readout(chosen)}</p>
+      <details class="table" onToggle=${() => draw(chosen)}><summary>The differences as a table</summary>
+        <div class="scroll" tabindex="0" role="region" aria-label="Table of differences">
+          ${element.querySelector("details")?.open && table}</div></details>`;
+    render(part, element);
+  };
+  draw(NOTHING);
+  const canvas = element.querySelector("canvas");
+  const width = Math.floor(canvas.parentElement.clientWidth);
+  plan = mapLayout(canvas.getContext("2d"), weights, shown, width);
+  drawMap(prepare(canvas, plan.width, plan.height), plan, head, NOTHING, palette);
+}
 
-  #fillTable() {
-    if (this.head) fillTable(this.part(".table"), this.head, `${this.name}, second less first`);
-  }
+/** The largest differences of one sign. */
+function listOf(name, sign, tokens, numbers) {
+  const rows = ranked(numbers.keys(), (at) => sign * numbers[at], LISTED)
+    .filter(([, worth]) => worth > 0)
+    .map(([at, worth]) => ({
+      names: [Math.floor(at / tokens.length), at % tokens.length].map((position) => tokens[position].text),
+      figure: signed(sign * worth, 4),
+      title: signed(sign * worth, 8),
+    }));
+  const heading = html`<h3>${sign > 0 ? "More" : "Less"} in the second</h3>`;
+  return rows.length > 0 && html`<${List} name=${name} heading=${heading} rows=${rows} />`;
 }
 
 /**
@@ -142,11 +115,9 @@ function common(first, second) {
   const counts = new Uint16Array((first.length + 1) * width);
   for (let one = first.length - 1; one >= 0; one -= 1) {
     for (let other = second.length - 1; other >= 0; other -= 1) {
-      const below = counts[(one + 1) * width + other];
-      const right = counts[one * width + other + 1];
-      counts[one * width + other] = same(one, other)
-        ? counts[(one + 1) * width + other + 1] + 1
-        : Math.max(below, right);
+      const longer = Math.max(counts[(one + 1) * width + other], counts[one * width + other + 1]);
+      const both = counts[(one + 1) * width + other + 1] + 1;
+      counts[one * width + other] = same(one, other) ? both : longer;
     }
   }
   const pairs = [];

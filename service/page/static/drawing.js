@@ -10,16 +10,16 @@ const LABELLED = 10; // the smallest cell beside which a token can be read
 
 export function drawSmall(canvas, cells, largest, palette) {
   const pixelAt = (cell) => palette.pixels[shadeOf(cells[cell], largest)];
-  paint(canvas, Math.sqrt(cells.length), pixelAt);
+  const side = Math.sqrt(cells.length);
+  paint(canvas, side, side, pixelAt);
 }
 
-/** Fills a square canvas, one pixel a cell. */
-export function paint(canvas, side, pixelAt) {
-  canvas.width = side;
-  canvas.height = side;
+/** Fills a canvas, one pixel a cell. */
+export function paint(canvas, width, height, pixelAt) {
+  Object.assign(canvas, { width, height });
   // Kept in memory: it is only ever filled from there.
   const context = canvas.getContext("2d", { willReadFrequently: true });
-  const image = context.createImageData(side, side);
+  const image = context.createImageData(width, height);
   const pixels = new Uint32Array(image.data.buffer);
   for (let cell = 0; cell < pixels.length; cell += 1) pixels[cell] = pixelAt(cell);
   context.putImageData(image, 0, 0);
@@ -71,7 +71,7 @@ export function drawMap(context, layout, head, chosen, palette) {
   const { cell, gutter, side } = layout;
   const cells = shownCells(head);
   const small = document.createElement("canvas");
-  paint(small, shown.length, (at) =>
+  paint(small, shown.length, shown.length, (at) =>
     head.isSigned
       ? signedPixel(palette, cells[at], largest)
       : palette.pixels[shadeOf(cells[at], largest)],

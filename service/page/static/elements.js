@@ -19,10 +19,6 @@ export function make(tag, properties = {}, ...children) {
   return element;
 }
 
-/** A number with more about it in its title. */
-export const figure = (text, title) =>
-  make("span", { className: "figure", textContent: text, title });
-
 /** Options of a `select`: their texts, with their places as values. */
 export const options = (texts) =>
   texts.map((textContent, at) => make("option", { value: String(at), textContent }));

@@ -4,7 +4,8 @@
  */
 
 import { drawSmall } from "./drawing.js";
-import { make, rove } from "./elements.js";
+import { range } from "./elements.js";
+import { html, render } from "./preact.js";
 import { full, pattern, patternText, placeName } from "./words.js";
 
 const STEPS = {
@@ -20,104 +21,86 @@ export class Grid {
   constructor(element, onChoose) {
     this.element = element;
     this.onChoose = onChoose;
-    this.buttons = [];
-    this.shape = "";
+    this.place = { row: 0, column: 0 };
     element.addEventListener("keydown", (event) => this.#move(event));
   }
 
   show(weights, shown, view, palette, scaleOf) {
-    this.#build(weights, view.reduce);
-    this.names = this.buttons.map((button, at) => {
-      const [row, column] = [Math.floor(at / weights.columns), at % weights.columns];
-      const cells = weights.cells(row, column, shown);
-      drawSmall(button.firstChild, cells, scaleOf(row, column), palette);
+    this.weights = weights;
+    this.reduce = view.reduce;
+    this.titles = weights.places().map(({ row, column }) => {
       const words = patternText(pattern(weights, row, column, shown), view.level);
-      return [placeName(weights, row, column, view.reduce), words];
+      return `${placeName(weights, row, column, view.reduce)}. ${words}`;
     });
     this.mark(null);
+    this.buttons.forEach((button, at) => {
+      const [row, column] = [Math.floor(at / weights.columns), at % weights.columns];
+      drawSmall(button.firstChild, weights.cells(row, column, shown), scaleOf(row, column), palette);
+    });
   }
 
-  choose({ row, column }) {
-    const current = row * this.columns + column;
-    rove(this.buttons, current);
-    this.buttons.forEach((button, at) => {
-      button.setAttribute("aria-pressed", at === current);
-    });
+  choose(place) {
+    this.place = place;
+    this.#draw();
   }
 
   /** Marks each map by how much its head matters for the prediction. */
   mark(importance, largest = 0) {
-    this.element.classList.toggle("marked", importance !== null);
-    this.buttons.forEach((button, at) => {
-      const [name, words] = this.names[at];
-      const value = importance?.[Math.floor(at / this.columns)][at % this.columns] ?? null;
+    this.importance = importance;
+    this.largest = largest;
+    this.#draw();
+  }
+
+  get buttons() {
+    return [...this.element.querySelectorAll("button")];
+  }
+
+  #draw() {
+    const { layers, heads, oneRow, oneColumn, columns } = this.weights;
+    const header = (role, unit, name) => html`
+      <span class=${role} role=${role}><span class="aside">${unit}</span>${name}</span>`;
+    const cell = (row, column) => {
+      const value = this.importance?.[row][column] ?? null;
+      const share = value === null || this.largest === 0 ? 0 : Math.max(value, 0) / this.largest;
       const figure = value === null ? "" : ` Importance ${full(value)}.`;
-      button.title = `${name}. ${words}${figure}`;
-      button.setAttribute("aria-label", button.title);
-      const share = value === null || largest === 0 ? 0 : Math.max(value, 0) / largest;
-      button.lastChild.style.width = `${(100 * share).toFixed(1)}%`;
-    });
-  }
-
-  /** Makes the buttons; they and the focus stay as long as the layers and heads are the same. */
-  #build(weights, reduce) {
-    const shape = JSON.stringify([weights.layers, weights.heads, reduce]);
-    if (shape === this.shape) return;
-    this.shape = shape;
-    this.rows = weights.rows;
-    this.columns = weights.columns;
-    this.buttons = [];
-    const { layers, heads, oneRow, oneColumn } = weights;
-    const corner = make("span", { className: "corner", role: "columnheader" });
-    corner.append(make("span", { className: "aside", textContent: "Layer" }));
-    const header = this.#line("top");
-    const columnNames = oneColumn ? [reduce] : heads.map(String);
-    header.append(corner, ...columnNames.map((name) => this.#header(name, "columnheader", "Head ")));
-    const rowNames = oneRow ? ["all"] : layers.map(String);
-    const lines = rowNames.map((name, row) => {
-      const line = this.#line("row");
-      line.append(this.#header(name, "rowheader", "Layer "));
-      for (let column = 0; column < this.columns; column += 1) line.append(this.#cell(row, column));
-      return line;
-    });
-    this.element.style.setProperty("--columns", this.columns);
-    this.element.classList.toggle("single", this.columns === 1);
-    this.element.replaceChildren(header, ...lines);
-  }
-
-  #line(name) {
-    return make("div", { className: name, role: "row" });
-  }
-
-  #header(name, role, unit) {
-    const aside = make("span", { className: "aside", textContent: unit });
-    return make("span", { className: role, role }, aside, name);
-  }
-
-  #cell(row, column) {
-    const canvas = make("canvas", { ariaHidden: "true" });
-    const button = make("button", { type: "button" }, canvas, make("span", { className: "mark" }));
-    button.addEventListener("click", () => this.onChoose(row, column));
-    this.buttons.push(button);
-    return make("div", { className: "cell", role: "gridcell" }, button);
+      const title = this.titles[row * columns + column] + figure;
+      const isChosen = row === this.place.row && column === this.place.column;
+      return html`<div class="cell" role="gridcell">
+        <button type="button" title=${title} aria-label=${title} aria-pressed=${isChosen}
+          tabindex=${isChosen ? 0 : -1} onClick=${() => this.onChoose(row, column)}>
+          <canvas aria-hidden="true" /><span class="mark" style=${{ width: `${(100 * share).toFixed(1)}%` }} />
+        </button></div>`;
+    };
+    const rows = html`
+      <div class="top" role="row">
+        <span class="corner" role="columnheader"><span class="aside">Layer</span></span>
+        ${(oneColumn ? [this.reduce] : heads).map((name) => header("columnheader", "Head ", name))}
+      </div>
+      ${(oneRow ? ["all"] : layers).map((name, row) => html`<div class="row" role="row">
+        ${header("rowheader", "Layer ", name)}${range(columns).map((column) => cell(row, column))}</div>`)}`;
+    render(rows, this.element);
+    this.element.style.setProperty("--columns", columns);
+    this.element.classList.toggle("single", columns === 1);
+    this.element.classList.toggle("marked", this.importance !== null);
   }
 
   #move(event) {
-    const current = this.buttons.indexOf(document.activeElement);
+    const { rows, columns } = this.weights;
+    const current = this.buttons.indexOf(event.target);
     if (current < 0 || event.altKey || event.metaKey) return;
-    let row = Math.floor(current / this.columns);
-    let column = current % this.columns;
+    let row = Math.floor(current / columns);
+    let column = current % columns;
     if (event.key in STEPS && !event.ctrlKey) {
       // With one map a layer the grid is a line: both pairs of arrows go along it.
-      const [down, right] = this.columns > 1 ? STEPS[event.key] : [sum(STEPS[event.key]), 0];
-      row = Math.min(Math.max(row + down, 0), this.rows - 1);
-      column = Math.min(Math.max(column + right, 0), this.columns - 1);
+      const [down, right] = columns > 1 ? STEPS[event.key] : [sum(STEPS[event.key]), 0];
+      row = Math.min(Math.max(row + down, 0), rows - 1);
+      column = Math.min(Math.max(column + right, 0), columns - 1);
     } else if (event.key === "Home" || event.key === "End") {
-      column = event.key === "Home" ? 0 : this.columns - 1;
-      if (event.ctrlKey) row = event.key === "Home" ? 0 : this.rows - 1;
+      column = event.key === "Home" ? 0 : columns - 1;
+      if (event.ctrlKey) row = event.key === "Home" ? 0 : rows - 1;
     } else return;
     event.preventDefault();
-    this.buttons[row * this.columns + column].focus();
+    this.buttons[row * columns + column].focus();
     this.onChoose(row, column);
   }
 }

@@ -1,7 +1,7 @@
 /** Draws pictures to save: PNG of what is on screen or of all maps, and SVG of long texts. */
 
-import { font, shadeOf } from "./canvas.js";
-import { paint } from "./drawing.js";
+import { font } from "./canvas.js";
+import { drawSmall } from "./drawing.js";
 import { largestOf, scaleEnd, shownCells } from "./weights.js";
 import { percent, placeName, short } from "./words.js";
 
@@ -40,7 +40,7 @@ function sheet(width, height, scale, palette) {
 function mapOf(cells, size, palette) {
   const canvas = document.createElement("canvas");
   const largest = scaleEnd(largestOf(cells), size);
-  paint(canvas, Math.sqrt(cells.length), (cell) => palette.pixels[shadeOf(cells[cell], largest)]);
+  drawSmall(canvas, cells, largest, palette);
   return { canvas, largest };
 }
 

@@ -6,10 +6,11 @@
 import { byId, find } from "./elements.js";
 import { Grid } from "./grid.js";
 import { Overlay, Picture } from "./picture.js";
+import { html, render } from "./preact.js";
 import { Prediction } from "./prediction.js";
 import { save } from "./save.js";
 import { Steps } from "./steps.js";
-import { fillLists, fillTable, spoken, Strip } from "./tokens.js";
+import { Lists, spoken, Strip, Table } from "./tokens.js";
 import { Trials } from "./trials.js";
 import { isNothing, NOTHING, reader } from "./weights.js";
 import { full, gives, hintOf, pattern, patternText, placeName } from "./words.js";
@@ -74,7 +75,7 @@ export class Panel {
     this.#offerTrials();
     this.#nameGrid();
     this.grid.show(weights, this.shown, view, palette, scaleOf);
-    this.strip.show(weights.tokens, this.shown, changed);
+    this.changed = changed;
   }
 
   /** Shows one place of the grid large, on a scale that ends at `largest`. */
@@ -143,8 +144,8 @@ export class Panel {
   #show(chosen) {
     const { head, palette } = this;
     const { query, key } = chosen;
-    this.strip.colour(head, chosen, palette);
-    fillLists(this.part(".lists"), head, chosen, palette);
+    this.strip.show(head, this.changed, chosen, palette);
+    render(html`<${Lists} head=${head} chosen=${chosen} palette=${palette} />`, this.part(".lists"));
     const readout = this.part(".readout");
     readout.textContent = isNothing(chosen) ? HINT : "";
     readout.title = "";
@@ -155,7 +156,9 @@ export class Panel {
   }
 
   #fillTable() {
-    if (this.head) fillTable(this.part(".table"), this.head, this.name);
+    const isOpen = this.head && this.part(".table").open;
+    const table = isOpen ? html`<${Table} head=${this.head} caption=${this.name} />` : null;
+    render(table, this.part(".scroll"));
   }
 
   async #save(format, scope) {

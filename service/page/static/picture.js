@@ -6,7 +6,8 @@
 
 import { pointOn, prepare, tint } from "./canvas.js";
 import { drawHead, drawHeads, drawMap, headAt, headLayout, mapAt, mapLayout } from "./drawing.js";
-import { find, make, moveFocus, rove } from "./elements.js";
+import { find, moveFocus } from "./elements.js";
+import { html, render } from "./preact.js";
 import { isNothing, NOTHING } from "./weights.js";
 import { full, grouped, short } from "./words.js";
 
@@ -122,60 +123,44 @@ export function drawnPlaces({ picture, overlay }, weights, place) {
   return columns.length > 0 ? columns.map((column) => ({ row: place.row, column })) : [place];
 }
 
+/** The buttons of the heads that are drawn over each other. */
 export class Overlay {
   constructor(element, events) {
     this.element = element;
     this.events = events;
-    this.buttons = [];
-    this.part = (name) => find(element, name);
-    this.part("select").addEventListener("change", ({ target }) =>
-      events.onChoose(target.selectedIndex, this.place.column),
-    );
-    this.part(".every").addEventListener("click", () => events.onRead({ overlay: this.weights.heads }));
-    this.part(".only").addEventListener("click", () =>
-      events.onRead({ overlay: [this.weights.heads[this.place.column]] }),
-    );
-    this.part(".heads").addEventListener("keydown", (event) => moveFocus(event, this.buttons));
+    this.current = 0;
   }
 
   /** Shows what can be chosen; hidden where a view has no single heads. */
-  show(weights, view, place, drawn, palette) {
-    this.element.hidden = view.picture !== "several" || weights.oneColumn;
+  show({ layers, heads, oneColumn }, view, { row, column: chosen }, drawn, palette) {
+    const { onChoose, onRead } = this.events;
+    this.element.hidden = view.picture !== "several" || oneColumn;
     if (this.element.hidden) return;
-    this.weights = weights;
-    this.place = place;
-    const layers = weights.layers.map((layer) => make("option", {}, String(layer)));
-    this.part("select").replaceChildren(...layers);
-    this.part("select").selectedIndex = place.row;
-    this.columns = drawn.map(({ column }) => column);
-    const heads = weights.heads.map(String);
-    if (heads.join() !== this.buttons.map(({ textContent }) => textContent).join()) {
-      this.buttons = heads.map((textContent, column) => this.#button(textContent, column));
-      this.part(".heads").replaceChildren(...this.buttons);
-      rove(this.buttons, 0);
-    }
-    this.buttons.forEach((button, column) => {
-      const isDrawn = this.columns.includes(column);
-      const colour = palette.head(column, heads.length);
-      button.setAttribute("aria-pressed", isDrawn);
-      button.style.borderColor = tint(colour, 1);
-      button.style.backgroundColor = isDrawn ? tint(colour, 0.25) : "";
-    });
-    this.part(".only").textContent =
-      `Only layer ${weights.layers[place.row]}, head ${weights.heads[place.column]}`;
-  }
-
-  #button(textContent, column) {
-    const ariaLabel = `Head ${textContent}`;
-    const button = make("button", { type: "button", textContent, ariaLabel });
-    button.addEventListener("click", () => {
-      rove(this.buttons, column);
-      const isDrawn = this.columns.includes(column);
-      const left = this.columns.filter((other) => other !== column);
+    const columns = drawn.map(({ column }) => column);
+    const read = (some) => onRead({ overlay: some.map((column) => heads[column]) });
+    const toggle = (column) => {
+      this.current = column;
+      const left = columns.filter((other) => other !== column);
+      const isDrawn = left.length < columns.length;
       if (isDrawn && left.length === 0) return; // nothing would be drawn
-      const columns = isDrawn ? left : [...this.columns, column].sort((one, other) => one - other);
-      this.events.onRead({ overlay: columns.map((each) => this.weights.heads[each]) });
-    });
-    return button;
+      read(isDrawn ? left : [...columns, column].sort((one, other) => one - other));
+    };
+    const button = (head, column) => {
+      const isDrawn = columns.includes(column);
+      const colour = palette.head(column, heads.length);
+      const style = { borderColor: tint(colour, 1), backgroundColor: isDrawn ? tint(colour, 0.25) : "" };
+      const isCurrent = column === Math.min(this.current, heads.length - 1);
+      return html`<button type="button" aria-label="Head ${head}" aria-pressed=${isDrawn} style=${style}
+        tabindex=${isCurrent ? 0 : -1} onClick=${() => toggle(column)}>${head}</button>`;
+    };
+    const part = html`
+      <label>Layer <select value=${layers[row]} onChange=${({ target }) => onChoose(target.selectedIndex, chosen)}>
+        ${layers.map((layer) => html`<option value=${layer}>${layer}</option>`)}</select></label>
+      <div class="heads" role="toolbar" aria-label="Heads drawn; arrow keys go from one to the next"
+        onKeyDown=${(event) => moveFocus(event, [...event.currentTarget.children])}>${heads.map(button)}</div>
+      <button type="button" class="quiet every" onClick=${() => read([...heads.keys()])}>All heads</button>
+      <button type="button" class="quiet only" onClick=${() => read([chosen])}>
+        Only layer ${layers[row]}, head ${heads[chosen]}</button>`;
+    render(part, this.element);
   }
 }

@@ -4,7 +4,7 @@
  */
 
 import { readPalette } from "./canvas.js";
-import { aligned, Difference } from "./difference.js";
+import { aligned, showDifference } from "./difference.js";
 import { byId } from "./elements.js";
 import { Panel } from "./panel.js";
 import { largestOf, scaleEnd } from "./weights.js";
@@ -24,7 +24,6 @@ export class Stage {
           onPoint: (chosen, stays) => this.#point(at, chosen, stays),
         }),
     );
-    this.difference = new Difference();
     this.results = [];
   }
 
@@ -77,12 +76,12 @@ export class Stage {
     heads.forEach(({ place, drawn }, at) =>
       this.panels[at].choose(place, scaleEnd(Math.max(...largest), this.size), view, drawn),
     );
-    if (heads.length === 1) this.difference.hide();
-    else {
+    byId("difference").hidden = heads.length === 1;
+    if (heads.length > 1) {
       const sides = heads.map(({ place, shown }, at) => ({ weights: this.results[at], ...place, shown }));
       const { row, column } = heads[0].place;
       const name = placeName(this.results[0], row, column, view.reduce);
-      this.difference.show(sides, this.alignment[0], name, this.palette);
+      showDifference(sides, this.alignment[0], name, this.palette);
     }
   }
 

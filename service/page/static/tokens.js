@@ -3,136 +3,117 @@
  */
 
 import { tint } from "./canvas.js";
-import { figure, find, heading, make, moveFocus, rove, table } from "./elements.js";
-import { isNothing, ranked, reader } from "./weights.js";
+import { moveFocus, rove } from "./elements.js";
+import { h, html, render } from "./preact.js";
+import { isNothing, pairsOf, ranked, reader } from "./weights.js";
 import { full, quoted, short } from "./words.js";
 
 export class Strip {
   /** `onPoint` gets a position or null, and whether the choice stays when the pointer leaves. */
   constructor(element, onPoint) {
     this.element = element;
-    this.buttons = [];
     this.shown = [];
-    const positionOf = (event) => this.shown[this.buttons.indexOf(event.target)] ?? null;
+    const positionOf = ({ target }) => this.shown[this.buttons.indexOf(target)] ?? null;
     element.addEventListener("pointerover", (event) => onPoint(positionOf(event), false));
     element.addEventListener("pointerleave", () => onPoint(null, false));
     element.addEventListener("click", (event) => {
       if (positionOf(event) !== null) onPoint(positionOf(event), true);
     });
     element.addEventListener("focusin", (event) => {
-      const target = /** @type {HTMLElement} */ (event.target);
-      if (!target.matches(":focus-visible")) return; // a click follows, and is handled there
+      if (!event.target.matches(":focus-visible")) return; // a click follows, and is handled there
       rove(this.buttons, this.buttons.indexOf(event.target));
       onPoint(positionOf(event), true);
     });
     element.addEventListener("keydown", (event) => moveFocus(event, this.buttons));
   }
 
-  /** Makes the tokens; `changed` are the positions whose token differs in the other sentence. */
-  show(tokens, shown, changed) {
-    this.shown = shown;
-    const focused = this.buttons.indexOf(document.activeElement);
-    this.buttons = shown.map((position) => {
-      const { text, special } = tokens[position];
-      const button = make("button", { type: "button", textContent: text });
-      button.classList.toggle("special", special);
-      button.classList.toggle("changed", changed.has(position));
-      if (changed.has(position)) button.title = "not in the other sentence";
-      return button;
-    });
-    rove(this.buttons, 0);
-    this.element.replaceChildren(...this.buttons);
-    if (focused >= 0) this.buttons[Math.min(focused, this.buttons.length - 1)]?.focus();
+  get buttons() {
+    return [...this.element.children];
   }
 
-  /** Colours the tokens by what the chosen one gives them, and marks that one. */
-  colour(head, chosen, palette) {
+  /**
+   * Colours the tokens by what the chosen one gives them, and marks that one; `changed` are the
+   * positions whose token differs in the other sentence.
+   */
+  show(head, changed, chosen, palette) {
     const weightOf = reader(head);
-    this.shown.forEach((position, at) => {
-      const button = this.buttons[at];
+    const isNew = head.shown !== this.shown;
+    const focused = this.buttons.indexOf(document.activeElement);
+    this.shown = head.shown;
+    const tokens = this.shown.map((position) => {
+      const { text, special } = head.weights.tokens[position];
+      const isChanged = changed.has(position);
       const weight = chosen.query === null ? 0 : weightOf(chosen.query, position);
       const share = head.largest > 0 ? weight / head.largest : 0;
-      button.style.backgroundColor = share > 0 ? tint(palette.out, 0.4 * share) : "";
-      button.setAttribute("aria-pressed", position === (chosen.query ?? chosen.key));
+      const properties = {
+        type: "button",
+        class: `${special ? "special" : ""} ${isChanged ? "changed" : ""}`,
+        title: isChanged ? "not in the other sentence" : null,
+        "aria-pressed": position === (chosen.query ?? chosen.key),
+        style: share > 0 ? `background-color: ${tint(palette.out, 0.4 * share)}` : "",
+      };
+      return h("button", properties, text);
     });
+    render(tokens, this.element);
+    if (!isNew) return;
+    rove(this.buttons, Math.max(focused, 0));
+    if (focused >= this.buttons.length) this.buttons.at(-1).focus();
   }
-}
-
-export function chip({ text }, number, title, colour) {
-  const name = make("bdi", { className: "name", textContent: text });
-  const item = make("li", { title }, name, make("span", { className: "figure" }, number));
-  item.style.backgroundColor = colour;
-  return item;
 }
 
 const LISTED = 5;
 const SPOKEN = 3;
 
-/** The tokens to which one gives most, or from which it gets most: [position, weight]. */
-function ofToken(head, position, isQuery, count) {
+/** The tokens to which one gives most, or from which it gets most: [[position], weight]. */
+function ofToken(head, position, isQuery, count = LISTED) {
   const weightOf = reader(head);
-  const ofOther = (other) => (isQuery ? weightOf(position, other) : weightOf(other, position));
-  return ranked(head.shown, ofOther, count);
+  const ofOther = ([other]) => (isQuery ? weightOf(position, other) : weightOf(other, position));
+  return ranked(head.shown.map((other) => [other]), ofOther, count);
 }
 
 /** The pairs of tokens with the largest weights: [[query, key], weight]. */
 function ofHead(head) {
   const weightOf = reader(head);
-  const pairs = function* pairs() {
-    for (const query of head.shown) for (const key of head.shown) yield [query, key];
-  };
-  return ranked(pairs(), ([query, key]) => weightOf(query, key), LISTED);
+  return ranked(pairsOf(head.shown, head.shown), ([query, key]) => weightOf(query, key), LISTED);
 }
 
-/** Fills a list with rows: [texts of one token or two, weight]. */
-function fill(part, title, rows, largest, colour) {
-  part.hidden = false;
-  part.querySelector("h4").textContent = title;
-  const items = rows.map(([name, weight]) => {
-    const bar = make("span", { className: "bar", ariaHidden: "true" });
-    bar.style.width = `${((100 * weight) / (largest || 1)).toFixed(1)}%`;
-    bar.style.backgroundColor = tint(colour, 0.35);
-    // A query and its key stand in this order also in texts from right to left.
-    const [from, to] = name.map((text) => make("bdi", { textContent: text }));
-    const tokens = make("span", { className: "name" }, from, ...(to ? [" → ", to] : []));
-    return make("li", {}, bar, tokens, figure(short(weight), full(weight)));
-  });
-  part.querySelector("ol").replaceChildren(...items);
-}
+/**
+ * A list of tokens or of pairs of them, each with a figure. A query and its key stand in this order
+ * also in texts from right to left.
+ */
+export const List = ({ name, heading, rows }) => html`
+  <div class=${name}>${heading}<ol>${rows.map(({ names, figure, title, bar }) => html`
+    <li>${bar && html`<span class="bar" aria-hidden="true" style=${bar} />`}
+      <span class="name"><bdi>${names[0]}</bdi>${names[1] && [" → ", html`<bdi>${names[1]}</bdi>`]}</span>
+      <span class="figure" title=${title}>${figure}</span></li>`)}</ol></div>`;
 
-/** Fills the lists for the token that is pointed at, or else for the whole head. */
-export function fillLists(parts, head, { query, key }, palette) {
+/** The lists for the token that is pointed at, or else for the whole head. */
+export function Lists({ head, chosen: { query, key }, palette }) {
   const { tokens } = head.weights;
-  const out = find(parts, ".out");
-  const into = find(parts, ".into");
-  out.hidden = query === null && key !== null;
-  into.hidden = key === null;
+  const list = (name, title, found, colour) => {
+    const rows = found.map(([positions, weight]) => ({
+      names: positions.map((position) => tokens[position].text),
+      figure: short(weight),
+      title: full(weight),
+      bar: { width: `${((100 * weight) / (head.largest || 1)).toFixed(1)}%`, backgroundColor: tint(colour, 0.35) },
+    }));
+    return html`<${List} name=${name} heading=${html`<h4>${title}</h4>`} rows=${rows} />`;
+  };
   if (isNothing({ query, key })) {
-    const rows = ofHead(head).map(([[from, to], weight]) => [
-      [tokens[from].text, tokens[to].text],
-      weight,
-    ]);
-    const isOneOfSeveral = head.drawn.length > 1;
-    const title = isOneOfSeveral ? `Largest weights of ${head.name.toLowerCase()}` : "Largest weights";
-    fill(out, title, rows, head.largest, palette.out);
-    return;
+    const of = head.drawn.length > 1 ? ` of ${head.name.toLowerCase()}` : "";
+    return list("out", `Largest weights${of}`, ofHead(head), palette.out);
   }
-  const named = (rows) => rows.map(([position, weight]) => [[tokens[position].text], weight]);
-  if (query !== null) {
-    const rows = named(ofToken(head, query, true, LISTED));
-    fill(out, `${quoted(tokens[query])} looks most at`, rows, head.largest, palette.out);
-  }
-  if (key !== null) {
-    const rows = named(ofToken(head, key, false, LISTED));
-    fill(into, `${quoted(tokens[key])} is looked at most by`, rows, head.largest, palette.into);
-  }
+  const of = (position, isQuery, words, name) =>
+    position !== null &&
+    list(name, `${quoted(tokens[position])} ${words}`, ofToken(head, position, isQuery), palette[name]);
+  return [of(query, true, "looks most at", "out"), of(key, false, "is looked at most by", "into")];
 }
 
 export function spoken(head, position) {
   const { tokens } = head.weights;
   const list = (isQuery) =>
     ofToken(head, position, isQuery, SPOKEN)
-      .map(([other, weight]) => `${quoted(tokens[other])} ${short(weight)}`)
+      .map(([[other], weight]) => `${quoted(tokens[other])} ${short(weight)}`)
       .join(", ");
   const token = quoted(tokens[position]);
   return `${token} looks most at ${list(true)}; it is looked at most by ${list(false)}.`;
@@ -140,26 +121,21 @@ export function spoken(head, position) {
 
 const CELLS = 3600;
 
-/** Fills a `details` when it is open; a large table is only in the saved file. */
-export function fillTable(details, head, caption) {
-  const body = details.querySelector("div");
-  if (!details.open) {
-    body.replaceChildren();
-    return;
-  }
+/** The weights as a table; a large one is only in the saved file. */
+export function Table({ head, caption }) {
   const { weights, shown } = head;
-  if (shown.length ** 2 > CELLS) {
-    const note = `${shown.length} × ${shown.length} numbers are too many to read here: save them as CSV below.`;
-    body.replaceChildren(make("p", { className: "note", textContent: note }));
-    return;
+  const count = shown.length;
+  if (count ** 2 > CELLS) {
+    return html`<p class="note">${count} × ${count} numbers are too many to read here: save them as CSV
+      below.</p>`;
   }
   const weightOf = reader(head);
-  const text = (position) => weights.tokens[position].text;
-  const rows = shown.map((query) => ({
-    name: text(query),
-    cells: shown.map((key) => figure(short(weightOf(query, key)), full(weightOf(query, key)))),
-  }));
-  const top = make("tr", {}, make("td"), ...shown.map((key) => heading(text(key))));
-  const title = `${caption}: a row is a token that looks, a column one that is looked at`;
-  body.replaceChildren(table(title, [top], rows));
+  const heading = (scope, position) => html`<th scope=${scope}>${weights.tokens[position].text}</th>`;
+  const cell = (weight) => html`<td><span class="figure" title=${full(weight)}>${short(weight)}</span></td>`;
+  return html`<table>
+    <caption>${caption}: a row is a token that looks, a column one that is looked at</caption>
+    <thead><tr><td />${shown.map((key) => heading("col", key))}</tr></thead>
+    <tbody>${shown.map((query) => html`
+      <tr>${heading("row", query)}${shown.map((key) => cell(weightOf(query, key)))}</tr>`)}</tbody>
+  </table>`;
 }

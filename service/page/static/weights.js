@@ -169,6 +169,11 @@ function sized(list, count) {
   throw new Problem("unknown", `The answer has ${list.length} where ${count} were asked for.`);
 }
 
+/** All pairs of some queries and some keys: [query, key]. */
+export function* pairsOf(queries, keys) {
+  for (const query of queries) for (const key of keys) yield [query, key];
+}
+
 /** The largest weights with their places, [place, weight], in descending order. */
 export function ranked(places, weightOf, count) {
   const best = [];
