@@ -2,6 +2,8 @@
  * Prepares what canvases need: colours from the style sheet, fonts, and tokens shortened to fit.
  */
 
+import { range } from "./elements.js";
+
 const STOPS = ["--heat-0", "--heat-1", "--heat-2", "--heat-3"];
 const SHADES = 256;
 
@@ -9,18 +11,22 @@ function channels(hex) {
   return [1, 3, 5].map((at) => Number.parseInt(hex.slice(at, at + 2), 16));
 }
 
+/**
+ * One number a pixel, as ImageData holds it on little-endian machines; browsers run on no others.
+ * @type {function(number[]): number}
+ */
+const pixelOf = ([red, green, blue]) => ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
+
 /** The current colours; read again when the scheme changes. */
 export function readPalette() {
   const style = getComputedStyle(document.documentElement);
   const colour = (name) => style.getPropertyValue(name).trim();
   const stops = STOPS.map((name) => channels(colour(name)));
-  const shades = [];
-  for (let shade = 0; shade < SHADES; shade += 1) {
+  const shades = range(SHADES).map((shade) => {
     const place = (shade / (SHADES - 1)) * (stops.length - 1);
     const below = Math.min(Math.floor(place), stops.length - 2);
-    const part = place - below;
-    shades.push(stops[below].map((value, at) => value + part * (stops[below + 1][at] - value)));
-  }
+    return stops[below].map((value, at) => value + (place - below) * (stops[below + 1][at] - value));
+  });
   return {
     ink: colour("--ink"),
     quiet: colour("--quiet"),
@@ -32,11 +38,7 @@ export function readPalette() {
     violet: channels(colour("--violet")),
     green: channels(colour("--green")),
     head: (at, count) => ofHue((360 * at) / count, Number.parseFloat(colour("--head-light"))),
-    // One number a pixel, as ImageData holds it on little-endian machines; browsers run on no others.
-    pixels: Uint32Array.from(
-      shades,
-      ([red, green, blue]) => ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0,
-    ),
+    pixels: Uint32Array.from(shades, pixelOf),
     shades: shades.map((shade) => `rgb(${shade.map(Math.round).join(", ")})`),
   };
 }
@@ -50,10 +52,7 @@ export function shadeOf(weight, largest) {
 export function signedPixel(palette, number, largest) {
   const share = largest > 0 ? Math.min(Math.abs(number) / largest, 1) : 0;
   const colour = number < 0 ? palette.into : palette.out;
-  const [red, green, blue] = channels(palette.paper).map((from, at) =>
-    Math.round(from + share * (colour[at] - from)),
-  );
-  return ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
+  return pixelOf(channels(palette.paper).map((from, at) => Math.round(from + share * (colour[at] - from))));
 }
 
 export function tint(colour, share) {

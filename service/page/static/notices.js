@@ -2,35 +2,33 @@
 
 import { byId, find } from "./elements.js";
 
-const TITLES = {
-  blank: "There is nothing to read.",
-  unreachable: "The service cannot be reached.",
-  unauthorized: "This service needs an API key.",
-  "key-refused": "This API key was refused.",
-  "key-unsendable": "This API key cannot be sent.",
-  "model-changed": "The model is being replaced just now.",
-  overloaded: "The service has more to do than it can answer just now.",
-  "not-ready": "The service is not ready yet.",
-  draining: "This copy of the service is shutting down.",
-  timeout: "The answer took too long.",
-  "too-many-weights": "These are too many weights for one answer.",
-  "too-much-work": "This is more than the service can compute in time.",
-  "payload-too-large": "The text is too long to be sent.",
-  "text-too-long": "The text is too long for the model.",
-  "not-found": "This service does not offer that.",
-  internal: "The service failed.",
-};
-const ADVICE = {
-  blank: "Type a sentence first.",
-  unreachable: "Is it running, and are you connected to its network?",
-  unauthorized: "Type it above and ask again.",
-  "key-refused": "Check that it is complete, and that it belongs to this service.",
-  "key-unsendable":
+// What each kind of problem is called, and what to do about it if the service does not say so.
+const KINDS = {
+  blank: ["There is nothing to read.", "Type a sentence first."],
+  unreachable: ["The service cannot be reached.", "Is it running, and are you connected to its network?"],
+  unauthorized: ["This service needs an API key.", "Type it above and ask again."],
+  "key-refused": ["This API key was refused.", "Check that it is complete, and that it belongs to this service."],
+  "key-unsendable": [
+    "This API key cannot be sent.",
     "It holds a character that no request can carry, such as a long dash or a curly quotation mark. Type it again.",
-  "model-changed": "Answers came from two versions of it. Try again in a moment.",
-  timeout: "Try again, or ask with a shorter text.",
-  "payload-too-large": "Shorten it.",
+  ],
+  "model-changed": [
+    "The model is being replaced just now.",
+    "Answers came from two versions of it. Try again in a moment.",
+  ],
+  overloaded: ["The service has more to do than it can answer just now."],
+  "not-ready": ["The service is not ready yet."],
+  draining: ["This copy of the service is shutting down."],
+  timeout: ["The answer took too long.", "Try again, or ask with a shorter text."],
+  "too-many-weights": ["These are too many weights for one answer."],
+  "too-much-work": ["This is more than the service can compute in time."],
+  "payload-too-large": ["The text is too long to be sent.", "Shorten it."],
+  "text-too-long": ["The text is too long for the model."],
+  "not-found": ["This service does not offer that."],
+  internal: ["The service failed."],
 };
+
+const seconds = (count) => `${count} ${count === 1 ? "second" : "seconds"}`;
 
 export class ProblemBox {
   constructor() {
@@ -46,7 +44,7 @@ export class ProblemBox {
   }
 
   hide() {
-    clearInterval(this.ticking);
+    clearTimeout(this.ticking);
     if (this.box.contains(document.activeElement)) this.#giveFocusBack();
     this.box.hidden = true;
     this.home.after(this.box);
@@ -58,12 +56,16 @@ export class ProblemBox {
     this.origin = document.activeElement;
     place.after(this.box);
     this.retry = retry;
-    const { type, message } = problem;
-    this.part("#problem-title").textContent = TITLES[type] ?? "That did not work.";
-    this.part("#problem-detail").textContent = ADVICE[type] ?? message;
+    const { type, message, retryAfter } = problem;
+    const [title = "That did not work.", advice = message] = KINDS[type] ?? [];
+    this.part("#problem-title").textContent = title;
+    this.part("#problem-detail").textContent = advice;
     this.part("#again").hidden = retry === null || Boolean(problem.isFinal);
     this.part("#wait").textContent = "";
-    if (problem.retryAfter) this.#count(problem.retryAfter);
+    if (retryAfter) {
+      this.part("#problem-detail").textContent = `Try again in ${seconds(retryAfter)}.`;
+      this.#count(retryAfter);
+    }
     this.box.hidden = false;
     this.box.scrollIntoView({ block: "nearest" });
   }
@@ -74,20 +76,10 @@ export class ProblemBox {
     (isThere ? this.origin : byId("ask").querySelector(".primary")).focus();
   }
 
-  #count(seconds) {
-    let left = seconds;
-    const unit = () => (left === 1 ? "second" : "seconds");
-    const update = () => {
-      this.part("#wait").textContent =
-        left > 0 ? `It asks you to come back in ${left} ${unit()}.` : "You can try again now.";
-    };
-    this.part("#problem-detail").textContent = `Try again in ${left} ${unit()}.`;
-    update();
-    this.ticking = setInterval(() => {
-      left -= 1;
-      update();
-      if (left <= 0) clearInterval(this.ticking);
-    }, 1000);
+  #count(left) {
+    this.part("#wait").textContent =
+      left > 0 ? `It asks you to come back in ${seconds(left)}.` : "You can try again now.";
+    if (left > 0) this.ticking = setTimeout(() => this.#count(left - 1), 1000);
   }
 }
 

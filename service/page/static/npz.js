@@ -4,6 +4,7 @@
  */
 
 import { Problem } from "./api.js";
+import { range } from "./elements.js";
 
 const LOCAL = 0x04034b50;
 const END = 0x06054b50;
@@ -95,7 +96,7 @@ function readArray(archive, view, start) {
   const width = Number(/^<U(\d+)$/.exec(kind)?.[1] ?? 0);
   if (width === 0) return null;
   const points = new Uint32Array(archive.slice(from, from + 4 * count * width));
-  const values = Array.from({ length: count }, (_, item) => {
+  const values = range(count).map((item) => {
     const own = [...points.subarray(item * width, (item + 1) * width)];
     while (own.at(-1) === 0) own.pop();
     return own.map((point) => String.fromCodePoint(point)).join("");
@@ -137,16 +138,11 @@ const widths = (fields) => fields.map((number, at) => [number, at >= 5 && at <= 
 /** Numbers with their widths in bytes, the lowest byte first. */
 const record = (numbers) =>
   Uint8Array.from(
-    numbers.flatMap(([number, width]) =>
-      Array.from({ length: width }, (_, byte) => (number >>> (8 * byte)) & 255),
-    ),
+    numbers.flatMap(([number, width]) => range(width).map((byte) => (number >>> (8 * byte)) & 255)),
   );
 
-const CHECKS = Uint32Array.from({ length: 256 }, (_, byte) => {
-  let check = byte;
-  for (let bit = 0; bit < 8; bit += 1) check = check & 1 ? (check >>> 1) ^ 0xedb88320 : check >>> 1;
-  return check;
-});
+const shifted = (check) => (check & 1 ? (check >>> 1) ^ 0xedb88320 : check >>> 1);
+const CHECKS = Uint32Array.from(range(256), (byte) => range(8).reduce(shifted, byte));
 
 function checksum(pieces) {
   let check = 0xffffffff;
