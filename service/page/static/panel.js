@@ -49,10 +49,7 @@ export class Panel {
     });
     this.part(".table").addEventListener("toggle", () => this.#fillTable());
     this.part(".close").addEventListener("click", () => events.onCompare(null));
-    this.part(".save").addEventListener("click", ({ target }) => {
-      if (target.matches(".stop")) this.saving.abort();
-      else if (target.matches("button")) this.#save(target.value, this.part(".scope").value);
-    });
+    this.#offerFiles();
   }
 
   /** Draws an answer; `scaleOf(row, column)` is the end of the scale of a small map. */
@@ -161,24 +158,33 @@ export class Panel {
     render(table, this.part(".scroll"));
   }
 
+  /** Shows what can be saved, and how much of a file is there while one is made. */
+  #offerFiles(share = 1) {
+    const button = (format) => html`<button type="button" value=${format}
+      onClick=${() => this.#save(format, this.part(".scope").value)}>${format.toUpperCase()}</button>`;
+    const part = html`
+      <label>Save <select class="scope">
+        <option value="one">this map</option><option value="all">all maps of the grid</option></select> as</label>
+      ${["svg", "png", "json", "csv", "npz"].map(button)}
+      ${share < 1 && html`<span class="saving">
+        <progress aria-label="Share of the file that is there" value=${share} /> <button type="button"
+          class="quiet stop" onClick=${() => this.saving.abort()}>Stop</button></span>`}`;
+    render(part, this.part(".save"));
+  }
+
   async #save(format, scope) {
     this.saving.abort();
     this.saving = new AbortController();
     const { signal } = this.saving;
-    const progress = this.part(".saving");
-    const onProgress = (share) => {
-      progress.hidden = share === 1;
-      this.part(".saved").value = share;
-    };
     this.events.announce("Saving …");
     try {
-      const name = await save(format, scope, this, signal, onProgress);
+      const name = await save(format, scope, this, signal, (share) => this.#offerFiles(share));
       this.events.announce(`Saved as ${name}.`);
     } catch (problem) {
       if (!signal.aborted) this.events.onProblem(problem, () => this.#save(format, scope), this.part(".save"));
       else if (signal === this.saving.signal) this.events.announce("Nothing was saved.");
     } finally {
-      if (signal === this.saving.signal) progress.hidden = true;
+      if (signal === this.saving.signal) this.#offerFiles();
     }
   }
 }
