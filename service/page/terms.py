@@ -45,14 +45,14 @@ class Term:
         name: as the literature has it.
         text: what it means.
         formula: in MathML.
-        function: computes it.
+        functions: compute it.
     """
 
     anchor: str
     name: str
     text: str
     formula: str
-    function: Callable[..., Any]
+    functions: Sequence[Callable[..., Any]]
 
 
 TERMS: Sequence[Term] = (
@@ -69,7 +69,7 @@ TERMS: Sequence[Term] = (
         + _sign("+")
         + _name("P", "t")
         + _sign(")"),
-        Embeddings.places,
+        (Embeddings.forward, Embeddings.places),
     ),
     Term(
         "heads",
@@ -78,7 +78,7 @@ TERMS: Sequence[Term] = (
         "these projections, so each decides where to look. A query says what a token looks "
         "for, a key what a token offers, a value what it passes on.",
         _PROJECTIONS,
-        reference.split_heads,
+        (reference.project, reference.split_heads),
     ),
     Term(
         "scaled-dot-product",
@@ -88,7 +88,7 @@ TERMS: Sequence[Term] = (
         "number of features. Without that, scores would grow with this number, and the softmax "
         "would put nearly all weight on one token.",
         _name("S", "h") + _EQUALS + _PRODUCT,
-        reference.scaled_dot_product_score,
+        (reference.scaled_dot_product_score,),
     ),
     Term(
         "softmax",
@@ -103,7 +103,7 @@ TERMS: Sequence[Term] = (
             f"<msup><mi>e</mi>{_name('S', 'qk')}</msup>",
             f"<munder>{_sign('∑')}<mi>j</mi></munder><msup><mi>e</mi>{_name('S', 'qj')}</msup>",
         ),
-        reference.softmax,
+        (reference.softmax,),
     ),
     Term(
         "weighted-sum",
@@ -115,7 +115,7 @@ TERMS: Sequence[Term] = (
         + _name("softmax")
         + f"<mrow>{_sign('(')}{_PRODUCT}{_sign(')')}</mrow>"
         + _name("V", "h"),
-        reference.multi_head_attention,
+        (reference.multi_head_attention,),
     ),
     Term(
         "concatenation",
@@ -128,7 +128,7 @@ TERMS: Sequence[Term] = (
         + _COMMA.join((_name("head", "0"), _sign("…"), _name("head", "H\u22121")))
         + _sign("]")
         + _name("W", high="O"),
-        reference.concatenate_heads,
+        (reference.concatenate_heads,),
     ),
 )
 
@@ -139,15 +139,15 @@ def as_page(template: str, *, version: str) -> str:
 
 
 def _section(term: Term) -> str:
-    source = textwrap.dedent(inspect.getsource(term.function)).rstrip()
-    name = html.escape(term.function.__name__)
-    module = term.function.__module__.replace(".", "/")
+    sources = [textwrap.dedent(inspect.getsource(each)).rstrip() for each in term.functions]
+    names = html.escape(" and ".join(each.__name__ for each in term.functions))
+    module = term.functions[0].__module__.replace(".", "/")
     return (
         f'    <section id="{term.anchor}">\n'
         f"      <h2>{html.escape(term.name)}</h2>\n"
         f"      <p>{html.escape(term.text)}</p>\n"
         f'      <math display="block">{term.formula}</math>\n'
-        f'      <pre class="source" tabindex="0" role="region" aria-label="{name} of '
-        f'{module}.py"><code>{html.escape(source)}</code></pre>\n'
+        f'      <pre class="source" tabindex="0" role="region" aria-label="{names} of '
+        f'{module}.py"><code>{html.escape(chr(10).join(sources))}</code></pre>\n'
         f"    </section>"
     )

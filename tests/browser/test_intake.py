@@ -36,6 +36,8 @@ WRITTEN = """async (records) => {
   return records.map((record) => writeRecord(record)).join('');
 }"""
 
+NOT_UTF8 = "a.csv is not text in UTF-8: save it as UTF-8, or read it as Windows-1252."
+
 
 @pytest.fixture(scope="module")
 def many(shared: Visit) -> Many:
@@ -266,9 +268,13 @@ def test_a_file_is_dropped(many: Many) -> None:
         (
             "a.csv",
             b"text\ncaf\xe9\n",
-            "a.csv is not text in UTF-8: save it as UTF-8, or read it as Windows-1252.",
+            NOT_UTF8,
         ),
-        ("a.csv", b"PK\0\0", "a.csv is not text in UTF-8: save it as UTF-8, or read it as Windows-1252."),
+        (
+            "a.csv",
+            b"PK\0\0",
+            NOT_UTF8,
+        ),
         ("a.csv", b"", "a.csv has no rows: choose one with sentences."),
         ("a.csv", b"text\n\n", "a.csv has no rows: choose one with sentences."),
         ("a.txt", b"x\n" * 10_001, f"a.txt {MANY}"),

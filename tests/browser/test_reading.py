@@ -102,7 +102,7 @@ def test_each_word_is_shaded_by_what_leaving_it_out_changes(
     for unit, (title, colour) in zip(units, shown, strict=True):
         assert title == f"Without it: positive {percent(unit['probability'])}"
         blue = unit["probability_change"] >= 0
-        alpha = 0.65 * (abs(unit["probability_change"]) / largest) ** 0.6
+        alpha = 0.48 * (abs(unit["probability_change"]) / largest) ** 0.6
         channels = "29, 91, 184" if blue else "176, 74, 0"
         assert colour.startswith(f"rgba({channels}, ")
         assert float(colour.rpartition(", ")[2][:-1]) == pytest.approx(alpha, abs=0.006)

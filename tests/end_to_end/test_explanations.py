@@ -340,7 +340,8 @@ def test_the_terms_are_on_a_page_with_their_functions(client: httpx.Client) -> N
         "Positions", "Heads", "Scaled dot product", "Softmax", "Weighted sum", "Concatenation",
     ]  # fmt: skip
     for function in (
-        reference.split_heads, reference.scaled_dot_product_score, reference.softmax,
+        reference.project, reference.split_heads, reference.scaled_dot_product_score,
+        reference.softmax,
         reference.multi_head_attention, reference.concatenate_heads,
     ):  # fmt: skip
         assert inspect.getsource(function).rstrip() in html.unescape(page.text)

@@ -22,6 +22,7 @@ export class Grid {
     this.element = element;
     this.onChoose = onChoose;
     this.place = { row: 0, column: 0 };
+    this.off = [];
     element.addEventListener("keydown", (event) => this.#move(event));
   }
 
@@ -51,6 +52,12 @@ export class Grid {
     this.#draw();
   }
 
+  /** Shows which heads are switched off: {layer, head}, or {layer} for all of one. */
+  switchOff(heads) {
+    this.off = heads;
+    if (this.weights) this.#draw();
+  }
+
   get buttons() {
     return [...this.element.querySelectorAll("button")];
   }
@@ -63,10 +70,12 @@ export class Grid {
       const value = this.importance?.[row][column] ?? null;
       const share = value === null || this.largest === 0 ? 0 : Math.max(value, 0) / this.largest;
       const figure = value === null ? "" : ` Importance ${full(value)}.`;
-      const title = this.titles[row * columns + column] + figure;
+      const isOff = !oneColumn && this.off.some(({ layer, head = heads[column] }) =>
+        layer === layers[row] && head === heads[column]);
+      const title = this.titles[row * columns + column] + figure + (isOff ? " Switched off." : "");
       const isChosen = row === this.place.row && column === this.place.column;
       return html`<div class="cell" role="gridcell">
-        <button type="button" title=${title} aria-label=${title} aria-pressed=${isChosen}
+        <button type="button" class=${isOff ? "off" : ""} title=${title} aria-label=${title} aria-pressed=${isChosen}
           tabindex=${isChosen ? 0 : -1} onClick=${() => this.onChoose(row, column)}>
           <canvas aria-hidden="true" /><span class="mark" style=${{ width: `${(100 * share).toFixed(1)}%` }} />
         </button></div>`;

@@ -66,7 +66,11 @@ const stage = new Stage({
     else ask([...sentences, changes.sentence], view, changes);
     setCompare(false);
   },
-  onTrial: () => remember(true),
+  onTrial() {
+    remember(true);
+    // What stands beside it was read with another trial.
+    if (latest()?.changes) ask(latest().sentences.slice(0, 1), { ...wish, compare: false });
+  },
   onChoose(weights, row, column) {
     const layer = weights.oneRow ? {} : { layer: weights.layers[row] };
     const head = weights.oneColumn ? {} : { head: weights.heads[column] };

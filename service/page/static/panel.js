@@ -17,7 +17,7 @@ import { full, gives, hintOf, pattern, patternText, placeName } from "./words.js
 
 const NOTES = {
   heads: "Layers go down, heads go right, from 0. ",
-  one: "Each map has a scale of its own, of six even shares or more.",
+  one: "Darkest is a map's largest weight, or six even shares.",
   two: "The same map of both texts has one scale, of six even shares or more.",
 };
 const HINT = hintOf("a token");
@@ -33,7 +33,8 @@ export class Panel {
     this.element = byId("panel").content.firstElementChild.cloneNode(true);
     this.part = (name) => find(this.element, name);
     this.prediction = new Prediction(this.part(".prediction"), events.onRead);
-    this.trials = new Trials(this.part(".trials"), events);
+    const onHeads = (heads) => this.grid.switchOff(heads);
+    this.trials = new Trials(this.part(".trials"), { ...events, onHeads });
     this.grid = new Grid(this.part(".grid"), events.onChoose);
     this.strip = new Strip(this.part(".strip"), (position, stays) => {
       events.onPoint({ query: position, key: position }, stays);

@@ -197,7 +197,7 @@ export class Reading {
       const button = this.trials.buttons[at];
       const [colour] = sides[change < 0 ? 1 : 0];
       // The power lets the second and third word be seen beside a first one that decides.
-      button.style.backgroundColor = tint(palette[colour], 0.65 * (Math.abs(change) / largest) ** 0.6);
+      button.style.backgroundColor = tint(palette[colour], 0.48 * (Math.abs(change) / largest) ** 0.6);
       button.title = `Without it: ${label} ${percent(probability)}`;
       button.classList.toggle("most", Math.abs(change) === largest);
     });

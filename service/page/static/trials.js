@@ -48,7 +48,7 @@ const capital = (text) => `${text[0].toUpperCase()}${text.slice(1)}`;
 export class Trials {
   /**
    * `events` are `announce(text)`, `onProblem(problem, retry, place)`, `onTrial()`, and where there is
-   * a place for it `onCompare(changes)` and `onTried(prediction)`; `fields` go into every request.
+   * a place for it `onCompare(changes)`, `onTried(prediction)` and `onHeads(heads that are off)`; `fields` go into every request.
    */
   constructor(element, events, fields = {}) {
     this.element = element;
@@ -250,6 +250,7 @@ export class Trials {
       // One part stays: without any there is nothing to read.
       button.disabled = left === this.buttons.length - 1 && text !== "";
     });
+    this.events.onHeads?.(this.trial.heads);
     const isAsItWas = isSame(this.trial, NOTHING);
     this.part(".undo").disabled = this.undone.length === 0;
     for (const name of [".reset", ".beside"]) {
