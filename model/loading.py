@@ -2,7 +2,6 @@
 
 import torch
 
-from model.arguments import kind_of
 from model.backends.base import Backend
 from model.backends.device import (
     DtypeChoice,
@@ -19,6 +18,7 @@ from model.files import WEIGHTS
 from model.network.architecture import stored_names
 from model.network.shared_weights import SharedWeights
 from model.predictor import ModelInfo, Predictor
+from model.validation import kind_of
 
 
 def load_predictor(

@@ -11,7 +11,6 @@ from typing import Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from model.arguments import kind_of
 from model.backends.base import Backend, Runner, Selection, in_halves, isolate
 from model.checkpoint.manifest import Metric
 from model.checkpoint.thresholds import Thresholds
@@ -30,6 +29,7 @@ from model.network.prediction import (
 )
 from model.tokenization.tokenizer import Encoding, Tokenizer, Truncation, check_text
 from model.tokenization.windows import MAX_WINDOWS
+from model.validation import kind_of
 
 Entry = TypeVar("Entry")
 Result = TypeVar("Result")

@@ -9,7 +9,6 @@ from typing import Any, Literal, get_args
 
 import torch
 
-from model.arguments import folder_path, index_of, list_texts, one_of, one_text
 from model.checkpoint.hub_folder import local_folder
 from model.checkpoint.opening import open_checkpoint
 from model.cli.progress import progress as show
@@ -31,6 +30,7 @@ from model.reading import (
 )
 from model.tokenization.tokenizer import Truncation
 from model.tokenization.windows import Reading
+from model.validation import folder_path, index_of, list_texts, one_of, one_text
 
 _TYPES = {
     "label": "string",

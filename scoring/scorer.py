@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from model.arguments import list_texts
 from model.backends.device import DtypeChoice, choose_backend, choose_device, choose_dtype
 from model.checkpoint.hub_folder import local_folder
 from model.checkpoint.opening import Checkpoint, open_checkpoint
@@ -24,6 +23,7 @@ from model.reading import (
     read_text,
 )
 from model.tokenization.windows import Reading
+from model.validation import list_texts
 from scoring.answers import Answers
 from scoring.errors import OptionError
 from scoring.output.manifest import Granularity, Model

@@ -17,12 +17,12 @@ from sklearn.utils import check_consistent_length, check_random_state, column_or
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from model.arguments import folder_path, list_texts
 from model.backends.device import choose_device
 from model.checkpoint.hub_folder import local_folder
 from model.checkpoint.saving import replaced
 from model.cli.progress import say, silent
 from model.text_model import load
+from model.validation import folder_path, list_texts
 from training.data.dataset import Dataset, dataset_of
 from training.data.labels import class_number, parse_label
 from training.data.validation_split import split_validation

@@ -13,7 +13,6 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from model.arguments import folder_path
 from model.checkpoint.manifest import MARK, Manifest, seal
 from model.checkpoint.weights import check_weights, digest_weights, load_weights, read_weights
 from model.errors import CheckpointError, UnsupportedCheckpointError, describe_faults
@@ -31,6 +30,7 @@ from model.network.prediction import Choice, choose_among
 from model.tokenization.reader import load_tokenizer
 from model.tokenization.sandbox import try_tokenizer
 from model.tokenization.tokenizer import Tokenizer
+from model.validation import folder_path
 
 _VERSION_LENGTH = 12
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 
-from model.arguments import folder_path
 from model.checkpoint.baseline import Baseline
 from model.checkpoint.manifest import FORMAT_VERSION, MARK, Manifest, Precision, seal
 from model.checkpoint.opening import Checkpoint, open_checkpoint
@@ -33,6 +32,7 @@ from model.files import (
 )
 from model.network.architecture import Network, NetworkConfig, is_known, stored_names
 from model.tokenization.tokenizer import Tokenizer
+from model.validation import folder_path
 
 
 def save_checkpoint(

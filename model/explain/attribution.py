@@ -18,11 +18,11 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from model.arguments import one_of
 from model.explain.gradients import Ends, Gradients
 from model.network.prediction import Choice, Prediction
 from model.tokenization.tokenizer import Encoding, Token
 from model.tokenization.words import group_words, sum_words
+from model.validation import one_of
 
 Method = Literal["integrated_gradients", "gradient_x_input"]
 

@@ -16,7 +16,6 @@ from typing import Literal
 import tokenizers
 from tokenizers import normalizers
 
-from model.arguments import one_text
 from model.errors import (
     BlankTextError,
     InputError,
@@ -30,6 +29,7 @@ from model.errors import (
 )
 from model.tokenization.windows import divide, most_tokens
 from model.tokenization.wordpiece import SPECIAL_TOKENS
+from model.validation import one_text
 
 Truncation = Literal["right", "left", "error"]
 

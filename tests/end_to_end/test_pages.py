@@ -87,7 +87,9 @@ def test_the_page_loads_every_script_and_no_other(client: httpx.Client) -> None:
 
 
 def test_the_page_talks_to_only_six_routes(client: httpx.Client) -> None:
-    scripts = {name: client.get(f"/static/{name}").text for name in SCRIPTS}
+    # ESLint forbids what the library offers for markup.
+    own = [name for name in SCRIPTS if name != "preact.js"]
+    scripts = {name: client.get(f"/static/{name}").text for name in own}
     asked = [
         path
         for script in scripts.values()

@@ -12,6 +12,7 @@ const KINDS = {
   csv: "csv",
   tsv: "tsv",
   tab: "tsv",
+  json: "json",
   jsonl: "json",
   ndjson: "json",
   txt: "lines",
@@ -309,11 +310,14 @@ function readPlain(place) {
   return cell;
 }
 
-/** The character between the cells of a text: one that divides its first records alike, or else its first one. */
+/** The character between the cells of a text: the one with most columns, of those that divide the first records alike. */
 function delimiterOf(text) {
-  const widths = (delimiter) => readCsv(text, delimiter, 5).map(({ cells }) => cells.length);
-  const likely = Object.keys(DELIMITERS).filter((delimiter) => widths(delimiter)[0] > 1);
-  return likely.find((delimiter) => new Set(widths(delimiter)).size === 1) ?? likely[0] ?? ",";
+  const found = Object.keys(DELIMITERS).map((delimiter) => {
+    const widths = readCsv(text, delimiter, 5).map(({ cells }) => cells.length);
+    return { delimiter, count: widths[0] ?? 0, isEven: new Set(widths).size === 1 };
+  });
+  const likely = found.filter(({ count }) => count > 1).sort((one, other) => other.count - one.count);
+  return (likely.find(({ isEven }) => isEven) ?? likely[0] ?? found[0]).delimiter;
 }
 
 /** Writes one record with its line end. An apostrophe keeps a spreadsheet from computing a text. */
