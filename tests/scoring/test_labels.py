@@ -65,3 +65,13 @@ def test_no_choice(
         "headlight-score: --labels: give two or more different ones of the model's labels: "
         "negative, neutral, positive\n"
     )
+
+
+def test_one_file_has_only_those_labels(three: Path, tmp_path: Path) -> None:
+    path = tmp_path / "reviews.csv"
+    path.write_text("review\n" + "good film\nbad plot\nfilm film\n" * 5, encoding="utf-8")
+    assert run_here(three, path, "--labels", "positive,negative") == 0
+    header, *rows = (tmp_path / "reviews.scored.csv").read_text("utf-8").splitlines()
+    assert header == "review,label,score"
+    assert {row.split(",")[1] for row in rows} <= {"positive", "negative"}
+    assert all(float(row.split(",")[2]) >= 0.5 for row in rows)
