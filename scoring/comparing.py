@@ -109,8 +109,8 @@ class Comparison:
     def _refusal(self, fault: str) -> OptionError:
         return OptionError(
             f"--compare {self._column}: {fault}: name a column whose values are "
-            f"{', '.join(self._labels)}, or all 0 and 1, 0 to {len(self._labels) - 1}, or stars "
-            "from 1 to 5"
+            f"{', '.join(self._labels)}, or all 0 and 1, 0 to {len(self._labels) - 1}, or "
+            "whole stars from 1 to 5"
         )
 
 

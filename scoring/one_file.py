@@ -241,7 +241,7 @@ def _say_read(manifest: Manifest, say: Say) -> None:
         if column.name != column.output_name:
             say(f"the column {column.name!r} of the input is named {column.output_name!r}")
     model = manifest.model
-    say(f"model {model.name} ({model.version}): {', '.join(model.labels)}")
+    say(f"model {model.name} ({model.version}, {model.dtype}): {', '.join(model.labels)}")
 
 
 def _say_written(manifest: Manifest, target: Target, totals: _Totals, say: Say) -> None:

@@ -196,8 +196,7 @@ def test_the_document_names_the_limits(document: dict[str, Any]) -> None:
 
 
 def test_the_document_names_every_error_where_it_can_come(document: dict[str, Any]) -> None:
-    for kind in ALL_ERRORS:
-        assert f"- `{kind.type}` ({kind.status}): {kind.title}" in document["info"]["description"]
+    assert "[each with its own type](problems)" in document["info"]["description"]
     told = {
         f"{method} {path}": set(re.findall(r"\(`([a-z-]+)`\)", str(operation["responses"])))
         for path, methods in _own(document).items()

@@ -92,7 +92,7 @@ def test_values_that_are_understood(
 def test_values_that_may_mean_anything_are_refused(values: list[object], fault: str) -> None:
     message = (
         f"--compare x: {fault}: name a column whose values are negative, neutral, positive, or all "
-        "0 and 1, 0 to 2, or stars from 1 to 5"
+        "0 and 1, 0 to 2, or whole stars from 1 to 5"
     )
     with pytest.raises(OptionError, match=f"^{re.escape(message)}$"):
         compared("x", [(value, "neutral", 0.5) for value in values])

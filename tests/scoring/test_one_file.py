@@ -21,8 +21,8 @@ from pyarrow import parquet
 from tests.scoring.conftest import ROOT, Run, refusal
 
 COMPARED = (
-    "name a column whose values are negative, positive, or all 0 and 1, 0 to 1, or stars from 1 "
-    "to 5"
+    "name a column whose values are negative, positive, or all 0 and 1, 0 to 1, or whole stars "
+    "from 1 to 5"
 )
 REVIEWS = 'id,review,label\n1,"good, and ""really""",positive\n2, ,negative\n3,bad,negative\n'
 

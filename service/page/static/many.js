@@ -117,6 +117,7 @@ export class Many {
 
   async #choose(file, encoding = "") {
     this.file = file;
+    this.#note("");
     this.#clear();
     this.sheet = null;
     try {
