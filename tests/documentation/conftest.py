@@ -12,8 +12,8 @@ from tests.end_to_end.servers import service
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a service with the checkpoint that ships, as the pages were written with."""
     checkpoint = ROOT / "checkpoints" / "default"
-    options = ("--device", "cpu", "--dtype", "bfloat16", "--max-connections", "512")
+    options = ["--device", "cpu", "--dtype", "bfloat16", "--max-connections", "512"]
     # How much work a request may be depends on how fast the machine is, and on this.
-    options += ("--request-timeout", "120")
+    options += ["--request-timeout", "120"]
     with service(checkpoint, tmp_path_factory.mktemp("examples"), *options) as running:
         yield running.url
