@@ -6,6 +6,7 @@
 #include <pthread.h>
 #endif
 
+#include <atomic>
 #include <cstdint>
 
 #include "pass.h"
@@ -24,18 +25,24 @@ struct Shared {
   Workspaces spaces;
 };
 
+std::atomic<Shared*> current{nullptr};
+
 // The first pass makes it. Whatever runs when the library is loaded runs on every processor, also
-// on those without the instructions of this file.
+// on those without the instructions of this file. No lock is held, which a fork could keep.
 Shared& shared() {
-  static Shared* const made = [] {
+  Shared* made = current.load();
+  if (made != nullptr) return *made;
+  Shared* const fresh = new Shared;
 #if !defined(_WIN32)
-    pthread_atfork(nullptr, nullptr, [] {
-      shared().team.forget();
-      shared().spaces.forget();
-    });
+  pthread_atfork(nullptr, nullptr, [] {
+    if (Shared* const kept = current.load()) {
+      kept->team.forget();
+      kept->spaces.forget();
+    }
+  });
 #endif
-    return new Shared;
-  }();
+  if (current.compare_exchange_strong(made, fresh)) return *fresh;
+  delete fresh;  // another pass was first
   return *made;
 }
 

@@ -4,7 +4,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.browser.visits import Visit, window
+from tests.browser.visits import Scheme, Visit, window
 
 SIXTY = (
     "The hotel was in a lovely part of the town and the staff at the desk were kind, but our room "
@@ -70,9 +70,9 @@ def test_an_even_head_looks_even_and_pale(visit: Visit, size: int, share: float)
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_interface_begins_with_its_operations(
-    browser: Browser, shared: Visit, scheme: str
+    browser: Browser, shared: Visit, scheme: Scheme
 ) -> None:
-    with window(browser, shared.url, scheme=scheme) as visit:  # type: ignore[arg-type]
+    with window(browser, shared.url, scheme=scheme) as visit:
         visit.page.goto(f"{visit.url}/docs")
         first = visit.page.locator(".opblock").first
         expect(first).to_contain_text("/predict")

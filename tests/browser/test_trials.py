@@ -233,3 +233,31 @@ def test_a_reload_restores_the_text_and_what_was_tried(visit: Visit) -> None:
     expect(visit.part(".outcome")).to_have_text(outcome)
     assert visit.part(".place").inner_text() == "Layer 2, head 4"
     assert "superb" not in visit.page.url
+
+
+def test_heads_that_are_off_are_crossed_out(visit: Visit) -> None:
+    ask(visit)
+    visit.choose(5, 3)
+    heard(visit, press(visit, ".off-head"))
+    off = visit.part(".cell .off")
+    expect(off).to_have_count(1)
+    name = off.get_attribute("aria-label") or ""
+    assert name.startswith("Layer 5, head 3. ")
+    assert name.endswith(" Switched off.")
+    heard(visit, press(visit, ".off-layer"))
+    expect(off).to_have_count(12)
+    visit.part(".reset").click()
+    expect(off).to_have_count(0)
+
+
+def test_another_trial_closes_what_stood_beside(visit: Visit) -> None:
+    ask(visit)
+    visit.choose(5, 3)
+    heard(visit, press(visit, ".off-head"))
+    with visit.redrawn():
+        visit.part(".beside").click()
+    panels = visit.page.locator("#panels .panel")
+    expect(panels).to_have_count(2)
+    with visit.redrawn():
+        visit.part(".reset").click()
+    expect(panels).to_have_count(1)
