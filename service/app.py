@@ -40,11 +40,11 @@ from service.http.middleware import (
 )
 from service.http.rate_limit import RateLimit
 from service.http.response_budget import ResponseBudget
-from service.inference.engine import Engine
-from service.inference.preparing import Preparer
 from service.logs import lost_lines
 from service.metrics import AnswerCounts, Metrics
 from service.page import problems, routes
+from service.queue.engine import Engine
+from service.queue.preparing import Preparer
 from service.settings import Family, Rate, Settings
 
 _COMPUTING = (predict.router, attention.router, steps.router, attributions.router)

@@ -47,7 +47,7 @@ from service.formats.npz import npz_archive, npz_arrays
 from service.formats.size_estimates import Size, estimate_size
 from service.formats.svg import MOST_CELLS, draw, svg_picture
 from service.formats.views import View, make_view
-from service.inference.preparing import Steps
+from service.queue.preparing import Steps
 from service.tracing.record import stage
 
 router = make_router(tags=["attention"])

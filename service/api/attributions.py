@@ -48,9 +48,9 @@ from service.errors import (
     ServiceError,
 )
 from service.formats.json import attributions_answer, importance_answer, json_response
-from service.inference.preparing import Steps, one_step
-from service.inference.work_items import Job
 from service.metrics import FUSED
+from service.queue.preparing import Steps, one_step
+from service.queue.work_items import Job
 from service.tracing.record import stage
 
 Result = TypeVar("Result")

@@ -33,7 +33,7 @@ from service.http.gate import LARGE_SHARE, authorization, client_of
 from service.http.middleware import Layer, deadline_of, seconds_of
 from service.http.negotiation import negotiate
 from service.http.response_budget import SENDER, SMALL_BYTES, Reservation, Sender
-from service.inference.admission import ClientId
+from service.queue.admission import ClientId
 from service.settings import Access
 
 Answer = TypeVar("Answer")

@@ -10,9 +10,9 @@ from service.http.gate import ApiKeys, Gate, MemoryWatch
 from service.http.middleware import Lifecycle
 from service.http.rate_limit import RateLimit
 from service.http.response_budget import ResponseBudget
-from service.inference.engine import Engine
-from service.inference.preparing import Preparer
 from service.metrics import Metrics
+from service.queue.engine import Engine
+from service.queue.preparing import Preparer
 from service.settings import Settings
 
 

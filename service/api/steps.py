@@ -26,7 +26,7 @@ from service.api.texts import invalid
 from service.errors import TooManyWeightsError
 from service.formats.json import JSON, steps_body
 from service.formats.size_estimates import estimate_steps
-from service.inference.work_items import Job
+from service.queue.work_items import Job
 
 router = make_router(tags=["attention"])
 

@@ -30,8 +30,8 @@ from service.errors import (
     SentenceTooLongError,
     ServiceError,
 )
-from service.inference.preparing import Steps
 from service.metrics import FUSED
+from service.queue.preparing import Steps
 from service.tracing.record import stage
 
 Loc = tuple[str | int, ...]

@@ -29,9 +29,9 @@ from service.http.middleware import (
     Lifecycle,
     request_id,
 )
-from service.inference.admission import ClientId
-from service.inference.engine import Engine
 from service.metrics import UNMATCHED, Metrics
+from service.queue.admission import ClientId
+from service.queue.engine import Engine
 
 Address = tuple[str, int]
 

@@ -47,7 +47,7 @@ from model.errors import NotFiniteError
 from model.loading import load_on
 from model.predictor import PathName
 from service.__main__ import main
-from service.inference import engine
+from service.queue import engine
 
 # Seconds after which a pass goes on all the same, so that a test that failed lets go of it.
 _LONGEST_HOLD = 60.0

@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from headlight_client import Client
-from service.inference import engine
 from service.metrics import EXPLICIT, FUSED, GRADIENT
+from service.queue import engine
 from tests.builders import MAX_LENGTH
 from tests.end_to_end.kinds import FOREIGN, INFER, JSON, PREDICT, Kind, tensor
 from tests.end_to_end.problems import assert_problem

@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from model import AttentionOptions, Encoding, Explanation, Prediction
-from service.inference.admission import Cost
-from service.inference.batcher import Batcher
-from service.inference.pace import NO_LIMITS, WorkLimits
 from service.metrics import EXPLICIT, FUSED, GRADIENT, Metrics
+from service.queue.admission import Cost
+from service.queue.batcher import Batcher
+from service.queue.pace import NO_LIMITS, WorkLimits
 
 Result = TypeVar("Result")
 HOLDING = 7

@@ -72,7 +72,7 @@ from service.formats.tensors import (
     write_body,
 )
 from service.http.middleware import hurry, seconds_of
-from service.inference.preparing import Steps
+from service.queue.preparing import Steps
 
 router = make_router(tags=[TAG])
 

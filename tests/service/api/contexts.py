@@ -6,8 +6,8 @@ from typing import Any, cast
 from starlette.requests import Request
 
 from service.api.requests import RequestContext
-from service.inference.admission import ClientId
-from service.inference.preparing import Preparer
+from service.queue.admission import ClientId
+from service.queue.preparing import Preparer
 
 
 def context_of(request: Request, max_body_bytes: int) -> RequestContext:

@@ -12,8 +12,8 @@ from service.http.gate import ApiKeys, Gate, MemoryWatch
 from service.http.middleware import Lifecycle
 from service.http.server import Capacity, plan_capacity
 from service.http.transport import Connections
-from service.inference.engine import Engine
 from service.metrics import Metrics
+from service.queue.engine import Engine
 from tests.service.connections import Client, Paced, Served, bodies, get, serving, until
 
 MOST = 4

@@ -14,9 +14,9 @@ from starlette.middleware.cors import CORSMiddleware
 from service.errors import OverloadedError, Refusal
 from service.http.gate import LARGE_SHARE, ApiKeys, Gate, MemoryWatch
 from service.http.middleware import Lifecycle
-from service.inference.admission import ClientId
-from service.inference.engine import Engine
 from service.metrics import Metrics
+from service.queue.admission import ClientId
+from service.queue.engine import Engine
 
 PATH = b"/predict"
 NOWHERE = Path("/nowhere")

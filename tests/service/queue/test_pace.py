@@ -16,11 +16,11 @@ from model import load_predictor, open_checkpoint
 from model.backends.base import Backend
 from model.backends.eager import CpuBackend
 from service.errors import TooMuchWorkError
-from service.inference import pace as pace_module
-from service.inference.admission import ClientId
-from service.inference.pace import WorkLimits, measure_pace
-from service.inference.work_items import Job
 from service.metrics import EXPLICIT, FUSED, GRADIENT
+from service.queue import pace as pace_module
+from service.queue.admission import ClientId
+from service.queue.pace import WorkLimits, measure_pace
+from service.queue.work_items import Job
 from tests.service.queueing import Setting, encoding
 
 LIMITS = WorkLimits(

@@ -25,10 +25,10 @@ from model.backends import base as base_module
 from model.backends.eager import CpuBackend
 from model.network.batch import collate
 from service.errors import DrainingError, InternalError, NotReadyError
-from service.inference import engine as engine_module
-from service.inference.engine import Engine
-from service.inference.work_items import Job
 from service.metrics import Metrics
+from service.queue import engine as engine_module
+from service.queue.engine import Engine
+from service.queue.work_items import Job
 from tests.matching import exactly
 from tests.service.connections import until
 

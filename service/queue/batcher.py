@@ -16,9 +16,11 @@ from typing import Any, TypeVar
 from model import AttentionOptions, Encoding, Explanation, Prediction
 from model.predictor import PathName
 from service.errors import DrainingError, InternalError, NotReadyError
-from service.inference.admission import ClientId, Cost, RequestCost
-from service.inference.pace import NO_LIMITS, WorkLimits
-from service.inference.waiting import (
+from service.logs import safe_fault
+from service.metrics import EXPLICIT, FUSED, GRADIENT, Metrics
+from service.queue.admission import ClientId, Cost, RequestCost
+from service.queue.pace import NO_LIMITS, WorkLimits
+from service.queue.waiting import (
     DRAINED,
     EXTRA_WORKERS,
     WORTH_SHARING_TOKENS,
@@ -27,7 +29,7 @@ from service.inference.waiting import (
     WorkerKind,
     WorkerState,
 )
-from service.inference.work_items import (
+from service.queue.work_items import (
     Job,
     PendingRequest,
     ScheduledBatch,
@@ -35,8 +37,6 @@ from service.inference.work_items import (
     WorkItem,
     failure,
 )
-from service.logs import safe_fault
-from service.metrics import EXPLICIT, FUSED, GRADIENT, Metrics
 from service.tracing.record import CURRENT
 
 Result = TypeVar("Result")

@@ -17,13 +17,13 @@ from model.backends.base import Backend
 from model.backends.threads import yield_to_others
 from model.predictor import PathName
 from service.errors import InternalError, NotReadyError, OverloadedError
-from service.inference.admission import ClientId, Cost
-from service.inference.batcher import Batcher
-from service.inference.pace import NO_LIMITS, WorkLimits, measure_pace
-from service.inference.waiting import EXTRA_WORKERS, WorkerKind
-from service.inference.work_items import Job
 from service.logs import safe_fault
 from service.metrics import EXPLICIT, FUSED, GRADIENT, Metrics
+from service.queue.admission import ClientId, Cost
+from service.queue.batcher import Batcher
+from service.queue.pace import NO_LIMITS, WorkLimits, measure_pace
+from service.queue.waiting import EXTRA_WORKERS, WorkerKind
+from service.queue.work_items import Job
 
 Result = TypeVar("Result")
 logger = logging.getLogger("headlight.engine")

@@ -9,7 +9,7 @@ import pytest
 
 from model import Encoding, Prediction
 from service.errors import InternalError, OverloadedError
-from service.inference.work_items import Job
+from service.queue.work_items import Job
 from tests.service.queueing import HOLDING, Setting, encoding
 
 

@@ -6,8 +6,8 @@ import threading
 import pytest
 
 from model import AttentionOptions, Explanation
-from service.inference.admission import ClientId
-from service.inference.work_items import Job
+from service.queue.admission import ClientId
+from service.queue.work_items import Job
 from tests.service.queueing import Setting, encoding, label_of
 
 

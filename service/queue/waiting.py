@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 
 from model.predictor import PathName
 from service.errors import DrainingError
-from service.inference.admission import Admission, ClientId, Cost, RequestCost
-from service.inference.scheduler import Flow, Schedule
-from service.inference.work_items import PendingRequest, ScheduledBatch, Weight, WorkItem
 from service.metrics import EXPLICIT, FUSED, GRADIENT
+from service.queue.admission import Admission, ClientId, Cost, RequestCost
+from service.queue.scheduler import Flow, Schedule
+from service.queue.work_items import PendingRequest, ScheduledBatch, Weight, WorkItem
 
 DRAINED = "The service is shutting down: send the request to another replica, or again later."
 # After this share of its time, a request is urgent.

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from model import Encoding, Prediction
 from service.errors import InternalError, NotReadyError
-from service.inference.engine import Faults
-from service.inference.scheduler import Schedule
-from service.inference.waiting import MOST_ENDS, WITHIN_PASSES, Ends, Workers
-from service.inference.work_items import Job
 from service.metrics import EXPLICIT, FUSED, GRADIENT
+from service.queue.engine import Faults
+from service.queue.scheduler import Schedule
+from service.queue.waiting import MOST_ENDS, WITHIN_PASSES, Ends, Workers
+from service.queue.work_items import Job
 from tests.matching import exactly
 from tests.service.connections import until
 from tests.service.queueing import Setting, encoding, prediction

@@ -2,8 +2,8 @@
 
 import pytest
 
-from service.inference.waiting import WorkerKind, Workers, is_light
-from service.inference.work_items import LIGHT, Weight
+from service.queue.waiting import WorkerKind, Workers, is_light
+from service.queue.work_items import LIGHT, Weight
 
 HEAVY = Weight(light=False)
 GRADIENT = Weight(light=False, gradient=True)

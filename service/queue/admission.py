@@ -19,7 +19,7 @@ from operator import attrgetter, ge
 from typing import NoReturn
 
 from service.errors import OverloadedError, Refusal
-from service.inference.pace import SHARE_OF_TIME
+from service.queue.pace import SHARE_OF_TIME
 
 _WEIGHT_OF_LAST = 0.05
 # The gate leaves so many requests of the usual size free, or a pass if that is less.

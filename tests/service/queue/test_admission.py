@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.errors import OverloadedError, Refusal
-from service.inference.admission import Admission, ClientId, Cost, RequestCost
+from service.queue.admission import Admission, ClientId, Cost, RequestCost
 from tests.matching import exactly
 
 SECONDS = 0.01  # of a worker, for a token

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.inference.scheduler import Schedule
+from service.queue.scheduler import Schedule
 
 lengths = st.integers(1, 40)
 requests = st.lists(

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from service.inference import preparing
-from service.inference.preparing import INLINE_SECONDS, Preparer, Steps
+from service.queue import preparing
+from service.queue.preparing import INLINE_SECONDS, Preparer, Steps
 
 
 class Clock:
