@@ -1,12 +1,13 @@
-"""Runs the project's configurations of five balancers, with other ports and addresses in them."""
+"""Runs the project's configurations of HAProxy and nginx, and two services behind them."""
 
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,15 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.end_to_end.servers import RunningService, service
+
 DEPLOY = Path(__file__).parents[2] / "deploy"
+NAMES = ("haproxy", "nginx")
+_FILES = {
+    "haproxy": ["haproxy.cfg"],
+    "haproxy-tls": ["haproxy.cfg", "haproxy-tls.cfg"],
+    "nginx": ["nginx.conf"],
+}
 _PATIENCE = 60
 
 
@@ -28,140 +37,75 @@ class Balancer:
     tls_port: int
     log: Path
 
-
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    """How one kind is run; each pattern of `changes` must be in its files exactly once."""
-
-    files: tuple[str, ...]
-    changes: Callable[[Path, Sequence[int], Sequence[int]], dict[str, str]]
-    command: Callable[[Path], list[str]]
+    @property
+    def url(self) -> str:
+        """Its address, without a slash at the end."""
+        return f"http://127.0.0.1:{self.port}"
 
 
-def _haproxy(_: Path, own: Sequence[int], replicas: Sequence[int]) -> dict[str, str]:
+def program(name: str) -> str | None:
+    """Where a program is: in the environment that runs this, else on the path."""
+    beside = Path(sys.executable).parent / name
+    return str(beside) if beside.exists() else shutil.which(name)
+
+
+def needs(*names: str) -> pytest.MarkDecorator:
+    """Skips tests whose programs are missing, unless CI is set."""
+    missing = [name for name in names if program(name) is None]
+    return pytest.mark.skipif(
+        bool(missing) and "CI" not in os.environ, reason=f"{' and '.join(missing)} is not installed"
+    )
+
+
+EACH = [pytest.param(name, marks=needs(name)) for name in NAMES]
+
+
+def _changes(
+    name: str, folder: Path, own: Sequence[int], replicas: Sequence[int]
+) -> dict[str, str]:
+    """What replaces the ports and addresses of a file; each pattern is there exactly once."""
+    if name == "nginx":
+        names = (
+            "nginx.pid",
+            "nginx-bodies",
+            "nginx-answers",
+            *(f"nginx-unused-{n}" for n in "123"),
+        )
+        return {
+            r"listen 8080": f"listen 127.0.0.1:{own[0]}",
+            **{rf"/tmp/{name};": f"{folder}/{name};" for name in names},  # noqa: S108
+            **{rf"api{n}:8000": f"127.0.0.1:{port}" for n, port in enumerate(replicas, 1)},
+        }
     servers = [f"    server api{n} 127.0.0.1:{port}" for n, port in enumerate(replicas, 1)]
-    return {
+    changes = {
         r"bind :8080": f"bind 127.0.0.1:{own[0]}",
         r"bind :8405": f"bind 127.0.0.1:{own[1]}",
         r"resolvers docker\n(?:    .*\n)+": "",
         r"    server-template .*": "\n".join(servers),
     }
-
-
-def _envoy(_: Path, own: Sequence[int], replicas: Sequence[int]) -> dict[str, str]:
-    return {
-        r"address: 0\.0\.0\.0, port_value: 8080": f"address: 127.0.0.1, port_value: {own[0]}",
-        r"port_value: 9901": f"port_value: {own[1]}",
-        **{
-            rf"address: api{n}, port_value: 8000": f"address: 127.0.0.1, port_value: {port}"
-            for n, port in enumerate(replicas, 1)
-        },
-    }
-
-
-def _traefik(folder: Path, own: Sequence[int], replicas: Sequence[int]) -> dict[str, str]:
-    return {
-        r'":8080"': f'"127.0.0.1:{own[0]}"',
-        r"/etc/traefik/": f"{folder}/",
-        **{rf"api{n}:8000": f"127.0.0.1:{port}" for n, port in enumerate(replicas, 1)},
-    }
-
-
-def _caddy(_: Path, own: Sequence[int], replicas: Sequence[int]) -> dict[str, str]:
-    return {
-        r"^:8080 {": f":{own[0]} {{\n\tbind 127.0.0.1",
-        **{rf"api{n}:8000": f"127.0.0.1:{port}" for n, port in enumerate(replicas, 1)},
-    }
-
-
-def _nginx(folder: Path, own: Sequence[int], replicas: Sequence[int]) -> dict[str, str]:
-    places = ("nginx.pid", "nginx-bodies", "nginx-answers", *(f"nginx-unused-{n}" for n in "123"))
-    return {
-        r"listen 8080": f"listen 127.0.0.1:{own[0]}",
-        **{rf"/tmp/{place};": f"{folder}/{place};" for place in places},  # noqa: S108
-        **{rf"api{n}:8000": f"127.0.0.1:{port}" for n, port in enumerate(replicas, 1)},
-    }
-
-
-def _haproxy_tls(folder: Path, own: Sequence[int], replicas: Sequence[int]) -> dict[str, str]:
-    return {
-        **_haproxy(folder, own, replicas),
-        r"bind :8443": f"bind 127.0.0.1:{own[2]}",
-        r"/certs/": f"{folder}/certs/",
-    }
-
-
-_KINDS = {
-    "haproxy": _Kind(("haproxy.cfg",), _haproxy, lambda file: ["-f", str(file)]),
-    "envoy": _Kind(
-        ("envoy.yaml",),
-        _envoy,
-        lambda file: [
-            *("-c", str(file), "--log-level", "error", "--disable-hot-restart"),
-            *("--file-flush-interval-msec", "100"),
-        ],
-    ),
-    "traefik": _Kind(
-        ("traefik/traefik.yaml", "traefik/routes.yaml"),
-        _traefik,
-        lambda file: [f"--configFile={file}"],
-    ),
-    "caddy": _Kind(
-        ("Caddyfile",),
-        _caddy,
-        lambda file: ["run", "--adapter", "caddyfile", "--config", str(file)],
-    ),
-    "nginx": _Kind(
-        ("nginx.conf",),
-        _nginx,
-        lambda file: ["-e", "stderr", "-g", "daemon off;", "-c", str(file)],
-    ),
-}
-NAMES = tuple(_KINDS)
-_KINDS["haproxy-tls"] = _Kind(
-    ("haproxy.cfg", "haproxy-tls.cfg"),
-    _haproxy_tls,
-    lambda file: ["-f", str(file), "-f", str(file.with_name("haproxy-tls.cfg"))],
-)
-
-
-def program(name: str) -> str | None:
-    """Where a balancer's program is: in the environment that runs this, else on the path."""
-    name = name.removesuffix("-tls")
-    beside = Path(sys.executable).parent / name
-    return str(beside) if beside.exists() else shutil.which(name)
-
-
-def each(*names: str) -> list[object]:
-    """Parameters for balancers; one that is missing makes its tests skip, unless CI is set."""
-    return [
-        pytest.param(
-            name,
-            marks=pytest.mark.skipif(
-                program(name) is None and "CI" not in os.environ, reason=f"{name} is not installed"
-            ),
-        )
-        for name in names or NAMES
-    ]
+    if name == "haproxy-tls":
+        changes |= {r"bind :8443": f"bind 127.0.0.1:{own[2]}", r"/certs/": f"{folder}/certs/"}
+    return changes
 
 
 @contextmanager
 def balancer(name: str, replicas: Sequence[int], folder: Path) -> Iterator[Balancer]:
     """Runs a balancer for as long as the block lasts; it may not answer yet."""
-    found = program(name)
+    found = program(name.removesuffix("-tls"))
     assert found is not None, f"{name} is not installed"
-    kind = _KINDS[name]
-    with ExitStack() as held:
-        own = [free_port(held) for _ in range(3)]
-    text = "\0".join((DEPLOY / file).read_text(encoding="utf-8") for file in kind.files)
-    for pattern, instead in kind.changes(folder, own, replicas).items():
-        text, count = re.subn(pattern, instead.replace("\\", r"\\"), text, flags=re.MULTILINE)
+    own = free_ports(3)
+    text = "\0".join((DEPLOY / file).read_text(encoding="utf-8") for file in _FILES[name])
+    for pattern, instead in _changes(name, folder, own, replicas).items():
+        text, count = re.subn(pattern, instead.replace("\\", r"\\"), text)
         assert count == 1, f"{name}: {pattern} is there {count} times"
-    paths = [folder / Path(file).name for file in kind.files]
+    paths = [folder / file for file in _FILES[name]]
     for path, content in zip(paths, text.split("\0"), strict=True):
         path.write_text(content, encoding="utf-8")
+    options = [word for path in paths for word in ("-f", str(path))]
+    if name == "nginx":
+        options = ["-e", "stderr", "-g", "daemon off;", "-c", str(paths[0])]
     log = folder / f"{name}.log"
-    with running_process([found, *kind.command(paths[0])], log):
+    with running_process([found, *options], log):
         yield Balancer(name, own[0], own[1], own[2], log)
 
 
@@ -197,7 +141,60 @@ def answers(url: str) -> bool:
         return False
 
 
-def free_port(held: ExitStack) -> int:
-    """A port that nothing uses, held until the stack is closed."""
-    port: int = held.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname()[1]
-    return port
+def free_ports(count: int) -> list[int]:
+    """Ports that nothing uses."""
+    with ExitStack() as held:
+        sockets = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [each.getsockname()[1] for each in sockets]
+
+
+class Replicas:
+    """Two services on ports that stay theirs, so that each can end and come back."""
+
+    def __init__(
+        self,
+        checkpoint: Path,
+        folder: Path,
+        *options: str,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        self._checkpoint = checkpoint
+        self._folder = folder
+        self._options = options
+        self._settings = settings
+        self.ports = free_ports(2)
+        self.running: dict[int, RunningService] = {}
+        self._stacks: dict[int, ExitStack] = {}
+
+    def __enter__(self) -> "Replicas":
+        """Starts both."""
+        with ExitStack() as stack:
+            stack.callback(self._close)
+            self.start(0)
+            self.start(1)
+            stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Ends those that run."""
+        self._close()
+
+    def start(self, number: int) -> None:
+        """Starts one and waits until it is ready."""
+        folder = self._folder / f"replica-{number}"
+        folder.mkdir(exist_ok=True)
+        stack = self._stacks[number] = ExitStack()
+        options = ("--port", str(self.ports[number]), *self._options)
+        run = service(self._checkpoint, folder, *options, settings=self._settings)
+        self.running[number] = stack.enter_context(run)
+
+    def end(self, number: int, how: signal.Signals = signal.SIGTERM) -> int:
+        """Ends one by a signal; returns the status of its process."""
+        process = self.running.pop(number).process
+        process.send_signal(how)
+        with self._stacks.pop(number):
+            return process.wait(_PATIENCE)
+
+    def _close(self) -> None:
+        for stack in self._stacks.values():
+            stack.close()

@@ -13,9 +13,8 @@ from typing import Any
 
 import httpx
 
-from tests.deploy.balancers import answers, balancer, free_port, running_process
+from tests.deploy.balancers import Replicas, answers, balancer, free_ports, running_process
 from tests.deploy.queries import RULES
-from tests.deploy.replicas import Replicas
 from tests.end_to_end.servers import RunningService, wait_until
 
 PATIENCE = 60.0
@@ -74,8 +73,7 @@ def monitored(checkpoint: Path, folder: Path, *options: str) -> Iterator[Monitor
         client = httpx.Client(base_url=f"http://127.0.0.1:{front.port}", timeout=PATIENCE)
         stack.enter_context(client)
         _write_configuration(folder, replicas.ports, front.metrics_port)
-        with ExitStack() as held:
-            own = free_port(held)
+        [own] = free_ports(1)
         command = (
             "prometheus",
             f"--config.file={folder}/prometheus/prometheus.yml",

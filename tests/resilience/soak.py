@@ -23,8 +23,7 @@ from statistics import median
 import httpx
 
 from tests.containers.stack import ask
-from tests.deploy.balancers import balancer
-from tests.deploy.replicas import Replicas
+from tests.deploy.balancers import Replicas, balancer
 from tests.end_to_end.servers import ROOT
 from tests.resilience.load import Client, Tally
 from tests.resilience.readers import slow_readers
