@@ -10,7 +10,7 @@ from tests.documentation.markdown import README, ROOT, anchors, links, pages
 # Most words of each page, as `wc -w` counts them.
 BUDGETS = {
     "README.md": 900,
-    "CHANGELOG.md": 600,
+    "CHANGELOG.md": 700,
     "CONTRIBUTING.md": 1100,
     "SECURITY.md": 900,
     "checkpoints/default/README.md": 150,
@@ -22,7 +22,7 @@ BUDGETS = {
     "docs/concepts/attention.md": 1500,
     "docs/guides/bulk-scoring.md": 800,
     "docs/guides/client.md": 1400,
-    "docs/guides/deploy.md": 2800,
+    "docs/guides/deploy.md": 2700,
     "docs/guides/moving-over.md": 1400,
     "docs/guides/operate.md": 2000,
     "docs/guides/other-models.md": 300,
