@@ -62,7 +62,7 @@ def test_ten_thousand_rows_are_asked_in_batches_and_shown_by_the_page(
           window.said = [];
           new MutationObserver(() => {
             window.most = Math.max(window.most, document.querySelectorAll('#rows tbody tr').length);
-          }).observe(document.querySelector('#rows tbody'), { childList: true });
+          }).observe(document.body, { childList: true, subtree: true });
           const status = document.getElementById('status');
           new MutationObserver(() => window.said.push(status.textContent))
             .observe(status, { childList: true });
@@ -286,7 +286,9 @@ def test_a_column_of_ratings_is_compared(many: Many, tmp_path: Path) -> None:
     MadeUp(by_number).stand_in(many.visit)
     many.choose("rated.csv", RATED)
     page = many.visit.page
-    expect(page.locator("#many-compared option:checked")).to_have_text("stars")
+    expect(
+        many.part("#many-chosen").get_by_label("Compare with").locator("option:checked")
+    ).to_have_text("stars")
     assert many.part("#many-preview th.text").inner_text() == "review"
     many.score("Done: 5 of 5 rows scored.")
     box = many.part("#agreement")
@@ -352,16 +354,16 @@ def test_another_choice_never_stands_above_old_rows(many: Many) -> None:
     many.choose("rated.csv", RATED)
     many.score("Done: 5 of 5 rows scored.")
     # What is compared needs no new verdicts.
-    many.visit.page.locator("#many-compared").select_option("title")
+    many.part("#many-chosen").get_by_label("Compare with").select_option("title")
     assert many.part("#agreement").inner_text() == (
         "Nothing is compared: “title” holds neither negative, neutral, positive nor numbers of a "
         "scale."
     )
-    many.visit.page.locator("#many-compared").select_option("stars")
+    many.part("#many-chosen").get_by_label("Compare with").select_option("stars")
     assert many.part("#agreement td").all_inner_texts() == [*"101", *"001", *"101"]
     for change in (
-        lambda: many.visit.page.locator("#many-column").select_option("title"),
-        lambda: many.visit.page.locator("#many-delimiter").select_option("semicolon"),
+        lambda: many.visit.page.get_by_label("Texts are in").select_option("title"),
+        lambda: many.visit.page.get_by_label("Cells are divided by").select_option("semicolon"),
         lambda: many.button("Remove the file").click(),
     ):
         expect(many.part("#scored")).to_be_visible()
@@ -389,7 +391,7 @@ def test_the_rows_that_are_shown_are_saved_by_themselves(many: Many) -> None:
 def test_without_a_comparison_nothing_is_compared(many: Many) -> None:
     MadeUp(by_number).stand_in(many.visit)
     many.choose("rated.csv", RATED)
-    many.visit.page.locator("#many-compared").select_option("nothing")
+    many.part("#many-chosen").get_by_label("Compare with").select_option("nothing")
     many.score()
     expect(many.part("#agreement")).to_be_hidden()
     expect(many.visit.page.locator("#filters [name=agrees]")).to_be_hidden()

@@ -34,9 +34,8 @@ export class Batches {
    * `onAnswer(rows, model)` comes after each answer, when the rows have their prediction or their
    * `reason`; `onWait(seconds)` before a wait.
    */
-  constructor(limits, labels, signal, events) {
+  constructor(limits, signal, events) {
     this.limits = limits;
-    this.labels = labels ?? undefined;
     this.most = Math.min(MOST, limits.max_sentences);
     this.mostBytes = Math.min(limits.max_body_bytes, limits.max_work_tokens); // a byte is a token at most
     this.density = 0; // the most tokens of a byte that an answer had
@@ -56,7 +55,7 @@ export class Batches {
 
   /** How many of the next rows fit in a request; one goes in any case. */
   #fitting(rows) {
-    let size = bytesOf({ sentences: [], labels: this.labels, on_error: "item" });
+    let size = bytesOf({ sentences: [], on_error: "item" });
     const isOver = ({ text }) => {
       size += bytesOf(text);
       return size > this.mostBytes;
@@ -112,7 +111,7 @@ export class Batches {
 
   /** Asks, and again while the service has no room. */
   async #ask(rows) {
-    const body = { sentences: rows.map(({ text }) => text), labels: this.labels, on_error: "item" };
+    const body = { sentences: rows.map(({ text }) => text), on_error: "item" };
     for (let left = TRIES - 1; ; left -= 1) {
       try {
         return await post("/predict", body, this.signal);

@@ -17,8 +17,15 @@ function channels(hex) {
  */
 const pixelOf = ([red, green, blue]) => ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
 
+let known = null;
+window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+  known = null;
+});
+
 /** The current colours; read again when the scheme changes. */
-export function readPalette() {
+export const readPalette = () => (known ??= coloursOf());
+
+function coloursOf() {
   const style = getComputedStyle(document.documentElement);
   const colour = (name) => style.getPropertyValue(name).trim();
   const stops = STOPS.map((name) => channels(colour(name)));
@@ -108,16 +115,15 @@ export function sidesOf(label) {
   return [own, { into: "out", out: "into", grey: "violet" }[own]].map((colour) => [colour, COLOURS[colour]]);
 }
 
-function looksOf(label, classes) {
-  return NAMED[label.toLowerCase()] ?? OTHERS[classes.indexOf(label) % OTHERS.length];
-}
-
-export function paintClass(element, label, classes, score, palette) {
-  const [colour, line] = looksOf(label, classes);
+/** The style of a class: the surer the verdict, the stronger its colour; the line tells it without. */
+export function classStyle(label, classes, score, palette) {
+  const [colour, line] = NAMED[label.toLowerCase()] ?? OTHERS[classes.indexOf(label) % OTHERS.length];
   const chance = 1 / classes.length;
-  const strength = score === null ? 1 : Math.max(0, (score - chance) / (1 - chance));
-  element.style.backgroundColor = tint(palette[colour], FAINTEST + (STRONGEST - FAINTEST) * strength);
-  element.style.textDecoration = `underline 2px ${line} ${tint(palette[colour], 1)}`;
+  const strength = Math.max(0, (score - chance) / (1 - chance));
+  return {
+    backgroundColor: tint(palette[colour], FAINTEST + (STRONGEST - FAINTEST) * strength),
+    textDecoration: `underline 2px ${line} ${tint(palette[colour], 1)}`,
+  };
 }
 
 const FAMILY = '"Segoe UI", system-ui, sans-serif';

@@ -1,7 +1,6 @@
-/** Compares the labels of a column of the file with the verdicts: how often they agree, and where not. */
+/** Reads the labels or ratings of a column of the file, to compare them with the verdicts. */
 
-import { byId, heading, make, range, table } from "./elements.js";
-import { grouped, percent } from "./words.js";
+import { range } from "./elements.js";
 
 const SHORT = { neg: "negative", neu: "neutral", pos: "positive", "-": "negative", "+": "positive" };
 // Where several hold all values, the first one counts.
@@ -55,30 +54,4 @@ export function expect(rows, meaning, column) {
 export function doubtOf({ label, expected, probabilities }) {
   if (label === undefined || expected === undefined) return undefined;
   return probabilities[label] - (probabilities[expected] ?? 0);
-}
-
-/** Says how many verdicts agree with the file, and shows a table of both, which leads to their rows. */
-export function showAgreement(rows, labels, column, meaning, ledger) {
-  const box = byId("agreement");
-  const both = rows.filter((row) => row.expected !== undefined && row.label !== undefined);
-  box.hidden = column === undefined || (meaning !== null && both.length === 0);
-  if (box.hidden) return;
-  if (meaning === null) {
-    const why = `Nothing is compared: “${column}” holds neither ${labels.join(", ")} nor numbers of a scale.`;
-    box.replaceChildren(make("p", {}, why));
-    return;
-  }
-  const same = both.filter(({ label, expected }) => label === expected).length;
-  const share = `${grouped(same)} of ${grouped(both.length)} (${percent(same / both.length)})`;
-  const said = `The verdict agrees with “${column}” in ${share}. ${meaning.note}`;
-  const lines = labels.map((expected) => ({
-    name: expected,
-    cells: labels.map((label) => {
-      const count = both.filter((row) => row.expected === expected && row.label === label).length;
-      const title = `Show the rows that are ${expected} in the file, and ${label} by the verdict`;
-      return ledger.leader(grouped(count), { label: `=${label}`, agrees: `=${expected}` }, title);
-    }),
-  }));
-  const top = make("tr", {}, heading(`${column} ↓  verdict →`), ...labels.map((label) => heading(label)));
-  box.replaceChildren(make("p", {}, said.trim()), table(null, [top], lines));
 }

@@ -1,17 +1,24 @@
 /**
- * Shows many rows with their predictions: counted by label, as bars, and as a table of which one
- * page at a time is there, sorted and filtered.
+ * Shows many rows with their predictions: counted by label, as bars, beside the labels of the file,
+ * and as a table of which one page at a time is there, sorted and filtered.
  */
 
-import { paintClass, readPalette } from "./canvas.js";
+import { classStyle, readPalette } from "./canvas.js";
 import { doubtOf } from "./compare.js";
-import { byId, heading, make, table } from "./elements.js";
+import { range } from "./elements.js";
+import { html, useLayoutEffect, useMemo } from "./preact.js";
 import { asShare, grouped, percent } from "./words.js";
 
 const PAGE = 100;
 const SHOWN = 300; // characters of a text; Open shows all
+const BINS = 20;
 const BAD = "bad"; // the value that chooses bad rows; a label's begins with "="
 const AGREES = [["", "all"], ["no", "disagrees, most first"], ["yes", "agrees"]];
+const HEADS = [["row", "Row"], ["text", "Text"], ["label", "Label"], ["score", "Score"]];
+const UNFILTERED = { label: "", least: "", most: "", agrees: "", text: "", page: 0 };
+
+/** What is shown of a table that has just begun. */
+export const WHOLE = { ...UNFILTERED, columns: false, key: "row", isDown: false };
 
 /** The rows that are scored or bad, and fit a filter. */
 function filtered(rows, { label, least, most, text, agrees }) {
@@ -22,8 +29,8 @@ function filtered(rows, { label, least, most, text, agrees }) {
     if (agrees.startsWith("=")) {
       if (agrees !== `=${row.expected}`) return false;
     } else if (agrees !== "" && (!row.expected || row.reason || (row.label === row.expected) !== (agrees === "yes"))) return false;
-    if (least !== null && !(row.score >= least)) return false;
-    if (most !== null && !(row.score <= most)) return false;
+    if (least !== "" && !(row.score >= asShare(least))) return false;
+    if (most !== "" && !(row.score <= asShare(most))) return false;
     return wanted === "" || row.text.toLowerCase().includes(wanted);
   });
 }
@@ -32,267 +39,197 @@ const { compare } = new Intl.Collator("en");
 
 /** Sorts rows by a key; equal ones keep the order of the source, those without a value are last. */
 function sorted(rows, key, isDown) {
+  const valueOf = (row) => (key === "doubt" ? doubtOf(row) : row[key]);
   return [...rows].sort((one, other) => {
-    const [a, b] = [one[key], other[key]];
+    const [a, b] = [valueOf(one), valueOf(other)];
     if (a === undefined || b === undefined) return Number(a === undefined) - Number(b === undefined);
     const order = key === "text" ? compare(a, b) : Number(a > b) - Number(a < b);
     return (isDown ? -order : order) || one.row - other.row;
   });
 }
 
-export class Ledger {
-  /** `onOpen` gets the row that the user wants to see above. */
-  constructor(onOpen) {
-    this.rows = [];
-    this.labels = [];
-    this.shown = []; // the rows of the page
-    this.page = 0;
-    this.columns = [];
-    this.column = 0; // of the texts
-    this.extra = []; // places of columns of the file that are shown
-    this.compared = -1;
-    this.key = "row";
-    this.isDown = false;
-    this.body = byId("rows").tBodies[0];
-    this.heads = [...byId("rows").querySelectorAll("th button")];
-    this.filters = byId("filters");
-    this.filters.addEventListener("submit", (event) => event.preventDefault());
-    this.filters.addEventListener("input", ({ target }) => {
-      if (target === this.filters.elements.columns) this.#show();
-      else if (target === this.filters.elements.agrees && target.value === "no") this.#sortBy("doubt", true);
-      else this.#turn(0);
-    });
-    for (const head of this.heads) head.addEventListener("click", () => this.#sortBy(head.value));
-    this.body.addEventListener("click", ({ target }) => {
-      const row = this.shown[this.#openers().indexOf(target)];
-      if (row) onOpen(row);
-    });
-    byId("unfiltered").addEventListener("click", () => {
-      this.filters.reset();
-      this.#sortBy("row", false);
-    });
-    byId("before").addEventListener("click", () => this.#turn(this.page - 1));
-    byId("after").addEventListener("click", () => this.#turn(this.page + 1));
-    byId("page").addEventListener("change", () => this.#turn(byId("page").valueAsNumber - 1 || 0));
-    window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#repaint());
-  }
-
-  /** Begins with other rows, and the labels in the order of the classes. */
-  begin(rows, labels, { columns, column, compared }, isCompared) {
-    Object.assign(this, { rows, labels, columns, column, shown: [], page: 0 });
-    this.compared = isCompared ? compared : -1;
-    this.filters.reset();
-    byId("agrees-field").hidden = !isCompared;
-    byId("columns-field").hidden = columns.length < 2;
-    const choices = [["", "all"], ...labels.map((label) => [`=${label}`, label]), [BAD, "bad rows"]];
-    const options = (each) => each.map(([value, textContent]) => make("option", { value, textContent }));
-    this.filters.elements.label.replaceChildren(...options(choices));
-    const values = labels.map((label) => [`=${label}`, `${label} in the file`]);
-    this.filters.elements.agrees.replaceChildren(...options([...AGREES, ...values]));
-    this.#show();
-    this.#sortBy("row", false);
-  }
-
-  update() {
-    const { label, least, most, text, agrees } = this.filters.elements;
-    const share = ({ value }) => (value === "" ? null : asShare(value));
-    const filter = { label: label.value, least: share(least), most: share(most), text: text.value, agrees: agrees.value };
-    for (const row of this.rows) row.doubt = doubtOf(row);
-    this.found = sorted(filtered(this.rows, filter), this.key, this.isDown);
-    const pages = Math.max(1, Math.ceil(this.found.length / PAGE));
-    this.page = Math.min(Math.max(this.page, 0), pages - 1);
-    const from = this.page * PAGE;
-    const shown = this.found.slice(from, from + PAGE);
-    this.#fill(shown);
-    const to = from + shown.length;
-    byId("range").textContent =
-      to > 0 ? `Rows ${grouped(from + 1)} to ${grouped(to)} of ${grouped(this.found.length)}` : "No rows";
-    const isAll = Object.values(filter).every((value) => value === "" || value === null);
-    for (const id of ["unfiltered", "many-save-some"]) byId(id).hidden = isAll;
-    byId("before").setAttribute("aria-disabled", this.page === 0);
-    byId("after").setAttribute("aria-disabled", this.page === pages - 1);
-    byId("page").max = pages;
-    byId("page").value = this.page + 1;
-    byId("pages").textContent = `of ${grouped(pages)}`;
-  }
-
-  /** A button that shows the rows which filters of these values find. */
-  leader(textContent, values, title) {
-    const button = make("button", { type: "button", className: "quiet", textContent, title });
-    button.addEventListener("click", () => {
-      this.filters.reset();
-      for (const [name, value] of Object.entries(values)) this.filters.elements[name].value = value;
-      this.#turn(0);
-    });
-    return button;
-  }
-
-  /** Focuses the button of a row, or the table if the row is not on its page. */
-  focus(row) {
-    const opener = this.#openers()[this.shown.indexOf(row)];
-    opener?.closest("tr").classList.add("opened");
-    (opener ?? byId("table-region")).focus();
-  }
-
-  /** Shows the columns of the file that are wanted: the one that is compared, or all. */
-  #show() {
-    const isAll = this.filters.elements.columns.checked;
-    this.extra = [...this.columns.keys()].filter((at) => (isAll && at !== this.column) || at === this.compared);
-    const line = byId("rows").tHead.rows[0];
-    for (const cell of line.querySelectorAll(".extra")) cell.remove();
-    const names = this.extra.map((at) => make("th", { scope: "col", className: "extra" }, this.columns[at]));
-    line.lastElementChild.before(...names);
-    this.#repaint();
-  }
-
-  #openers() {
-    return [...this.body.rows].map((line) => line.querySelector("button"));
-  }
-
-  #turn(page) {
-    this.page = page;
-    this.update();
-    byId("table-region").scrollTop = 0;
-  }
-
-  #sortBy(key, isDown = this.key === key && !this.isDown) {
-    Object.assign(this, { key, isDown });
-    for (const head of this.heads) {
-      const cell = head.parentElement;
-      if (head.value === key) cell.setAttribute("aria-sort", isDown ? "descending" : "ascending");
-      else cell.removeAttribute("aria-sort");
-    }
-    this.#turn(0);
-  }
-
-  /** Puts in the rows of a page, where they are not there; the focus stays at its row. */
-  #fill(rows) {
-    if (rows.length === this.shown.length && rows.every((row, at) => row === this.shown[at])) return;
-    const focused = this.#openers().indexOf(document.activeElement);
-    const row = this.shown[focused];
-    this.shown = rows;
-    const palette = readPalette();
-    this.body.replaceChildren(...rows.map((each) => this.#line(each, palette)));
-    if (row) this.focus(row);
-  }
-
-  #repaint() {
-    const { shown } = this;
-    this.shown = [];
-    this.#fill(shown);
-  }
-
-  #line(row, palette) {
-    const { text, label, score, reason } = row;
-    const cut = text.length > SHOWN ? `${text.slice(0, SHOWN)}…` : text;
-    const written = make("td", { className: "text" }, make("span", { textContent: cut, dir: "auto" }));
-    const verdict = make("td");
-    if (reason) verdict.append(make("span", { className: "reason", textContent: `bad row: ${reason}` }));
-    else {
-      const name = make("span", { className: "name", textContent: label });
-      paintClass(name, label, this.labels, score, palette);
-      verdict.append(name);
-    }
-    const figure = make("td", { className: "figure", textContent: reason ? "" : percent(score) });
-    if (!reason) figure.title = String(score);
-    const open = make("button", { type: "button", className: "quiet", textContent: "Open" });
-    open.setAttribute("aria-label", `Open row ${row.row}`);
-    open.hidden = text.trim() === "";
-    return make(
-      "tr",
-      {},
-      make("td", { className: "figure", textContent: grouped(row.row), title: `line ${row.line}` }),
-      written,
-      verdict,
-      figure,
-      make("td", { textContent: row.truncated ? "yes" : "" }),
-      ...this.extra.map((at) => make("td", { className: "extra" }, row.cells[at])),
-      make("td", {}, open),
-    );
-  }
+/**
+ * All that a run leaves. `set` gets the fields of `view` that the user changes, `onOpen` a row, and
+ * `onSave` the rows to save.
+ */
+export function Ledger({ rows, labels, source, meaning, compared, versions, view, tick, opened, set, onOpen, onSave }) {
+  const { key, isDown } = view;
+  const found = useMemo(() => sorted(filtered(rows, view), key, isDown), [rows, tick, view, compared]);
+  const pages = Math.max(1, Math.ceil(found.length / PAGE));
+  const page = Math.min(Math.max(view.page, 0), pages - 1);
+  const shown = found.slice(page * PAGE, (page + 1) * PAGE);
+  const turn = (to) => {
+    set({ page: Math.min(Math.max(to, 0), pages - 1) });
+    document.getElementById("table-region").scrollTop = 0;
+  };
+  const lead = (values) => set({ ...UNFILTERED, ...values });
+  const [from, to] = [page * PAGE + 1, page * PAGE + shown.length];
+  const isFiltered = Object.keys(UNFILTERED).some((name) => name !== "page" && view[name] !== "");
+  return html`<div id="scored">
+    ${versions.size > 1 && html`<p id="many-versions" class="error">The model was replaced during the
+      run: ${[...versions].map(([name, count]) => `${plural(count, "row")} by ${name}`).join(", ")}. Score
+      again to have all rows of one model.</p>`}
+    <div class="summary">
+      <${Counts} ...${{ rows, labels, tick, lead }} />
+      <${Spread} ...${{ rows, labels, tick }} label=${view.spread ?? labels.at(-1)}
+        onChoose=${(spread) => set({ spread })} />
+      <${Agreement} ...${{ rows, labels, tick, meaning, lead }} column=${source.columns[compared]} />
+    </div>
+    <${Filters} ...${{ labels, view, set }} isCompared=${meaning !== null} isWide=${source.columns.length > 1} />
+    <div class="row">
+      <span id="range">${to >= from ? `Rows ${grouped(from)} to ${grouped(to)} of ${grouped(found.length)}` : "No rows"}</span>
+      ${isFiltered && html`<button type="button" class="quiet"
+        onClick=${() => lead({ key: "row", isDown: false })}>Show all</button>`}
+      <button type="button" class="quiet" aria-disabled=${page === 0} onClick=${() => turn(page - 1)}>Previous</button>
+      <button type="button" class="quiet" aria-disabled=${page === pages - 1} onClick=${() => turn(page + 1)}>Next</button>
+      <label>Page <input type="number" min="1" max=${pages} value=${page + 1}
+        onChange=${({ target }) => turn(target.valueAsNumber - 1 || 0)} /> of ${grouped(pages)}</label>
+      <button type="button" class="quiet" onClick=${() => onSave(rows)}>Save as CSV</button>
+      ${isFiltered && html`<button type="button" class="quiet" onClick=${() => onSave(found)}>Save these as CSV</button>`}
+    </div>
+    <${Table} ...${{ shown, labels, source, compared, view, set, opened, onOpen }} />
+  </div>`;
 }
 
-const BINS = 20;
+export const plural = (count, noun) => `${grouped(count)} ${noun}${count === 1 ? "" : "s"}`;
 
-/** How many of some shares from 0 to 1 fall in each of the bins; 1 falls in the last one. */
-function histogram(shares, bins = BINS) {
-  const counts = new Array(bins).fill(0);
-  for (const share of shares) counts[Math.min(bins - 1, Math.floor(share * bins))] += 1;
-  return counts;
+function Filters({ labels, view, set, isCompared, isWide }) {
+  const field = (name) => ({
+    name,
+    value: view[name],
+    onInput: ({ target }) => {
+      const isMost = name === "agrees" && target.value === "no";
+      set({ [name]: target.value, page: 0, ...(isMost ? { key: "doubt", isDown: true } : {}) });
+    },
+  });
+  const options = (choices) => choices.map(([value, text]) => html`<option value=${value}>${text}</option>`);
+  const named = labels.map((label) => [`=${label}`, label]);
+  const expected = labels.map((label) => [`=${label}`, `${label} in the file`]);
+  return html`<form id="filters" class="row" aria-label="Which rows are shown" onSubmit=${(event) => event.preventDefault()}>
+    <label>Label <select ...${field("label")}>${options([["", "all"], ...named, [BAD, "bad rows"]])}</select></label>
+    <label>Score from <input type="number" min="0" max="100" step="any" ...${field("least")} /></label>
+    <label>to <input type="number" min="0" max="100" step="any" ...${field("most")} /> %</label>
+    ${isCompared && html`<label>Compared <select ...${field("agrees")}>${options([...AGREES, ...expected])}</select></label>`}
+    ${isWide && html`<label class="choice"><input type="checkbox" checked=${view.columns}
+      onChange=${({ target }) => set({ columns: target.checked })} /> All columns</label>`}
+    <label>Text contains <input type="search" autocomplete="off" ...${field("text")} /></label>
+  </form>`;
+}
+
+function Table({ shown, labels, source: { columns, column }, compared, view, set, opened, onOpen }) {
+  // A row that moves would lose the focus.
+  const { row: held } = /** @type {HTMLElement} */ (document.activeElement).dataset;
+  useLayoutEffect(() => {
+    if (held !== undefined) focusRow(held);
+  });
+  const { key, isDown } = view;
+  const extra = [...columns.keys()].filter((at) => (view.columns && at !== column) || at === compared);
+  const sort = (name) => set({ key: name, isDown: key === name && !isDown, page: 0 });
+  const palette = readPalette();
+  const head = ([name, text]) => html`
+    <th scope="col" aria-sort=${name === key ? (isDown ? "descending" : "ascending") : null}>
+      <button type="button" onClick=${() => sort(name)}>${text}</button></th>`;
+  const line = (row) => {
+    const { text, label, score, reason } = row;
+    const style = reason ? null : classStyle(label, labels, score, palette);
+    return html`<tr key=${row.row} class=${row === opened ? "opened" : ""}>
+      <td class="figure" title="line ${row.line}">${grouped(row.row)}</td>
+      <td class="text"><span dir="auto">${text.length > SHOWN ? `${text.slice(0, SHOWN)}…` : text}</span></td>
+      <td>${reason ? html`<span class="reason">bad row: ${reason}</span>` : html`<span class="name" style=${style}>${label}</span>`}</td>
+      <td class="figure" title=${reason ? null : score}>${reason ? "" : percent(score)}</td>
+      <td>${row.truncated ? "yes" : ""}</td>
+      ${extra.map((at) => html`<td class="extra">${row.cells[at]}</td>`)}
+      <td>${text.trim() !== "" && html`<button type="button" class="quiet" data-row=${row.row}
+        aria-label="Open row ${row.row}" onClick=${() => onOpen(row)}>Open</button>`}</td>
+    </tr>`;
+  };
+  return html`<div id="table-region" class="scroll" tabindex="0" role="region" aria-label="Table of sentences">
+    <table id="rows">
+      <caption class="unseen">Texts and what the model says of them</caption>
+      <thead><tr>${HEADS.map(head)}<th scope="col">Cut off</th>
+        ${extra.map((at) => html`<th scope="col" class="extra">${columns[at]}</th>`)}<td /></tr></thead>
+      <tbody>${shown.map(line)}</tbody>
+    </table></div>`;
+}
+
+/** Focuses the button of a row, or the table if the row is not on its page. */
+export function focusRow(number) {
+  const button = document.querySelector(`#rows [data-row="${number}"]`);
+  const element = /** @type {HTMLElement} */ (button ?? document.getElementById("table-region"));
+  if (element !== document.activeElement) element?.focus();
 }
 
 /** How many rows have each label, how many are bad, and how many are left. */
-function countRows(rows, labels) {
-  const counts = Object.fromEntries(labels.map((label) => [label, 0]));
-  let bad = 0;
-  let left = 0;
-  for (const { label, reason } of rows) {
-    if (reason) bad += 1;
-    else if (label === undefined) left += 1;
-    else counts[label] = (counts[label] ?? 0) + 1;
-  }
-  return { counts, bad, left };
+function Counts({ rows, labels, tick, lead }) {
+  const [counts, bad, left] = useMemo(() => {
+    const found = Object.fromEntries(labels.map((label) => [label, 0]));
+    for (const { label } of rows) if (label !== undefined) found[label] = (found[label] ?? 0) + 1;
+    return [found, rows.filter(({ reason }) => reason).length, rows.filter(isLeft).length];
+  }, [rows, labels, tick]);
+  const scored = rows.length - bad - left;
+  const of = (count) => (scored > 0 ? `${grouped(count)} (${percent(count / scored)})` : "0");
+  const item = (name, count) => html`<div><dt>${name}</dt><dd class="figure">${count}</dd></div>`;
+  const leader = (name, label) => html`<button type="button" class="quiet" title="Show the rows: ${name}"
+    onClick=${() => lead({ label })}>${name}</button>`;
+  return html`<dl id="counts">
+    ${Object.entries(counts).map(([label, count]) => item(leader(label, `=${label}`), of(count)))}
+    ${bad > 0 && item(leader("bad rows", BAD), grouped(bad))}
+    ${left > 0 && item("not scored", grouped(left))}</dl>`;
 }
 
-export class Tally {
-  constructor(ledger) {
-    this.ledger = ledger;
-    this.select = byId("spread-label");
-    this.select.addEventListener("change", () => this.#draw());
-  }
+export const isLeft = ({ label, reason }) => label === undefined && !reason;
 
-  /** Begins with other rows, and the labels in the order of the classes. */
-  begin(rows, labels) {
-    this.rows = rows;
-    this.labels = labels;
-    this.select.replaceChildren(...labels.map((label) => make("option", { textContent: label })));
-    this.select.selectedIndex = labels.length - 1;
-    this.update();
-  }
+/** The probabilities of a label as bars; a probability of 1 falls in the last one. */
+function Spread({ rows, labels, tick, label, onChoose }) {
+  const counts = useMemo(() => {
+    const found = new Array(BINS).fill(0);
+    for (const { probabilities } of rows) {
+      const share = probabilities?.[label];
+      if (share !== undefined) found[Math.min(BINS - 1, Math.floor(share * BINS))] += 1;
+    }
+    return found;
+  }, [rows, label, tick]);
+  const all = counts.reduce((sum, count) => sum + count, 0);
+  const most = Math.max(...counts, 1);
+  const names = range(BINS).map((at) => `${(100 * at) / BINS} to ${(100 * (at + 1)) / BINS} %`);
+  const what = `Probability of ${label}, of ${grouped(all)} sentences`;
+  const fullest = `. Most, ${grouped(most)}, have ${names[counts.indexOf(most)]}.`;
+  // Of a few rows a bar would be none.
+  const style = (count) => ({ height: `${(100 * count) / most}%`, minHeight: count > 0 ? "2px" : "0" });
+  return html`<div class="spread">
+    <label>Probability of <select value=${label} onChange=${({ target }) => onChoose(target.value)}>
+      ${labels.map((each) => html`<option>${each}</option>`)}</select></label>
+    <div id="spread" role="img" aria-label=${all > 0 ? what + fullest : what}>
+      ${counts.map((count, at) => html`<span title="${names[at]}: ${grouped(count)}" style=${style(count)} />`)}</div>
+    <div class="axis note" aria-hidden="true"><span>0 %</span>
+      <span>highest bar: ${grouped(all > 0 ? most : 0)}</span><span>100 %</span></div>
+    <details class="table"><summary>The bars as a table</summary>
+      <div id="spread-table" class="scroll" tabindex="0" role="region" aria-label="Table of the bars"><table>
+        <caption>${what}</caption>
+        <thead><tr><th scope="col">probability</th><th scope="col">sentences</th></tr></thead>
+        <tbody>${counts.map((count, at) => html`<tr><th scope="row">${names[at]}</th><td>${grouped(count)}</td></tr>`)}</tbody>
+      </table></div></details></div>`;
+}
 
-  update() {
-    const { counts, bad, left } = countRows(this.rows, this.labels);
-    const scored = this.rows.length - bad - left;
-    const of = (count) => (scored > 0 ? `${grouped(count)} (${percent(count / scored)})` : "0");
-    const leader = (name, label) => this.ledger.leader(name, { label }, `Show the rows: ${name}`);
-    const items = Object.entries(counts).map(([label, count]) => [leader(label, `=${label}`), of(count)]);
-    if (bad > 0) items.push([leader("bad rows", BAD), grouped(bad)]);
-    if (left > 0) items.push(["not scored", grouped(left)]);
-    const parts = items.map(([name, count]) =>
-      make("div", {}, make("dt", {}, name), make("dd", { className: "figure" }, count)),
-    );
-    const leaders = () => [...byId("counts").querySelectorAll("button")];
-    const focused = leaders().indexOf(document.activeElement);
-    byId("counts").replaceChildren(...parts);
-    leaders()[focused]?.focus();
-    this.#draw();
+/** How many verdicts agree with the file, and a table of both, which leads to their rows. */
+function Agreement({ rows, labels, tick, column, meaning, lead }) {
+  const both = useMemo(() => rows.filter((row) => row.expected !== undefined && row.label !== undefined), [rows, tick, meaning]);
+  if (column === undefined || (meaning !== null && both.length === 0)) return null;
+  const box = (content) => html`<div id="agreement" class="table" tabindex="0" role="region"
+    aria-label="Comparison with the file">${content}</div>`;
+  if (meaning === null) {
+    return box(html`<p>Nothing is compared: “${column}” holds neither ${labels.join(", ")} nor numbers of a scale.</p>`);
   }
-
-  #draw() {
-    const label = this.select.value;
-    const shares = this.rows.flatMap(({ probabilities }) => probabilities?.[label] ?? []);
-    const counts = histogram(shares);
-    const most = Math.max(...counts, 1);
-    const names = counts.map((_, at) => `${(100 * at) / BINS} to ${(100 * (at + 1)) / BINS} %`);
-    const bars = counts.map((count, at) => {
-      const bar = make("span", { title: `${names[at]}: ${grouped(count)}` });
-      bar.style.height = `${(100 * count) / most}%`;
-      bar.style.minHeight = count > 0 ? "2px" : "0"; // or a few would be none
-      return bar;
-    });
-    const fullest = names[counts.indexOf(most)];
-    const what = `Probability of ${label}, of ${grouped(shares.length)} sentences`;
-    const said = shares.length > 0 ? `${what}. Most, ${grouped(most)}, have ${fullest}.` : what;
-    const box = byId("spread");
-    box.setAttribute("aria-label", said);
-    box.replaceChildren(...bars);
-    byId("spread-most").textContent = `highest bar: ${grouped(shares.length > 0 ? most : 0)}`;
-    this.#table(names, counts, what);
-  }
-
-  #table(names, counts, what) {
-    const rows = counts.map((count, at) => ({ name: names[at], cells: [grouped(count)] }));
-    const top = make("tr", {}, heading("probability"), heading("sentences"));
-    byId("spread-table").replaceChildren(table(what, [top], rows));
-  }
+  const same = both.filter(({ label, expected }) => label === expected).length;
+  const cell = (expected, label) => html`<td><button type="button" class="quiet"
+    title="Show the rows that are ${expected} in the file, and ${label} by the verdict"
+    onClick=${() => lead({ label: `=${label}`, agrees: `=${expected}` })}>
+    ${grouped(both.filter((row) => row.expected === expected && row.label === label).length)}</button></td>`;
+  return box(html`
+    <p>The verdict agrees with “${column}” in ${grouped(same)} of ${grouped(both.length)}
+      ${" "}(${percent(same / both.length)}). ${meaning.note}</p>
+    <table><thead><tr><th scope="col">${column} ↓  verdict →</th>
+      ${labels.map((label) => html`<th scope="col">${label}</th>`)}</tr></thead>
+      <tbody>${labels.map((expected) => html`
+        <tr><th scope="row">${expected}</th>${labels.map((label) => cell(expected, label))}</tr>`)}</tbody></table>`);
 }

@@ -1,21 +1,174 @@
-/**
- * Scores many texts, pasted or from a file: the section's fields, the run with its progress,
- * and the table that it fills and saves.
- */
+/** Scores many texts, pasted or from a file: the fields, the run with its progress, and the table. */
 
-import { useKey, usedLabels } from "./api.js";
 import { Batches } from "./batches.js";
-import { expect, meaningOf, showAgreement } from "./compare.js";
-import { byId, heading, make, options, table } from "./elements.js";
+import { expect, meaningOf } from "./compare.js";
+import { byId } from "./elements.js";
 import { DELIMITERS, readFile, readPasted, readTable, rowsOf, setHeader, SourceError, writeRecord } from "./intake.js";
-import { Ledger, Tally } from "./ledger.js";
+import { focusRow, isLeft, Ledger, plural, WHOLE } from "./ledger.js";
+import { html } from "./preact.js";
 import { offer } from "./save.js";
+import { announce, change, handlers, state } from "./store.js";
 import { grouped } from "./words.js";
 
 const PREVIEW = 4; // rows
 const STEPS = 4; // times that the progress is announced
-const plural = (count, noun) => `${grouped(count)} ${noun}${count === 1 ? "" : "s"}`;
-const isLeft = ({ label, reason }) => label === undefined && !reason;
+const SILENT = { text: "" };
+const EMPTY = { run: null, rows: [], labels: [], ended: "", wait: "" };
+
+state.many = {
+  ...EMPTY, // the run, what it scores, and what it came to
+  lines: "",
+  file: null, // that was chosen
+  sheet: null, // what it holds
+  preview: [],
+  isLooking: true, // at the first rows
+  isDropping: false,
+  note: SILENT,
+  source: null, // of the rows
+  compared: -1,
+  meaning: null, // of the column that is compared
+  versions: new Map(), // rows by model
+  view: WHOLE,
+  tick: 0, // grows with each answer: the rows themselves are filled in
+  opened: null, // row
+};
+
+const set = (fields) => change("many", fields);
+
+async function choose(file, encoding = "") {
+  set({ ...EMPTY, file, sheet: null, note: SILENT });
+  try {
+    take(await readFile(file, encoding));
+  } catch (error) {
+    forget();
+    complain(error);
+    return;
+  }
+  set({ isLooking: true });
+  announce(state.many.note.text);
+  byId("many-go").focus();
+}
+
+function forget() {
+  state.many.run?.abort();
+  const isFocused = byId("many-chosen")?.contains(document.activeElement);
+  set({ ...EMPTY, sheet: null, note: SILENT });
+  if (isFocused) byId("many-lines").focus();
+}
+
+/** Takes a sheet as it is chosen now, says what it holds, and takes the table of another away. */
+function take(sheet) {
+  state.many.run?.abort();
+  set({ ...EMPTY, sheet, preview: [] });
+  try {
+    const rows = rowsOf(sheet);
+    const bad = rows.filter(({ reason }) => reason);
+    const first = bad.slice(0, 3).map(({ line, reason }) => `Line ${grouped(line)}: ${reason}`);
+    const more = bad.length > first.length ? ` And ${grouped(bad.length - first.length)} more.` : "";
+    const why = bad.length > 0 ? `, ${grouped(bad.length)} of them bad. ${first.join(" ")}${more}` : ".";
+    set({ preview: rows.slice(0, PREVIEW), note: { text: `${plural(rows.length, "row")}${why}` } });
+  } catch (error) {
+    complain(error);
+  }
+}
+
+function complain(error) {
+  if (!(error instanceof SourceError) && !(error instanceof DOMException)) throw error;
+  const isOurs = error instanceof SourceError;
+  const text = isOurs ? error.message : "The file cannot be read. Choose it again.";
+  set({ note: { text, isError: true, isEncoding: isOurs && error.isEncoding } });
+  announce(text);
+}
+
+function begin() {
+  const { sheet, lines, note } = state.many;
+  state.many.run?.abort();
+  try {
+    const read = sheet ?? readPasted(lines);
+    const { columns, column, delimiter } = read;
+    const rows = rowsOf(read);
+    const source = {
+      name: sheet ? sheet.name : "texts",
+      columns: columns.length > 0 ? columns : ["text"],
+      column,
+      delimiter: delimiter || ",",
+    };
+    set({ ...EMPTY, rows, source, versions: new Map(), note: sheet ? note : SILENT });
+  } catch (error) {
+    complain(error);
+    return;
+  }
+  go();
+}
+
+/** Scores the rows that are left. */
+async function go() {
+  const { rows } = state.many;
+  const run = new AbortController();
+  const isCurrent = () => state.many.run === run;
+  handlers.settle();
+  set({ run, ended: "", wait: "", isLooking: false });
+  announce(`Scoring ${plural(rows.length, "row")}.`);
+  const stepNow = () => Math.floor(STEPS * (1 - rows.filter(isLeft).length / rows.length));
+  let step = stepNow();
+  let ended = "Done";
+  try {
+    const model = await handlers.describe(run.signal);
+    if (state.many.labels.length === 0) beginTable(model.labels);
+    const batches = new Batches(model.limits, run.signal, {
+      onAnswer(some, answered) {
+        if (!isCurrent()) return;
+        took(some, answered);
+        if (stepNow() > step && stepNow() < STEPS) announce(progressOf(state.many));
+        step = stepNow();
+      },
+      onWait: (seconds) => set({ wait: ` The service is busy: asking again in ${plural(seconds, "second")}.` }),
+    });
+    await batches.run(rows.filter(isLeft));
+  } catch (problem) {
+    if (!isCurrent()) return;
+    ended = "Stopped";
+    if (!run.signal.aborted) handlers.fail(problem, go);
+  }
+  if (!isCurrent()) return;
+  const isFocused = document.activeElement === byId("many-stop");
+  set({ run: null, ended, wait: "" });
+  if (isFocused && !byId("many-stop")) byId("many-go").focus();
+  if (ended === "Done" || run.signal.aborted) announce(progressOf(state.many));
+}
+
+function beginTable(labels) {
+  set({ labels, view: WHOLE });
+  compare();
+}
+
+/** Compares with the column that is chosen now; what is scored stays. */
+function compare() {
+  const { rows, labels, sheet } = state.many;
+  const compared = sheet?.compared ?? -1;
+  const meaning = meaningOf(rows.map(({ cells }) => cells[compared] ?? ""), labels);
+  expect(rows, meaning, compared);
+  set({ compared, meaning, view: { ...WHOLE, spread: state.many.view.spread } });
+}
+
+function took(some, model) {
+  const { labels, versions, tick } = state.many;
+  if (model !== null) {
+    const name = `${model.name} ${model.version}`;
+    versions.set(name, (versions.get(name) ?? 0) + some.filter(({ reason }) => !reason).length);
+    const other = some.find(({ label, reason }) => !reason && !labels.includes(label));
+    // Another model has other classes: the table gets theirs too.
+    if (other) beginTable([...new Set([...labels, ...Object.keys(other.probabilities)])]);
+  }
+  set({ tick: tick + 1, wait: "" });
+}
+
+function progressOf({ rows, ended, wait }) {
+  const bad = rows.filter(({ reason }) => reason).length;
+  const scored = rows.length - rows.filter(isLeft).length - bad;
+  const done = `${ended && `${ended}: `}${grouped(scored)} of ${plural(rows.length, "row")} scored`;
+  return `${done}${bad > 0 ? `, ${grouped(bad)} bad` : ""}.${wait}`;
+}
 
 /** The columns of the file, none of them with the name of one that is added. */
 function renamed(columns, added) {
@@ -41,321 +194,119 @@ function csvOf(rows, columns, labels, delimiter) {
   return [[...renamed(columns, added), ...added], ...records].map((record) => writeRecord(record, delimiter));
 }
 
-export class Many {
-  /**
-   * `describe(signal)` returns the model's description, `onOpen(text)` whether the answer to the
-   * text is shown; the others are `announce(text)`, `onBegin()` and `onProblem(problem, retry)`.
-   */
-  constructor(events) {
-    this.events = events;
-    this.sheet = null; // of the chosen file
-    this.rows = [];
-    this.source = { name: "", columns: ["text"], column: 0, compared: -1, delimiter: "," }; // of the rows
-    this.meaning = null; // of the column that is compared
-    this.labels = [];
-    this.run = null; // the controller of the run on its way
-    this.ledger = new Ledger((row) => this.#open(row));
-    this.tally = new Tally(this.ledger);
-    this.#listen();
-  }
+function save(rows) {
+  const { source: { name, columns, delimiter }, labels } = state.many;
+  const file = `${name.replace(/\.[^.]*$/, "")}.scored.csv`;
+  const mark = "\ufeff"; // without it, spreadsheets take UTF-8 for something else
+  offer(new Blob([mark, ...csvOf(rows, columns, labels, delimiter)], { type: "text/csv" }), file);
+  announce(`Saved ${plural(rows.length, "row")} as ${file}.`);
+}
 
-  #listen() {
-    const section = byId("many-tab");
-    const file = byId("many-file");
-    byId("many-form").addEventListener("submit", (event) => {
-      event.preventDefault();
-      this.#score();
-    });
-    file.addEventListener("change", () => file.files.length > 0 && this.#choose(file.files[0]));
-    byId("many-encoding").addEventListener("click", () => this.#choose(this.file, "windows-1252"));
-    byId("many-lines-again").addEventListener("click", () => this.#forget());
-    byId("many-column").addEventListener("change", ({ target }) => {
-      this.#clear();
-      this.sheet.column = target.selectedIndex;
-      this.#describe();
-    });
-    byId("many-delimiter").addEventListener("change", ({ target }) => {
-      this.#clear();
-      const { name, text } = this.sheet;
-      this.sheet = readTable(name, text, target.value);
-      this.#describe();
-    });
-    byId("many-compared").addEventListener("change", ({ target }) => {
-      this.sheet.compared = Number(target.value);
-      this.#describe();
-      this.#compare();
-    });
-    byId("many-header").addEventListener("change", ({ target }) => {
-      this.#clear();
-      setHeader(this.sheet, target.checked);
-      this.#describe();
-    });
-    byId("many-stop").addEventListener("click", () => this.run?.abort());
-    byId("many-on").addEventListener("click", () => this.#go());
-    byId("many-save").addEventListener("click", () => this.#save(this.rows));
-    byId("many-save-some").addEventListener("click", () => this.#save(this.ledger.found));
-    byId("back").addEventListener("click", () => {
-      this.events.onBack();
-      this.ledger.focus(this.opened);
-    });
-    for (const name of ["dragenter", "dragover"]) {
-      section.addEventListener(name, (event) => {
-        if (!event.dataTransfer.types.includes("Files")) return;
-        event.preventDefault();
-        section.classList.add("dropping");
-      });
-    }
-    for (const name of ["dragleave", "drop"]) {
-      section.addEventListener(name, () => section.classList.remove("dropping"));
-    }
-    section.addEventListener("drop", (event) => {
-      if (event.dataTransfer.files.length === 0) return;
-      event.preventDefault();
-      this.#choose(event.dataTransfer.files[0]);
-    });
-  }
+const DROPS = {
+  onDragEnter: over,
+  onDragOver: over,
+  onDragLeave: () => set({ isDropping: false }),
+  onDrop(event) {
+    set({ isDropping: false });
+    if (event.dataTransfer.files.length === 0) return;
+    event.preventDefault();
+    choose(event.dataTransfer.files[0]);
+  },
+};
 
-  async #choose(file, encoding = "") {
-    this.file = file;
-    this.#note("");
-    this.#clear();
-    this.sheet = null;
-    try {
-      this.sheet = await readFile(file, encoding);
-    } catch (error) {
-      this.#forget();
-      this.#showError(error);
-      return;
-    }
-    this.#offer(true);
-    byId("many-look").open = true;
-    byId("many-name").textContent = file.name;
-    this.#describe();
-    this.events.announce(byId("many-note").textContent);
-    byId("many-go").focus();
-  }
+function over(event) {
+  if (!event.dataTransfer.types.includes("Files")) return;
+  event.preventDefault();
+  set({ isDropping: true });
+}
 
-  #forget() {
-    const isFocused = byId("many-chosen").contains(document.activeElement);
-    this.#clear();
-    this.sheet = null;
-    byId("many-file").value = "";
-    this.#offer(false);
-    this.#note("");
-    if (isFocused) byId("many-lines").focus();
-  }
+/** Leads back to the row that was opened. */
+export const focusOpened = () => focusRow(state.many.opened?.row);
 
-  /** Ends the run and takes its table away, which is not of what is chosen now. */
-  #clear() {
-    this.run?.abort();
-    this.run = null;
-    this.rows = [];
-    byId("many-state").textContent = "";
-    for (const id of ["scored", "many-bar", "many-stop", "many-on"]) byId(id).hidden = true;
-  }
+/** The tab; `onOpen` gets the row that the user wants to read as a text. */
+export function Many({ many, onOpen }) {
+  const { sheet, note, rows, labels, run, ended, view, isDropping } = many;
+  const left = rows.filter(isLeft).length;
+  const isBusy = run !== null || ended !== "";
+  const submit = (event) => {
+    event.preventDefault();
+    begin();
+  };
+  return html`<section id="many-tab" aria-label="Many texts" class=${isDropping ? "dropping" : ""} ...${DROPS}>
+    <form id="many-form" onSubmit=${submit}>
+      <${Fields} lines=${many.lines} hidden=${sheet !== null} />
+      ${sheet && html`<${Chosen} many=${many} />`}
+      ${note.text && html`<p id="many-note" class=${note.isError ? "error" : ""}>${note.text}</p>`}
+      ${note.isEncoding && html`<div><button type="button"
+        onClick=${() => choose(many.file, "windows-1252")}>Read it as Windows-1252</button></div>`}
+      <div class="row">
+        <button class="primary" id="many-go">Score</button>
+        ${(run || (isBusy && left > 0)) && html`<button type="button" id="many-stop"
+          onClick=${run ? () => run.abort() : go}>${run ? "Stop" : "Go on"}</button>`}
+        ${isBusy && html`<span id="many-bar" class="row">
+          <progress aria-label="Rows that are done" max=${rows.length} value=${rows.length - left} />
+          <span id="many-state">${progressOf(many)}</span></span>`}
+      </div>
+    </form>
+    ${labels.length > 0 && html`<${Ledger} ...${many} set=${(fields) => set({ view: { ...view, ...fields } })}
+      onSave=${save} onOpen=${(row) => {
+        set({ opened: row });
+        onOpen(row);
+      }} />`}
+  </section>`;
+}
 
-  /** Offers what can be done with a file, or to type lines or choose one. */
-  #offer(hasFile) {
-    byId("many-typed").hidden = hasFile;
-    byId("many-file-field").hidden = hasFile;
-    byId("many-chosen").hidden = !hasFile;
-  }
+function pick({ target }) {
+  if (target.files.length > 0) choose(target.files[0]);
+  target.value = ""; // or the same file could not be chosen again
+}
 
-  /** Offers the columns of the chosen file, and says what it holds. */
-  #describe() {
-    const { kind, columns, column, compared, delimiter, hasHeader } = this.sheet;
-    const select = byId("many-column");
-    select.replaceChildren(...columns.map((name) => make("option", { textContent: name })));
-    select.selectedIndex = column;
-    byId("many-column-field").hidden = columns.length < 2;
-    const none = make("option", { value: "-1", textContent: "nothing" });
-    byId("many-compared").replaceChildren(none, ...options(columns));
-    byId("many-compared").value = String(compared);
-    byId("many-compared-field").hidden = columns.length < 2;
-    byId("many-delimiter-field").hidden = delimiter === "";
-    const marks = Object.entries(DELIMITERS).map(([value, textContent]) => make("option", { value, textContent }));
-    byId("many-delimiter").replaceChildren(...marks);
-    byId("many-delimiter").value = delimiter;
-    byId("many-header").checked = hasHeader;
-    byId("many-header-field").hidden = !["csv", "tsv"].includes(kind);
-    try {
-      const rows = rowsOf(this.sheet);
-      this.#preview(rows);
-      const bad = rows.filter(({ reason }) => reason);
-      const first = bad.slice(0, 3).map(({ line, reason }) => `Line ${grouped(line)}: ${reason}`);
-      const more = bad.length > first.length ? ` And ${grouped(bad.length - first.length)} more.` : "";
-      const why = `, ${grouped(bad.length)} of them bad. ${first.join(" ")}${more}`;
-      this.#note(`${plural(rows.length, "row")}${bad.length > 0 ? why : "."}`);
-    } catch (error) {
-      this.#showError(error);
-    }
-  }
+const Fields = ({ lines, hidden }) => html`
+  <div id="many-typed" hidden=${hidden}>
+    <label for="many-lines">One text a line</label>
+    <textarea id="many-lines" rows="5" value=${lines} onInput=${({ target }) => set({ lines: target.value })}
+      placeholder=${"The room was bright, and the staff kind.\nThe soup came cold."} />
+  </div>
+  <div id="many-file-field" class="row" hidden=${hidden}>
+    <label for="many-file">Or a file</label>
+    <input id="many-file" type="file" accept=".csv,.tsv,.tab,.json,.jsonl,.ndjson,.txt"
+      onChange=${pick} />
+    <span class="note">Choose it or drop it here: CSV, TSV, JSON Lines or plain lines, up to 10,000 rows.
+      It goes to this service and nowhere else.</span>
+  </div>`;
 
-  /** Shows the first rows, with what is taken for what. */
-  #preview(rows) {
-    const { columns, column, compared } = this.sheet;
-    const kindOf = (at) => (at === column ? "text" : at === compared ? "compared" : "");
-    const tops = (columns.length > 0 ? columns : ["text"]).map((name, at) => heading(name, "col", { className: kindOf(at) }));
-    const lines = rows.slice(0, PREVIEW).map(({ row, cells }) => ({
-      name: grouped(row),
-      cells: cells.map((text, at) => make("span", { className: kindOf(at) }, text)),
-    }));
-    byId("many-preview").replaceChildren(table(null, [make("tr", {}, make("td"), ...tops)], lines));
-  }
-
-  #note(text, isError = false, isEncoding = false) {
-    byId("many-encoding").hidden = !isEncoding;
-    byId("many-note").textContent = text;
-    byId("many-note").classList.toggle("error", isError);
-  }
-
-  #showError(error) {
-    if (!(error instanceof SourceError) && !(error instanceof DOMException)) throw error;
-    const text = error instanceof SourceError ? error.message : "The file cannot be read. Choose it again.";
-    this.#note(text, true, error instanceof SourceError && error.isEncoding);
-    this.events.announce(text);
-  }
-
-  #score() {
-    try {
-      const sheet = this.sheet ?? readPasted(byId("many-lines").value);
-      this.rows = rowsOf(sheet);
-      const { columns, column, delimiter } = sheet;
-      this.source = { name: this.sheet ? sheet.name : "texts", columns, column, compared: -1, delimiter: delimiter || "," };
-      if (columns.length === 0) this.source.columns = ["text"];
-    } catch (error) {
-      this.#showError(error);
-      return;
-    }
-    if (!this.sheet) this.#note("");
-    this.versions = new Map();
-    this.labels = [];
-    this.asked = usedLabels();
-    byId("scored").hidden = true;
-    byId("many-versions").hidden = true;
-    this.#go();
-  }
-
-  async #go() {
-    this.run?.abort();
-    const run = new AbortController();
-    this.run = run;
-    this.events.onBegin();
-    useKey(byId("key").value);
-    this.#show(true);
-    byId("many-look").open = false;
-    this.events.announce(`Scoring ${plural(this.rows.length, "row")}.`);
-    const said = { step: Math.floor(STEPS * this.#share()) };
-    let end = "Done";
-    try {
-      const model = await this.events.describe(run.signal);
-      if (this.labels.length === 0) this.#begin(this.asked ?? model.labels);
-      const batches = new Batches(model.limits, this.asked, run.signal, {
-        onAnswer: (rows, answered) => this.run === run && this.#took(rows, answered, said),
-        onWait: (seconds) => this.#progress(` The service is busy: asking again in ${plural(seconds, "second")}.`),
-      });
-      await batches.run(this.rows.filter(isLeft));
-    } catch (problem) {
-      if (this.run !== run) return;
-      end = "Stopped";
-      if (!run.signal.aborted) this.events.onProblem(problem, () => this.#go());
-    }
-    if (this.run !== run) return;
-    this.run = null;
-    this.#show(false);
-    this.#progress("", `${end}: `);
-    if (end === "Done" || run.signal.aborted) this.events.announce(byId("many-state").textContent);
-  }
-
-  #begin(labels) {
-    this.labels = labels;
-    byId("scored").hidden = false;
-    this.tally.begin(this.rows, labels);
-    this.#compare();
-  }
-
-  /** Compares with the column that is chosen now; what is scored stays. */
-  #compare() {
-    if (this.rows.length === 0) return;
-    const { columns } = this.source;
-    const compared = this.sheet?.compared ?? -1;
-    this.source.compared = compared;
-    this.meaning = meaningOf(this.rows.map(({ cells }) => cells[compared] ?? ""), this.labels);
-    expect(this.rows, this.meaning, compared);
-    this.ledger.begin(this.rows, this.labels, this.source, this.meaning !== null);
-    showAgreement(this.rows, this.labels, columns[compared], this.meaning, this.ledger);
-  }
-
-  #took(rows, model, said) {
-    if (model !== null) {
-      const name = `${model.name} ${model.version}`;
-      const count = rows.filter(({ reason }) => !reason).length;
-      this.versions.set(name, (this.versions.get(name) ?? 0) + count);
-      this.#noteVersions();
-      const other = rows.find(({ label, reason }) => !reason && !this.labels.includes(label));
-      if (other) {
-        // Another model has other classes: the table gets theirs too.
-        this.#begin([...new Set([...this.labels, ...Object.keys(other.probabilities)])]);
-      }
-    }
-    this.tally.update();
-    const { columns, compared } = this.source;
-    showAgreement(this.rows, this.labels, columns[compared], this.meaning, this.ledger);
-    this.ledger.update();
-    this.#progress("");
-    const step = Math.floor(STEPS * this.#share());
-    if (step > said.step && step < STEPS) this.events.announce(byId("many-state").textContent);
-    said.step = step;
-  }
-
-  #noteVersions() {
-    const parts = [...this.versions].map(([name, count]) => `${plural(count, "row")} by ${name}`);
-    const note = byId("many-versions");
-    note.hidden = parts.length < 2;
-    note.textContent = `The model was replaced during the run: ${parts.join(", ")}. Score again to have all rows of one model.`;
-  }
-
-  #share() {
-    return 1 - this.rows.filter(isLeft).length / this.rows.length;
-  }
-
-  #progress(more, begin = "") {
-    const left = this.rows.filter(isLeft).length;
-    const bad = this.rows.filter(({ reason }) => reason).length;
-    const bar = byId("many-progress");
-    bar.max = this.rows.length;
-    bar.value = this.rows.length - left;
-    const scored = this.rows.length - left - bad;
-    const done = `${begin}${grouped(scored)} of ${plural(this.rows.length, "row")} scored`;
-    byId("many-state").textContent = `${done}${bad > 0 ? `, ${grouped(bad)} bad` : ""}.${more}`;
-  }
-
-  /** Shows the controls of a run, or of what it left. */
-  #show(isRunning) {
-    const isFocused = [byId("many-stop"), byId("many-on")].includes(document.activeElement);
-    byId("many-stop").hidden = !isRunning;
-    byId("many-bar").hidden = false;
-    byId("many-on").hidden = isRunning || !this.rows.some(isLeft);
-    if (isRunning) this.#progress("");
-    if (!isFocused) return;
-    const next = [byId("many-stop"), byId("many-on"), byId("many-go")].find(({ hidden }) => !hidden);
-    next.focus();
-  }
-
-  #save(rows) {
-    const { name, columns, delimiter } = this.source;
-    const file = `${name.replace(/\.[^.]*$/, "")}.scored.csv`;
-    const mark = "\ufeff"; // without it, spreadsheets take UTF-8 for something else
-    offer(new Blob([mark, ...csvOf(rows, columns, this.labels, delimiter)], { type: "text/csv" }), file);
-    this.events.announce(`Saved ${plural(rows.length, "row")} as ${file}.`);
-  }
-
-  /** Shows a row in the views above, and a way back to it. */
-  async #open(row) {
-    this.opened = row;
-    byId("back").hidden = true;
-    if (!(await this.events.onOpen(row.text))) return;
-    byId("back").textContent = `Back to row ${grouped(row.row)} of the table`;
-    byId("back").hidden = false;
-  }
+/** What is read of the chosen file, and how. */
+function Chosen({ many: { sheet, preview, isLooking } }) {
+  const { name, kind, columns, column, compared, delimiter, hasHeader, text } = sheet;
+  const kindOf = (at) => (at === column ? "text" : at === compared ? "compared" : "");
+  const tops = columns.length > 0 ? columns : ["text"];
+  const options = columns.map((each, at) => html`<option value=${at}>${each}</option>`);
+  const read = (hasNames) => {
+    setHeader(sheet, hasNames);
+    take({ ...sheet });
+  };
+  const compareWith = (at) => {
+    set({ sheet: { ...sheet, compared: at } });
+    if (state.many.labels.length > 0) compare();
+  };
+  return html`<div id="many-chosen" class="row">
+    <strong>${name}</strong>
+    ${columns.length > 1 && html`<label>Texts are in <select value=${column}
+      onChange=${({ target }) => take({ ...sheet, column: Number(target.value) })}>${options}</select></label>`}
+    ${["csv", "tsv"].includes(kind) && html`<label class="choice"><input type="checkbox" checked=${hasHeader}
+      onChange=${({ target }) => read(target.checked)} /> The first row has names</label>`}
+    ${delimiter && html`<label>Cells are divided by <select value=${delimiter}
+      onChange=${({ target }) => take(readTable(name, text, target.value))}>
+      ${Object.entries(DELIMITERS).map(([value, said]) => html`<option value=${value}>${said}</option>`)}</select></label>`}
+    ${columns.length > 1 && html`<label>Compare with <select value=${compared}
+      onChange=${({ target }) => compareWith(Number(target.value))}><option value="-1">nothing</option>${options}</select></label>`}
+    <button type="button" class="quiet" onClick=${forget}>Remove the file</button>
+    <details id="many-look" open=${isLooking} onToggle=${({ target }) => target.open !== isLooking && set({ isLooking: target.open })}>
+      <summary>The first rows</summary>
+      <div id="many-preview" class="table scroll" tabindex="0" role="region" aria-label="The first rows of the file"><table>
+        <thead><tr><td />${tops.map((top, at) => html`<th scope="col" class=${kindOf(at)}>${top}</th>`)}</tr></thead>
+        <tbody>${preview.map(({ row, cells }) => html`<tr><th scope="row">${grouped(row)}</th>
+          ${cells.map((cell) => html`<td><span>${cell}</span></td>`)}</tr>`)}</tbody></table></div>
+    </details>
+  </div>`;
 }

@@ -8,12 +8,14 @@ import { askImportance, hasImportance } from "./attention.js";
 import { Classes, Controls } from "./controls.js";
 import { byId, make } from "./elements.js";
 import { readFragment, Share, TABS, writeFragment } from "./link.js";
-import { Many } from "./many.js";
+import { focusOpened, Many } from "./many.js";
 import { beginWaiting, endWaiting, ProblemBox, progressOf } from "./notices.js";
+import { html } from "./preact.js";
 import { difference, fitted, isSame, withHead } from "./question.js";
 import { Reading } from "./reading.js";
 import { Stage } from "./stage.js";
-import { percent } from "./words.js";
+import { begin, handlers } from "./store.js";
+import { grouped, percent } from "./words.js";
 
 // Fields of a view that the service computes.
 const ASKED = ["reduce", "level", "layers", "heads", "whole", "window"];
@@ -412,12 +414,15 @@ function choose(sentence, second = undefined) {
   return submit();
 }
 
-/** Reads a row of the table as a text; returns whether its verdict is shown. */
-function open(text) {
+/** Reads a row of the table as a text, and offers the way back to it. */
+async function open({ row, text }) {
+  byId("back").hidden = true;
   byId("sentence").value = text;
   openTab("text");
   remember(true, "#text");
-  return submit();
+  if (!(await submit())) return;
+  byId("back").textContent = `Back to row ${grouped(row)} of the table`;
+  byId("back").hidden = false;
 }
 
 byId("ask").addEventListener("submit", (event) => {
@@ -468,12 +473,17 @@ for (const [name, ...texts] of EXAMPLES) {
   button.addEventListener("click", () => choose(...texts));
   byId("examples").append(button);
 }
-new Many({
-  describe: (signal) => asker.describe(signal),
-  announce,
-  onBegin: () => problems.hide(),
-  onProblem: (problem, retry) => fail(problem, retry, byId("many-form")),
-  onOpen: open,
-  onBack: () => goTo("many"),
+byId("back").addEventListener("click", () => {
+  goTo("many");
+  focusOpened();
 });
+Object.assign(handlers, {
+  settle() {
+    problems.hide();
+    useKey(byId("key").value);
+  },
+  describe: (signal) => asker.describe(signal),
+  fail: (problem, retry) => fail(problem, retry, byId("many-form")),
+});
+begin(({ many }) => html`<${Many} many=${many} onOpen=${open} />`, byId("many-holder"));
 restore();
