@@ -93,8 +93,8 @@ class Attention(AttentionView):
     def to_dataframe(self) -> "pd.DataFrame":
         """Returns a pandas table with a row for each weight, in the order of `weights`.
 
-        Its columns are `layer`, `head`, `query`, `key`, `query_text`, `key_text` and `weight`, as
-        in the service's form `csv`. A layer or head is missing where several were merged. All
+        Its columns are `layer`, `head`, `query`, `key`, `query_text`, `key_text` and `weight`.
+        A layer or head is missing where several were merged. All
         layers and heads of a long text make millions of rows: ask for some of them, or for a view.
         """
         indices = (index.ravel() for index in np.indices(self.weights.shape))

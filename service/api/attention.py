@@ -15,6 +15,7 @@ from model.explain.views import reduced_shape
 from model.reading import ReadingOptions, read_window
 from model.tokenization.tokenizer import Token
 from model.tokenization.words import Words, group_words
+from service.api.input import read_query
 from service.api.openapi import computes
 from service.api.request_schemas import (
     EXAMPLE,
@@ -25,7 +26,7 @@ from service.api.request_schemas import (
     AttributionsRequest,
     FormName,
     ImportanceRequest,
-    StepsQuery,
+    StepsRequest,
     wrong_thumbnail,
 )
 from service.api.requests import (
@@ -34,14 +35,11 @@ from service.api.requests import (
     RequestContext,
     answers,
     from_body,
-    from_query,
     make_router,
 )
 from service.api.schemas import AttentionAnswer
-from service.api.state import State
 from service.api.texts import Loc, bad_text, guarded, heads_off, invalid, prepare, shape
 from service.errors import TooManyWeightsError
-from service.formats.csv import csv_lines, csv_table
 from service.formats.json import JSON, attention_body, join_list
 from service.formats.npz import npz_archive, npz_arrays
 from service.formats.size_estimates import Size, estimate_size
@@ -52,15 +50,18 @@ from service.tracing.record import stage
 
 router = make_router(tags=["attention"])
 
-CSV = "text/csv"  # Response adds the charset
 NPZ = "application/x-npz"
 SVG = "image/svg+xml"
 # What `format` calls each media type; the first is the answer where any is welcome.
-FORMS: dict[str, FormName] = {JSON: "json", NPZ: "npz", CSV: "csv", SVG: "svg"}
+FORMS: dict[str, FormName] = {JSON: "json", NPZ: "npz", SVG: "svg"}
 
 _MEDIA_TYPES = {name: media_type for media_type, name in FORMS.items()}
-_TEXT, _BINARY = ({"schema": {"type": "string", **more}} for more in ({}, {"format": "binary"}))
-_OTHER_FORMS = {"content": {NPZ: _BINARY, CSV: _TEXT, SVG: _TEXT}}
+_OTHER_FORMS = {
+    "content": {
+        NPZ: {"schema": {"type": "string", "format": "binary"}},
+        SVG: {"schema": {"type": "string"}},
+    }
+}
 _EXAMPLES: dict[str, Any] = {
     "one_head": {
         "summary": "One head of the first layer",
@@ -76,17 +77,20 @@ _EXAMPLES: dict[str, Any] = {
     },
 }
 
-# A line of CSV is several times as long as a number of JSON.
-_CSV_SHARE = 4
-# Bytes for the texts of tokens in an answer that repeats them.
-MOST_TEXT = 20_000_000
-_CHARACTER = 4  # bytes, in an array
-
 Attention = AttentionQuery | AttentionListRequest
 _read_body: Reader[AttentionRequest | AttentionListRequest] = from_body(
     AttentionRequest, several=AttentionListRequest
 )
-Explaining = Attention | AttributionsRequest | ImportanceRequest | StepsQuery
+
+
+async def _read_query(context: RequestContext) -> AttentionQuery:
+    query: bytes = context.scope["query_string"]
+    return await context.parse(
+        query, lambda: read_query(query, AttentionQuery, context.state.limits)
+    )
+
+
+Explaining = Attention | AttributionsRequest | ImportanceRequest | StepsRequest
 
 
 @router.get(
@@ -94,7 +98,7 @@ Explaining = Attention | AttributionsRequest | ImportanceRequest | StepsQuery
     summary="Attention of a sentence in the URL",
     **computes("query", AttentionAnswer, TooManyWeightsError, good=_OTHER_FORMS),
 )
-@answers(from_query(AttentionQuery), *FORMS)
+@answers(_read_query, *FORMS)
 async def attention_of_query(
     context: Context, query: Annotated[AttentionQuery, Query()]
 ) -> Response:
@@ -123,7 +127,7 @@ async def _explain(context: RequestContext, request: Attention) -> Response:
     form = request.format or FORMS[context.form]
     if request.thumbnail is not None and form not in THUMBNAIL_FORMS:
         raise invalid((context.source, "thumbnail"), wrong_thumbnail(form))
-    encodings, words, weights, size = await prepare(
+    encodings, words, size = await prepare(
         context, _read_and_measure(context, request, form), _texts(request)
     )
     reserved = context.reserve(size, "ask for fewer layers or heads, or for a shorter text")
@@ -134,14 +138,14 @@ async def _explain(context: RequestContext, request: Attention) -> Response:
         prediction = answered(explanation.prediction, texts[number])
         explanation = replace(explanation, prediction=prediction)
         view = make_view(explanation, reduce=request.reduce, words=words[number])
-        return _write_part(engine.info, request, form, view, number)
+        return _write_part(engine.info, request, form, view)
 
     options = [
         AttentionOptions(encoding, request.layer, request.head, _thumbnail(request, grouped))
         for encoding, grouped in zip(encodings, words, strict=True)
     ]
     parts = await engine.batcher.explain(
-        options, write, numbers=weights, deadline=context.deadline, caller=context.client
+        options, write, numbers=size.weights, deadline=context.deadline, caller=context.client
     )
     body: bytes | memoryview
     if form == "json" and isinstance(request, AttentionQuery):
@@ -155,8 +159,8 @@ async def _explain(context: RequestContext, request: Attention) -> Response:
 
 def _read_and_measure(
     context: RequestContext, request: Attention, form: FormName
-) -> Steps[tuple[list[Encoding], list[Words | None], int, Size]]:
-    """Encodes the texts, and refuses an answer that would be too large; see `_check_size`."""
+) -> Steps[tuple[list[Encoding], list[Words | None], Size]]:
+    """Encodes the texts, and refuses an answer with too many weights."""
     encodings = yield from _encode(context, request)
     words: list[Words | None] = []
     for text, encoding in zip(_texts(request), encodings, strict=True):
@@ -166,9 +170,7 @@ def _read_and_measure(
         encoding.tokens or () if grouped is None else grouped.tokens
         for encoding, grouped in zip(encodings, words, strict=True)
     ]
-    info, state = context.state.engine.info, context.state
-    weights, size = _check_size(info, request, form, tokens, state)
-    return encodings, words, weights, size
+    return encodings, words, _measure(context, request, form, tokens)
 
 
 def _thumbnail(request: Attention, words: Words | None) -> Thumbnail | None:
@@ -177,14 +179,10 @@ def _thumbnail(request: Attention, words: Words | None) -> Thumbnail | None:
     return Thumbnail(request.thumbnail, request.special, request.reduce, words)
 
 
-def _write_part(
-    info: ModelInfo, request: Attention, form: FormName, view: View, number: int
-) -> object:
+def _write_part(info: ModelInfo, request: Attention, form: FormName, view: View) -> object:
     """Writes the view of one sentence; runs on the worker that computed it."""
     if form == "npz":
         return npz_arrays(info, view, dtype=request.dtype)
-    if form == "csv":
-        return csv_lines(view, number)
     return draw(info, view) if form == "svg" else attention_body(info, view)
 
 
@@ -192,80 +190,53 @@ def _join(request: Attention, form: FormName, parts: Sequence[Any]) -> bytes:
     """Joins the parts of all sentences."""
     if form == "npz":
         return npz_archive(parts, numbered=isinstance(request, AttentionListRequest))
-    if form == "csv":
-        return csv_table(parts)
     return svg_picture(parts) if form == "svg" else join_list(parts)
 
 
-def _check_size(
-    info: ModelInfo,
-    request: Attention,
-    form: FormName,
-    tokens: Sequence[Sequence[Token]],
-    state: State,
-) -> tuple[int, Size]:
-    """Returns weight count and size of an answer over tokens or words, unless too large."""
-    max_weights = state.settings.max_attention_weights
-    lengths = [len(names) for names in tokens]
+def _measure(
+    context: RequestContext, request: Attention, form: FormName, tokens: Sequence[Sequence[Token]]
+) -> Size:
+    """Measures an answer over tokens or words; raises TooManyWeightsError."""
+    info = context.state.engine.info
     layers, heads = reduced_shape(
         request.reduce,
         len(set(request.layer)) if request.layer else info.num_layers,
         len(set(request.head)) if request.head else info.num_heads,
     )
-    sides = lengths
+    sides = None
+    over = f"{len(tokens)} sentences" if len(tokens) > 1 else f"{len(tokens[0])} {request.level}s"
+    shorter = "for a shorter text"
     if request.thumbnail is not None:
         sides = [
             thumbnail_side(names, request.thumbnail, special=request.special) for names in tokens
         ]
-    weights = layers * heads * sum(side * side for side in sides)
-    limit = most_weights(form, max_weights)
-    if weights > limit:
-        over = f"{len(lengths)} sentences" if len(lengths) > 1 else f"{lengths[0]} {request.level}s"
-        shorter = "for a shorter text"
-        if request.thumbnail is not None:
-            over += f" in thumbnails of {max(sides)}"
-            shorter = "for smaller thumbnails"
-        of_form = "" if form == "json" else f" of {form}"
-        raise TooManyWeightsError(
-            f"{_count(layers, 'layer')} of {_count(heads, 'head')} over {over} are {weights} "
-            f"weights; the limit{of_form} is {limit}: ask for fewer layers or heads, or {shorter}."
-        )
-    characters = [[len(token.text) for token in names] for names in tokens]
-    size = sum(_text_size(form, counts, maps=layers * heads) for counts in characters)
-    if size > MOST_TEXT:
-        raise TooManyWeightsError(
-            f"The texts of the words, of which the longest has {max(map(max, characters))} "
-            f"characters, would take {size} bytes as {form}; the limit is {MOST_TEXT}: ask for "
-            "json, which has each once, or for fewer layers or heads, or shorten the words."
-        )
-    estimated = estimate_size(
+        over += f" in thumbnails of {max(sides)}"
+        shorter = "for smaller thumbnails"
+    size = estimate_size(
         form,
         [[token.text for token in names] for names in tokens],
         maps=layers * heads,
         float_bytes=2 if request.dtype == "float16" else 4,
         listed=isinstance(request, AttentionListRequest),
-        sides=None if request.thumbnail is None else sides,
+        sides=sides,
     )
-    return weights, estimated
+    limit = most_weights(form, context.state.settings.max_attention_weights)
+    if size.weights > limit:
+        of_form = "" if form == "json" else f" of {form}"
+        raise TooManyWeightsError(
+            f"{_count(layers, 'layer')} of {_count(heads, 'head')} over {over} are {size.weights} "
+            f"weights; the limit{of_form} is {limit}: ask for fewer layers or heads, or {shorter}."
+        )
+    return size
 
 
 def most_weights(form: FormName, max_weights: int) -> int:
     """Returns the most weights of one answer of a form, by the setting `max_weights`."""
-    most = {"csv": max_weights // _CSV_SHARE, "svg": min(max_weights, MOST_CELLS)}
-    return most.get(form, max_weights)
+    return min(max_weights, MOST_CELLS) if form == "svg" else max_weights
 
 
-def _text_size(form: FormName, characters: Sequence[int], *, maps: int) -> int:
-    """The bytes that the texts of tokens take if they are ASCII."""
-    if form == "json":
-        return 0  # each stands there once, and the size of the request has a limit
-    if form == "npz":  # an array of strings gives each the room of the longest
-        return _CHARACTER * len(characters) * max(characters)
-    return 2 * maps * len(characters) * sum(characters)  # two stand beside each weight
-
-
-def _count(number: int, kind: str) -> str:
-    return f"{number} {kind}{'s' if number != 1 else ''}"
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' if number != 1 else ''}"
 
 
 async def encode(context: RequestContext, request: Explaining) -> list[Encoding]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, TypeVar
 
-from fastapi import Body, Query
+from fastapi import Body
 from starlette.responses import Response
 
 from model import (
@@ -30,14 +30,7 @@ from model.reading import ReadingOptions, read_units_in_steps
 from service.api.attention import encode
 from service.api.openapi import computes
 from service.api.request_schemas import EXAMPLE, AttributionsRequest, ImportanceRequest
-from service.api.requests import (
-    Context,
-    RequestContext,
-    answers,
-    from_body,
-    from_query,
-    make_router,
-)
+from service.api.requests import Context, RequestContext, answers, from_body, make_router
 from service.api.schemas import AttributionsAnswer, ImportanceAnswer, LeaveOutAnswer
 from service.api.texts import bad_text, choice_of, guarded, prepare, shape
 from service.errors import (
@@ -78,20 +71,6 @@ _OF_HEADS: dict[str, Any] = {
 }
 
 
-@router.get(
-    "/attributions",
-    summary="What moved the prediction of a sentence in the URL",
-    tags=["attributions"],
-    **computes("query", AttributionsAnswer | LeaveOutAnswer),
-)
-@answers(from_query(AttributionsRequest))
-async def attributions_of_query(
-    context: Context, query: Annotated[AttributionsRequest, Query()]
-) -> Response:
-    """Returns what each token, word or sentence adds to the log-odds of a label."""
-    return await _attribute(context, query)
-
-
 @router.post(
     "/attributions",
     summary="What moved the prediction of a sentence",
@@ -100,41 +79,9 @@ async def attributions_of_query(
 )
 @answers(from_body(AttributionsRequest))
 async def attributions_of_body(
-    context: Context, body: Annotated[AttributionsRequest, Body(openapi_examples=_OF_WORDS)]
+    context: Context, request: Annotated[AttributionsRequest, Body(openapi_examples=_OF_WORDS)]
 ) -> Response:
-    """The same for a text that is too long or too private for a URL."""
-    return await _attribute(context, body)
-
-
-@router.get(
-    "/importance",
-    summary="Importance of the heads for a sentence in the URL",
-    tags=["importance"],
-    **computes("query", ImportanceAnswer),
-)
-@answers(from_query(ImportanceRequest))
-async def importance_of_query(
-    context: Context, query: Annotated[ImportanceRequest, Query()]
-) -> Response:
-    """Returns how much the log-odds of a label depend on each head, for this sentence."""
-    return await _rank_heads(context, query)
-
-
-@router.post(
-    "/importance",
-    summary="Importance of the heads for a sentence",
-    tags=["importance"],
-    **computes("body", ImportanceAnswer),
-)
-@answers(from_body(ImportanceRequest))
-async def importance_of_body(
-    context: Context, body: Annotated[ImportanceRequest, Body(openapi_examples=_OF_HEADS)]
-) -> Response:
-    """The same for a text that is too long or too private for a URL."""
-    return await _rank_heads(context, body)
-
-
-async def _attribute(context: RequestContext, request: AttributionsRequest) -> Response:
+    """Returns what each token, word or sentence adds to the log-odds of a label."""
     if request.method == "leave_out":
         return await _leave_out(context, request)
     engine = context.state.engine
@@ -164,6 +111,32 @@ async def _attribute(context: RequestContext, request: AttributionsRequest) -> R
         attribution = attribution.by_word()
     warned = _warned(context, request, attribution)
     return json_response(attributions_answer(engine.info, warned, level=request.level))
+
+
+@router.post(
+    "/importance",
+    summary="Importance of the heads for a sentence",
+    tags=["importance"],
+    **computes("body", ImportanceAnswer),
+)
+@answers(from_body(ImportanceRequest))
+async def importance_of_body(
+    context: Context, request: Annotated[ImportanceRequest, Body(openapi_examples=_OF_HEADS)]
+) -> Response:
+    """Returns how much the log-odds of a label depend on each head, for this sentence."""
+    engine = context.state.engine
+    (encoding,) = await encode(context, request)
+    work = partial(
+        engine.predictor.gradients.head_importance,
+        encoding,
+        label=request.label,
+        choice=choice_of(context, request.labels),
+    )
+    job = Job(partial(engine.predictor.attempt, work), [encoding])
+    (importance,) = await engine.batcher.run(
+        [job], deadline=context.deadline, caller=context.client
+    )
+    return json_response(importance_answer(engine.info, _warned(context, request, importance)))
 
 
 async def _leave_out(context: RequestContext, request: AttributionsRequest) -> Response:
@@ -196,7 +169,7 @@ def _read_units(context: RequestContext, request: AttributionsRequest) -> Steps[
             with guarded():
                 return (yield from steps)
         except InputError as error:
-            raise bad_text(error, (context.source, "sentence")) from error
+            raise bad_text(error, ("body", "sentence")) from error
 
 
 async def _compute_units(
@@ -247,22 +220,6 @@ async def _call(
 ) -> Result:
     """Calls what takes longer for a longer text: for a long one on a thread."""
     return await prepare(context, one_step(function), [request.sentence])
-
-
-async def _rank_heads(context: RequestContext, request: ImportanceRequest) -> Response:
-    engine = context.state.engine
-    (encoding,) = await encode(context, request)
-    work = partial(
-        engine.predictor.gradients.head_importance,
-        encoding,
-        label=request.label,
-        choice=choice_of(context, request.labels),
-    )
-    job = Job(partial(engine.predictor.attempt, work), [encoding])
-    (importance,) = await engine.batcher.run(
-        [job], deadline=context.deadline, caller=context.client
-    )
-    return json_response(importance_answer(engine.info, _warned(context, request, importance)))
 
 
 def _warned(

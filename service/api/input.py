@@ -5,8 +5,7 @@ A body is judged in this order: size, media type, JSON, schema.
 
 import codecs
 import json
-from collections.abc import Callable, Mapping
-from functools import cache
+from collections.abc import Callable
 from typing import Any, NoReturn, TypeVar
 from urllib.parse import parse_qsl
 
@@ -102,8 +101,8 @@ def read_query(query: bytes, schema: type[Schema], context: dict[str, object]) -
 
     Args:
         query: as it was sent, percent-encoded UTF-8.
-        schema: describes the fields. Numbers are digits, lists of numbers are repeated parameters,
-            and lists of objects are JSON.
+        schema: describes the fields. Numbers are digits, lists are repeated parameters, and lists
+            of objects are JSON.
         context: limits for the schema's validators.
 
     Raises:
@@ -120,32 +119,16 @@ def read_query(query: bytes, schema: type[Schema], context: dict[str, object]) -
         raise _invalid_query("the query is not percent-encoded UTF-8") from error
     except ValueError as error:
         raise _invalid_query(f"there are more than {MOST_PARAMETERS} parameters") from error
-    kinds = {name: kind_of(field) for name, field in fields_of(schema).items()}
     fields: dict[str, Any] = {}
     for name, value in pairs:
-        if kinds.get(name) in ("numbers", "strings"):
-            read = _number(value) if kinds[name] == "numbers" else value
+        read = _READ.get(name, str)(value)
+        if name in _REPEATED:
             fields.setdefault(name, []).append(read)
         elif name in fields:
             raise _invalid_query("a parameter is given more than once; give each once")
         else:
-            fields[name] = _READ.get(kinds.get(name), str)(value)
+            fields[name] = read
     return validate(schema, fields, source="query", context=context)
-
-
-def kind_of(field: Mapping[str, Any]) -> str | None:
-    """Returns what a list holds, such as `numbers`; of another field its type in JSON schema."""
-    if "items" not in field:
-        return field.get("type")
-    kinds = {"integer": "numbers", "string": "strings"}
-    return kinds.get(field["items"].get("type"), "objects")
-
-
-@cache
-def fields_of(schema: type[BaseModel]) -> dict[str, dict[str, Any]]:
-    """Returns the JSON schema of each field; of an optional field, that of its values."""
-    properties: dict[str, dict[str, Any]] = schema.model_json_schema()["properties"]
-    return {name: {**field, **field.get("anyOf", [{}])[0]} for name, field in properties.items()}
 
 
 def validate(
@@ -295,11 +278,12 @@ def _boolean(text: str) -> object:
     return {"true": True, "false": False}.get(text, text)
 
 
-# How a parameter is read that is no list of numbers; any other is text.
-_READ: dict[str | None, Callable[[str], object]] = {
-    "integer": _number,
-    "objects": _objects,
-    "boolean": _boolean,
+# Parameters that may be repeated, and how a parameter is read that is no text.
+_REPEATED = frozenset({"layer", "head", "labels"})
+_READ: dict[str, Callable[[str], object]] = {
+    **dict.fromkeys(("layer", "head", "window", "thumbnail"), _number),
+    "head_mask": _objects,
+    "special": _boolean,
 }
 
 

@@ -9,7 +9,7 @@ from model.checkpoint.thresholds import Thresholds
 from model.explain.attribution import MOST_STEPS
 from model.explain.thumbnails import MOST_SIDE
 from model.tokenization.tokenizer import MOST_GROWN
-from service.api.attention import MOST_TEXT, most_weights
+from service.api.attention import most_weights
 from service.api.input import MOST_PARAMETERS
 from service.api.openapi import describes
 from service.api.request_schemas import MOST_NUMBERS
@@ -67,10 +67,8 @@ def _limits(state: State) -> dict[str, int | float | str | None]:
         "max_numbers": MOST_NUMBERS,
         "max_steps": MOST_STEPS,
         "max_attention_weights": max_weights,
-        "max_csv_weights": most_weights("csv", max_weights),
         "max_svg_weights": most_weights("svg", max_weights),
         "max_thumbnail": MOST_SIDE,
-        "max_text_bytes": MOST_TEXT,
         "max_sending_bytes": settings.max_sending_bytes,
         "max_normalized_characters": MOST_GROWN,
         "max_work_tokens": work.most_tokens(FUSED, settings.request_timeout),

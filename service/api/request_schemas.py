@@ -26,7 +26,7 @@ from model.tokenization.windows import Reading
 from service.api.input import InHundreds, counted
 from service.api.wording import only_one_unknown
 
-FormName = Literal["json", "npz", "csv", "svg"]
+FormName = Literal["json", "npz", "svg"]
 #: the forms that thumbnails are written in
 THUMBNAIL_FORMS: tuple[FormName, ...] = ("json", "npz")
 # Most numbers in `layer` or `head`.
@@ -322,7 +322,7 @@ class AttentionListRequest(_Options, _Several):
 
 
 class AttributionsRequest(_One):
-    """The body of `POST /attributions`, and the query of `GET /attributions`."""
+    """The body of `POST /attributions`."""
 
     method: Literal[Method, "leave_out"] = Field(
         "integrated_gradients",
@@ -358,15 +358,15 @@ class AttributionsRequest(_One):
 
 
 class ImportanceRequest(_One):
-    """The body of `POST /importance`, and the query of `GET /importance`."""
+    """The body of `POST /importance`."""
 
     truncation: Cut = "right"
     label: Label = None
     labels: Labels = None
 
 
-class StepsQuery(RequestBody):
-    """The query of `GET /attention/steps`."""
+class StepsRequest(RequestBody):
+    """The body of `POST /attention/steps`."""
 
     sentence: Sentence
     layer: _Number = Field(description="Number of the layer.")
@@ -379,9 +379,4 @@ class StepsQuery(RequestBody):
     truncation: CutOrWhole = "right"
     window: Window = 0
     head_mask: HeadMask = None
-
-
-class StepsRequest(StepsQuery):
-    """The body of `POST /attention/steps`."""
-
     omit: Omit = None

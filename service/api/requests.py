@@ -17,7 +17,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from service.api.input import Schema, parse_json, read_query, receive_json, validate
+from service.api.input import Schema, parse_json, receive_json, validate
 from service.api.state import State, state_of
 from service.errors import (
     NOT_FOUND_DETAIL,
@@ -240,16 +240,6 @@ def answer_get(router: APIRouter, path: str, **operation: Any) -> Callable[[Endp
         return router.get(path, **operation)(endpoint)
 
     return register
-
-
-def from_query(schema: type[Schema]) -> Reader[Schema]:
-    """Makes a reader of queries; it raises as `read_query`."""
-
-    async def read(context: RequestContext) -> Schema:
-        query: bytes = context.scope["query_string"]
-        return await context.parse(query, lambda: read_query(query, schema, context.state.limits))
-
-    return read
 
 
 def from_body(

@@ -206,12 +206,8 @@ class LimitsAnswer(BaseModel):
     max_numbers: int = Field(description="Numbers in `layer` or `head`.")
     max_steps: int = Field(description="`steps` of an attribution.")
     max_attention_weights: int = Field(description="Weights in an answer of attention.")
-    max_csv_weights: int = Field(description="The same in the form `csv`.")
     max_svg_weights: int = Field(description="The same in the form `svg`.")
     max_thumbnail: int = Field(description="Rows and columns of a thumbnail.")
-    max_text_bytes: int = Field(
-        description="Bytes of the texts of tokens or words in an answer of `npz`, `csv` or `svg`."
-    )
     max_sending_bytes: int = Field(
         description="Bytes of all large answers that are made or wait to be sent."
     )

@@ -7,20 +7,13 @@ wait for their turn and are dropped when the client leaves or the deadline passe
 from functools import partial
 from typing import Annotated, Any
 
-from fastapi import Body, Query
+from fastapi import Body
 from starlette.responses import Response
 
 from service.api.attention import encode
 from service.api.openapi import computes
-from service.api.request_schemas import EXAMPLE, StepsQuery, StepsRequest
-from service.api.requests import (
-    Context,
-    RequestContext,
-    answers,
-    from_body,
-    from_query,
-    make_router,
-)
+from service.api.request_schemas import EXAMPLE, StepsRequest
+from service.api.requests import Context, answers, from_body, make_router
 from service.api.schemas import StepsAnswer
 from service.api.texts import invalid
 from service.errors import TooManyWeightsError
@@ -38,17 +31,6 @@ _EXAMPLES: dict[str, Any] = {
 }
 
 
-@router.get(
-    "/attention/steps",
-    summary="How a head makes its weights, for a sentence in the URL",
-    **computes("query", StepsAnswer, TooManyWeightsError),
-)
-@answers(from_query(StepsQuery))
-async def steps_of_query(context: Context, query: Annotated[StepsQuery, Query()]) -> Response:
-    """Shows how one head makes the weights of one token, from its queries and keys on."""
-    return await _follow(context, query)
-
-
 @router.post(
     "/attention/steps",
     summary="How a head makes its weights",
@@ -56,13 +38,9 @@ async def steps_of_query(context: Context, query: Annotated[StepsQuery, Query()]
 )
 @answers(from_body(StepsRequest))
 async def steps_of_body(
-    context: Context, body: Annotated[StepsRequest, Body(openapi_examples=_EXAMPLES)]
+    context: Context, request: Annotated[StepsRequest, Body(openapi_examples=_EXAMPLES)]
 ) -> Response:
-    """The same for a text that is too long or too private for a URL."""
-    return await _follow(context, body)
-
-
-async def _follow(context: RequestContext, request: StepsQuery) -> Response:
+    """Shows how one head makes the weights of one token, from its queries and keys on."""
     engine = context.state.engine
     inspector = engine.predictor.inspector
     (encoding,) = await encode(context, request)

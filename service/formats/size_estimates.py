@@ -8,10 +8,11 @@ Legend: W tokens or words of a text.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Literal
 from xml.sax.saxutils import escape
 
-Form = Literal["json", "npz", "csv", "svg"]
+Form = Literal["json", "npz", "svg", "tensors"]
 
 # While the largest form, a list in JSON, is made; the texts of tokens are little beside weights.
 MOST_BYTES_PER_WEIGHT = 32
@@ -29,8 +30,6 @@ _JSON_MAKING = 600_000
 _JSON_CHARACTER = 6
 # npz: of the names and headers of all arrays, of the numbers of a token, of a character.
 _NPZ_HEAD, _NPZ_TOKEN, _NPZ_CHARACTER = 6_000, 16, 4
-# csv: of a line beside its texts and the numbers of query and key; quotes and a mark round a text.
-_CSV_LINE, _CSV_QUOTES = 24, 3
 # svg: of a cell beside its texts, of a token on both axes, of a row, of a map.
 _SVG_CELL, _SVG_AXES, _SVG_ROW, _SVG_MAP = 185, 260, 40, 800
 # An ampersand takes five bytes in XML, and no character more.
@@ -38,16 +37,18 @@ _SVG_CHARACTER = 5
 # While a picture is drawn, each cell is a string of its own, of wide characters; then all are
 # joined, and written as UTF-8.
 _SVG_MAKING = 7
-# What NumPy holds for each weight while a table is written.
-_CSV_MAKING = 20
+# tensors: of the length before the text of a token, and of all other outputs. While they are made,
+# there are the weights, the same in little-endian order, and the whole body.
+_TENSORS_LENGTH, _TENSORS_HEAD, _TENSORS_MAKING = 4, 4_000, 3
 # Beside a row of thumbnails: the strongest key and its weight, in JSON, and as Python numbers.
 _JSON_STRONGEST, _MAKING_STRONGEST = 24, 120
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """The most bytes of an answer: when it is finished, and while it is being made."""
+    """The weights of an answer, and its bytes at most: finished, and while it is being made."""
 
+    weights: int
     answer: int
     making: int
 
@@ -56,7 +57,7 @@ def estimate_steps(numbers: int, texts: Sequence[str]) -> Size:
     """Estimates an answer of `/attention/steps` by its numbers and the texts of its tokens."""
     tokens = sum(_JSON_TOKEN + _JSON_CHARACTER * len(text) for text in texts)
     answer = _HEAD + numbers * _STEP + tokens
-    return Size(answer, 2 * answer)
+    return Size(numbers, answer, 2 * answer)
 
 
 def estimate_size(
@@ -71,7 +72,7 @@ def estimate_size(
     """Estimates the size of an answer.
 
     Args:
-        form: media type of the answer.
+        form: of the answer; `tensors` are bytes of the Open Inference Protocol.
         sentences: the texts of the tokens, or of the words, of each sentence.
         maps: layers times heads.
         float_bytes: bytes of a weight in npz, 4 or 2.
@@ -86,18 +87,19 @@ def estimate_size(
         answer = weights * float_bytes + sum(map(_npz_texts, sentences))
         answer += strongest * (_FLOAT + float_bytes)
         # The arrays, and the archive, which grows by copying.
-        return Size(answer, (weights + 2 * strongest) * _FLOAT + answer * 13 // 4)
-    if form == "csv":
-        answer = _HEAD + maps * sum(map(_csv_map, sentences))
-        return Size(answer, 2 * answer + weights * _CSV_MAKING)
+        return Size(weights, answer, (weights + 2 * strongest) * _FLOAT + answer * 13 // 4)
     if form == "svg":
         answer = sum(_HEAD + maps * _svg_map(texts) for texts in sentences)
-        return Size(answer, answer * _SVG_MAKING)
+        return Size(weights, answer, answer * _SVG_MAKING)
+    if form == "tensors":
+        texts = sum(_TENSORS_LENGTH + len(text.encode()) for text in chain(*sentences))
+        answer = _TENSORS_HEAD + weights * _FLOAT + texts
+        return Size(weights, answer, answer * _TENSORS_MAKING)
     rows = maps * sum(sides)
     answer = weights * _JSON_WEIGHT + rows * _JSON_ROW + sum(map(_json_texts, sentences))
     answer += strongest * _JSON_STRONGEST
     held = weights * _FLOAT + strongest * _MAKING_STRONGEST
-    return Size(answer, held + answer * (2 if listed else 1) + _JSON_MAKING)
+    return Size(weights, answer, held + answer * (2 if listed else 1) + _JSON_MAKING)
 
 
 def _json_texts(texts: Sequence[str]) -> int:
@@ -108,13 +110,6 @@ def _npz_texts(texts: Sequence[str]) -> int:
     # An array of strings gives each the room of the longest.
     longest = max(map(len, texts))
     return _NPZ_HEAD + len(texts) * (_NPZ_TOKEN + _NPZ_CHARACTER * longest)
-
-
-def _csv_map(texts: Sequence[str]) -> int:
-    """All lines of a map: each text stands beside every other, and has a number."""
-    numbers = sum(len(str(number)) for number in range(len(texts)))
-    quoted = sum(len(text.encode()) + text.count('"') + _CSV_QUOTES for text in texts)
-    return len(texts) * (2 * (numbers + quoted) + _CSV_LINE * len(texts))
 
 
 def _svg_map(texts: Sequence[str]) -> int:

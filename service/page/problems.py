@@ -46,8 +46,8 @@ EXPLANATIONS: Mapping[str, Explanation] = {
         "send `Authorization: Bearer <key>`",
     ),
     "cross-site": Explanation(
-        "a page of another origin made a browser send `GET /attention`, `/attention/steps`, "
-        "`/attributions` or `/importance`, or `infer` (`Sec-Fetch-Site`)",
+        "a page of another origin made a browser send `GET /attention`, or `infer` "
+        "(`Sec-Fetch-Site`)",
         "send it with `POST`, or name the page's origin in `ALLOWED_ORIGINS`",
     ),
     "not-found": Explanation(
@@ -69,7 +69,7 @@ EXPLANATIONS: Mapping[str, Explanation] = {
     ),
     "too-many-weights": Explanation(
         "an answer of `/attention` or `/attention/steps` would hold more than "
-        "`MAX_ATTENTION_WEIGHTS` numbers, or more than 20 MB of repeated words",
+        "`MAX_ATTENTION_WEIGHTS` numbers, or be too large with its texts",
         "choose layers and heads, or shorten the text",
     ),
     "too-much-work": Explanation(

@@ -1,6 +1,5 @@
 """The forms of attention and its thumbnails, read back by what reads them elsewhere."""
 
-import csv
 import io
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Mapping
@@ -20,7 +19,6 @@ SVG = "{http://www.w3.org/2000/svg}"
 FORMS = {
     "json": "application/json",
     "npz": "application/x-npz",
-    "csv": "text/csv; charset=utf-8",
     "svg": "image/svg+xml",
 }
 
@@ -46,7 +44,7 @@ def arrays(content: bytes) -> Mapping[str, NDArray[Any]]:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_form_is_chosen_by_accept_or_by_name(client: httpx.Client, form: str) -> None:
-    media_type = FORMS[form].partition(";")[0]
+    media_type = FORMS[form]
     query = "/attention?sentence=ok&layer=0&head=0"
     accepted = client.get(query, headers={"accept": f"{media_type}, */*;q=0.1"})
     named = client.get(f"{query}&format={form}", headers={"accept": "application/json"})
@@ -62,35 +60,6 @@ def test_arrays_of_16_bits(client: httpx.Client) -> None:
     short = arrays(ask(client, "npz", sentence=TEXT, dtype="float16"))["attention"]
     assert short.dtype == np.float16
     np.testing.assert_array_equal(short, exact.astype(np.float16))
-
-
-def table(content: bytes) -> list[dict[str, str]]:
-    """The lines of a table by the names of its columns."""
-    return list(csv.DictReader(io.StringIO(content.decode("utf-8"), newline="")))
-
-
-def test_a_table_has_a_line_for_each_weight(client: httpx.Client) -> None:
-    answer = raw(client, sentence='a "', level="word")
-    tokens = [token["text"] for token in answer["tokens"]]
-    assert tokens[2] == '"'
-    lines = table(ask(client, "csv", sentence='a "', level="word"))
-    expected = [
-        {
-            "sentence": "0",
-            "layer": str(layer),
-            "head": str(head),
-            "query": str(query),
-            "key": str(key),
-            "query_text": tokens[query],
-            "key_text": tokens[key],
-            "weight": f"{answer['attention'][layer][head][query][key]:.8f}",
-        }
-        for layer in range(2)
-        for head in range(2)
-        for query in range(4)
-        for key in range(4)
-    ]
-    assert lines == expected
 
 
 def test_a_picture_holds_the_numbers(client: httpx.Client) -> None:

@@ -90,10 +90,10 @@ def test_a_rollout_is_the_mean_because_nothing_passes_attention_by(tiny: httpx.C
 
 @pytest.mark.parametrize("sentence", ["a good film", "!!!", "not " * 20])
 def test_it_has_attributions_importance_and_steps(tiny: httpx.Client, sentence: str) -> None:
-    answer = tiny.get("/attributions", params={"sentence": sentence}).json()
+    answer = tiny.post("/attributions", json={"sentence": sentence}).json()
     for token, share in zip(answer["tokens"], answer["attributions"], strict=True):
         assert (share == 0) is token["special"]
-    answer = tiny.get("/importance", params={"sentence": sentence}).json()
+    answer = tiny.post("/importance", json={"sentence": sentence}).json()
     assert (answer["layers"], answer["heads"]) == ([0], [0, 1])
     assert np.array(answer["importance"]).shape == (1, 2)
     steps = steps_of(tiny, sentence=sentence, layer=0, query=0)

@@ -30,6 +30,6 @@ def test_a_served_request(checkpoint_folder: Path, tmp_path: Path, dtype: str) -
             assert attention.status_code == 200, attention.text
             rows = attention.json()["attention"][0][0]
             assert [sum(row) for row in rows] == pytest.approx([1.0] * len(rows), abs=1e-5)
-            attributed = client.get("/attributions", params={"sentence": "good film"})
+            attributed = client.post("/attributions", json={"sentence": "good film"})
             assert attributed.status_code == 200, attributed.text
         assert running.errors() == []

@@ -1,4 +1,4 @@
-"""Attributions, importance of heads, and the steps of attention, by `GET` and `POST`."""
+"""Attributions, importance of heads, and the steps of attention."""
 
 import html
 import inspect
@@ -31,9 +31,9 @@ MEMBERS = [
 ]  # fmt: skip
 
 
-def get(client: httpx.Client, **query: Any) -> Any:  # noqa: ANN401
-    """The answer to a query that works."""
-    response = client.get("/attributions", params=query)
+def explain(client: httpx.Client, **body: Any) -> Any:  # noqa: ANN401
+    """The attributions of a request that works."""
+    response = client.post("/attributions", json=body)
     assert response.status_code == 200, response.text
     return response.json()
 
@@ -44,7 +44,7 @@ def same(value: Any) -> Any:  # noqa: ANN401 - whatever pytest makes
 
 def test_an_answer_has_exactly_the_documented_form(client: httpx.Client) -> None:
     sentence = "A good film\U0001f600s, ok"
-    answer = get(client, sentence=sentence)
+    answer = explain(client, sentence=sentence)
     attention = client.get("/attention", params={"sentence": sentence}).json()
     served, expected = answer["prediction"], attention["prediction"]
 
@@ -68,7 +68,7 @@ def test_an_answer_has_exactly_the_documented_form(client: httpx.Client) -> None
 def test_it_answers_what_the_package_computes(client: httpx.Client, predictor: Predictor) -> None:
     encoding = predictor.encode(SENTENCE, with_tokens=True)
     for method, steps in (("integrated_gradients", 9), ("gradient_x_input", None)):
-        found = get(
+        found = explain(
             client,
             sentence=SENTENCE,
             label="negative",
@@ -88,18 +88,15 @@ def test_it_answers_what_the_package_computes(client: httpx.Client, predictor: P
         assert found["baseline_value"] == pytest.approx(expected.baseline_value, abs=1e-6)
 
 
-def test_get_and_post_agree_on_what_is_asked(client: httpx.Client) -> None:
+def test_attributions_of_words_are_those_of_their_tokens(client: httpx.Client) -> None:
     wanted = {
         "sentence": "The PLOTS", "truncation": "left", "label": "negative", "steps": 7,
         "method": "integrated_gradients", "level": "word",
     }  # fmt: skip
-    posted = client.post("/attributions", json=wanted)
-    assert posted.status_code == 200
-    answer = posted.json()
-    assert answer == get(client, **wanted)
+    answer = explain(client, **wanted)
     assert (answer["view"], answer["steps"]) == ("integrated_gradients+word", 7)
     assert [token["text"] for token in answer["tokens"]] == ["[CLS]", "The", "PLOTS", "[SEP]"]
-    by_token = get(client, **{**wanted, "level": "token"})["attributions"]
+    by_token = explain(client, **{**wanted, "level": "token"})["attributions"]
     expected = [0, by_token[1], sum(by_token[2:-1]), 0]
     assert answer["attributions"] == pytest.approx(expected, abs=1e-6)
 
@@ -118,11 +115,10 @@ def test_what_is_left_out_is_what_predict_omits(
     client: httpx.Client, sentence: str, level: str
 ) -> None:
     wanted = {"sentence": sentence, "method": "leave_out", "level": level, "label": "negative"}
-    answer = get(client, **wanted)
+    answer = explain(client, **wanted)
     assert list(answer) == LEFT_OUT
     assert (answer["label"], answer["steps"], answer["partial"]) == ("negative", None, False)
     assert answer["view"] == ("leave_out" if level == "token" else f"leave_out+{level}")
-    assert client.post("/attributions", json=wanted).json() == answer
     (whole,) = ask(client, sentence)
     before: Any = whole["probabilities"]
     assert answer["prediction"]["probabilities"] == same(before)
@@ -158,7 +154,7 @@ def test_a_text_that_the_queue_cannot_hold_is_divided(
     limits = ("--max-queue-tokens", "256", "--max-sentences", "4", "--max-batch-tokens", "64")
     with start(*limits) as running, running.client() as client:
         wanted = {"sentence": LONG, "method": "leave_out", "level": level}
-        found = get(client, truncation="window", **wanted)
+        found = explain(client, truncation="window", **wanted)
         assert running.metric("headlight_queue_tokens") == 0
     expected = leave_each_out(predictor, LONG, level=level, truncation="window")  # type: ignore[arg-type]
     assert found["partial"] is False
@@ -174,7 +170,7 @@ def test_what_the_quota_does_not_pay_for_is_missing(start: Start) -> None:
     text = "It was a good film. The cast is dull. And not long! " * 2
     with start(*limits, "--token-quota", "400/day") as running, running.client() as client:
         wanted = {"sentence": text, "method": "leave_out", "level": "word"}
-        found = get(client, **wanted)
+        found = explain(client, **wanted)
         sentences = [unit["text"] for unit in found["units"] if " " in unit["text"]]
         assert found["partial"] is True
         assert len(found["units"]) - len(sentences) == 4
@@ -188,7 +184,7 @@ def test_what_the_time_is_too_short_for_is_missing(start: Start, tmp_path: Path)
     soon = mock.patch.object(attributions, "_SHARE_OF_TIME", 0.001)
     with start("--request-timeout", "600") as running, soon, running.client() as client:
         (tmp_path / "pass").write_text("hold 3", encoding="ascii")
-        found = get(client, sentence=SENTENCE, method="leave_out", level="word")
+        found = explain(client, sentence=SENTENCE, method="leave_out", level="word")
         assert running.metric("headlight_queue_tokens") == 0
         assert (found["units"], found["partial"]) == ([], True)
         assert [token["text"] for token in found["tokens"]] == ["[CLS]", "[SEP]"]
@@ -200,7 +196,7 @@ def test_what_the_time_is_too_short_for_is_missing(start: Start, tmp_path: Path)
 def test_importance_has_exactly_the_documented_form(
     client: httpx.Client, predictor: Predictor
 ) -> None:
-    response = client.get("/importance", params={"sentence": SENTENCE, "label": "negative"})
+    response = client.post("/importance", json={"sentence": SENTENCE, "label": "negative"})
     assert response.status_code == 200
     answer = response.json()
     predicted = client.post("/predict", json={"sentences": [SENTENCE]}).json()
@@ -224,7 +220,6 @@ def test_importance_has_exactly_the_documented_form(
 
 
 Answer = dict[str, Any]
-Query = dict[str, str | int]
 
 
 def steps_of(client: httpx.Client, **body: object) -> Answer:
@@ -281,13 +276,6 @@ def test_steps_are_computed_in_float32_whatever_is_served(start: Start) -> None:
         found = steps_of(client)
         assert_multiplied_out(found, found["weights"])
         np.testing.assert_allclose(found["weights"], row_of(client, found), rtol=0, atol=0.03)
-
-
-def test_get_and_post_of_steps_agree(client: httpx.Client) -> None:
-    query: Query = {"sentence": SENTENCE, **PLACE, "head_mask": '[{"layer":0,"head":1}]'}
-    asked = client.get("/attention/steps", params=query)
-    assert asked.status_code == 200, asked.text
-    assert asked.json() == steps_of(client, head_mask=[{"layer": 0, "head": 1}])
 
 
 def test_what_is_changed_about_the_text_changes_the_steps(client: httpx.Client) -> None:

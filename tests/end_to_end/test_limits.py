@@ -94,7 +94,6 @@ def test_a_request_at_the_limit_is_answered_and_one_beyond_is_not(
     [
         ("max_attention_weights", "json"),
         ("max_attention_weights", "npz"),
-        ("max_csv_weights", "csv"),
         ("max_svg_weights", "svg"),
     ],
 )
@@ -123,24 +122,6 @@ def test_all_nodes_of_an_integral_fit_into_the_queue(client: httpx.Client) -> No
         assert client.post("/attributions", json=body).status_code == status
 
 
-def test_the_texts_of_words(client: httpx.Client) -> None:
-    """In `npz` each of the three tokens of a text takes four bytes a character of the longest."""
-    with_words = {"level": "word", "format": "npz"}
-    assert limits(client)["max_text_bytes"] == 20_000_000
-    # 14 tokens; the limit of the body is above this word, and of all of them.
-    longest = 20_000_000 // (14 * 4)
-
-    def ask(characters: int) -> httpx.Response:
-        sentence = "a " * 11 + "x" * characters
-        fields = {"sentence": sentence, "layer": [0], "head": [0], **with_words}
-        return client.post("/attention", json=fields)
-
-    assert ask(longest).status_code == 200
-    refused = ask(longest + 1)
-    assert (refused.status_code, refused.json()["type"]) == (413, "/problems/too-many-weights")
-    assert "the limit is 20000000" in refused.json()["detail"]
-
-
 def test_all_of_them(client: httpx.Client) -> None:
     found = client.get("/model").json()["limits"]
 
@@ -156,10 +137,8 @@ def test_all_of_them(client: httpx.Client) -> None:
         "max_numbers": 1000,
         "max_steps": 256,
         "max_attention_weights": 401,
-        "max_csv_weights": 100,
         "max_svg_weights": 401,
         "max_thumbnail": 128,
-        "max_text_bytes": 20_000_000,
         "max_sending_bytes": 100_000_000,
         "max_normalized_characters": 1_000_000,
         "max_work_tokens": 4096,

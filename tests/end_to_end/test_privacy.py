@@ -6,7 +6,7 @@ from pathlib import Path
 import httpx
 
 from tests.end_to_end.collector import collecting
-from tests.end_to_end.kinds import EXPLANATIONS, INFER, JSON, PREDICT, tensor
+from tests.end_to_end.kinds import EXPLANATIONS, INFER, JSON, PREDICT, ask, tensor
 from tests.end_to_end.servers import RunningService, service
 
 CANARY = "KanarienvogelXYZ"
@@ -40,8 +40,7 @@ def test_a_canary_in_every_place_is_never_repeated(checkpoint_folder: Path, tmp_
     routes = {kind.path for kind in (PREDICT, *EXPLANATIONS.values())}
     assert {span.name for span in collector.requests()} == {
         *(f"POST {route}" for route in routes),
-        *(f"GET {route}" for route in routes - {"/predict"}),
-        *("POST /v2/models/{model}/infer", "GET /model", "GET", "PATCH"),
+        *("POST /v2/models/{model}/infer", "GET /attention", "GET /model", "GET", "PATCH"),
     }
     sent = [each.content.decode("latin-1") for each in collector.received]
     for text in (*answers, metrics, log, *sent):
@@ -76,9 +75,6 @@ def _problems_of_bad_requests(running: RunningService) -> list[str]:
         f"sentence=a&truncation={CANARY}",
         f"sentence=%ff{CANARY}",
         f"sentence={LONG}&truncation=error",
-        f"sentence=a&label={CANARY}",
-        f"sentence=a&steps={CANARY}",
-        f"sentence={CANARY}&layer=0&head=0&query={CANARY}",
         CANARY,
     ]
     with running.client() as client:
@@ -87,7 +83,7 @@ def _problems_of_bad_requests(running: RunningService) -> list[str]:
             for body in bodies
             for path in PATHS
         ]
-        responses += [client.get(f"{path}?{query}") for query in queries for path in PATHS[1:]]
+        responses += [client.get(f"/attention?{query}") for query in queries]
         responses += [
             client.post("/predict", content=CANARY, headers=JSON),
             client.post("/predict", content="{}", headers={"content-type": f"text/{CANARY}"}),
@@ -106,13 +102,12 @@ def _problems_of_bad_requests(running: RunningService) -> list[str]:
 
 
 def _problems_of_failing_passes(running: RunningService) -> list[str]:
+    names = ("attributions", "importance", "steps")
     with running.client() as client:
         responses = [
             client.post("/predict", json={"sentences": [CANARY]}),
             client.get(f"/attention?sentence={CANARY}&layer=0&head=0"),
-            client.get(f"/attributions?sentence={CANARY}"),
-            client.get(f"/importance?sentence={CANARY}"),
-            client.get(f"/attention/steps?sentence={CANARY}&layer=0&head=0&query=1"),
+            *(ask(client, EXPLANATIONS[name], CANARY) for name in names),
         ]
     assert [response.status_code for response in responses] == [500] * 5
     return [_all_of(response) for response in responses]

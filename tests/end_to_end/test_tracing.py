@@ -150,11 +150,11 @@ def test_attention_is_written_and_gradients_are_a_pass_too(
 ) -> None:
     with traced.client() as client:
         for path in ("/attention", "/attributions", "/importance"):
-            assert client.get(f"{path}?sentence=good").status_code == 200
+            assert client.post(path, json={"sentence": "good"}).status_code == 200
     collector.wait_for(3)
-    [attention] = collector.requests("GET /attention")
-    [attributions] = collector.requests("GET /attributions")
-    [importance] = collector.requests("GET /importance")
+    [attention] = collector.requests("POST /attention")
+    [attributions] = collector.requests("POST /attributions")
+    [importance] = collector.requests("POST /importance")
     assert stages(collector, attention) == ["tokenize", "wait", "forward", "write"]
     assert stages(collector, attributions) == ["tokenize", "wait", "forward"]
     assert stages(collector, importance) == ["tokenize", "wait", "forward"]

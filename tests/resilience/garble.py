@@ -191,7 +191,7 @@ def _query(chance: random.Random) -> Request:
     query = "&".join(parts)
     if chance.random() < 0.02:
         query = ("sentence=" + "a+" * _LONGEST_QUERY)[:_LONGEST_QUERY]
-    path = chance.choice([*_EXPLAINING, chance.choice(_PATHS)])
+    path = chance.choice(["/attention", "/attention", chance.choice(_PATHS)])
     return Request(_head(chance, chance.choice(["GET", "GET", "HEAD"]), f"{path}?{query}", []))
 
 

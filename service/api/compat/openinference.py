@@ -59,7 +59,7 @@ from service.errors import (
     TooManyWeightsError,
 )
 from service.formats.json import JSON, encode_weights, json_response
-from service.formats.size_estimates import Size, estimate_size
+from service.formats.size_estimates import Form, Size, estimate_size
 from service.formats.tensors import (
     HEADER,
     Body,
@@ -116,11 +116,6 @@ _EXPLAINING: frozenset[OutputName] = frozenset({"attention", "tokens"})
 _BY_DEFAULT = [name for name in _DATATYPES if name not in _EXPLAINING]
 _MICROSECONDS = 1_000_000
 _SHORTER = "send a shorter text, or ask POST /attention for fewer layers or heads"
-_FLOAT = 4
-# Bytes of the length before the text of a token, and of those of other outputs.
-_HEAD = 4_000
-# Of an answer as bytes: the weights, the same in little-endian order, and the whole body.
-_COPIES = 3
 _BYTES = {OCTETS: {"schema": {"type": "string", "format": "binary"}}}
 _EXAMPLES: dict[str, Any] = {
     "two": example(
@@ -367,8 +362,10 @@ async def _explain(context: RequestContext, body: InferRequest) -> _Answer:
     tokens = [token.text for token in encoding.tokens or ()]
     reserved = None
     weights = 0
-    if "attention" in _outputs(body):
-        weights, size = _check_size(state, body, tokens)
+    outputs = _outputs(body)
+    if "attention" in outputs:
+        size = _measure(state, tokens, binary=outputs["attention"])
+        weights = size.weights
         reserved = context.reserve(size, _SHORTER)
 
     def write(_: int, explanation: Explanation) -> _Answer:
@@ -426,22 +423,18 @@ def _write(
     return write_body(head, outputs), truncated_header(predictions)
 
 
-def _check_size(state: State, body: InferRequest, tokens: Sequence[str]) -> tuple[int, Size]:
-    """Refuses an answer that would be too large; returns its weights and its size."""
+def _measure(state: State, tokens: list[str], *, binary: bool) -> Size:
+    """Measures an answer with attention; raises TooManyWeightsError."""
     info, most = state.engine.info, state.settings.max_attention_weights
     maps = info.num_layers * info.num_heads
-    weights = maps * len(tokens) ** 2
-    if weights > most:
+    form: Form = "tensors" if binary else "json"
+    size = estimate_size(form, [tokens], maps=maps, float_bytes=4, listed=True)
+    if size.weights > most:
         raise TooManyWeightsError(
             f"{info.num_layers} layers of {info.num_heads} heads over {len(tokens)} tokens are "
-            f"{weights} weights; the limit is {most}: {_SHORTER}."
+            f"{size.weights} weights; the limit is {most}: {_SHORTER}."
         )
-    if _outputs(body)["attention"]:
-        answer = weights * _FLOAT + sum(_FLOAT + len(token.encode()) for token in tokens) + _HEAD
-        size = Size(answer, answer * _COPIES)
-    else:
-        size = estimate_size("json", [tokens], maps=maps, float_bytes=_FLOAT, listed=True)
-    return weights, size
+    return size
 
 
 def _values(predictions: Sequence[Prediction]) -> _Values:

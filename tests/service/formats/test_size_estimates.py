@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from model import ModelInfo, Prediction, Token
 from model.explain.thumbnails import Strongest
-from service.formats.csv import csv_lines, csv_table
 from service.formats.json import attention_body, join_list
 from service.formats.npz import npz_archive, npz_arrays
 from service.formats.size_estimates import Form, Size, estimate_size
@@ -61,8 +60,6 @@ def write(form: Form, dtype: str, given: list[View], *, listed: bool) -> bytes |
     if form == "npz":
         arrays = [npz_arrays(INFO, view, dtype=dtype) for view in given]
         return npz_archive(arrays, numbered=listed)
-    if form == "csv":
-        return csv_table([csv_lines(view, number) for number, view in enumerate(given)])
     if form == "svg":
         return svg_picture([draw(INFO, view) for view in given])
     parts = [attention_body(INFO, view) for view in given]
@@ -89,9 +86,8 @@ def measure(form: Form, dtype: str, given: list[View], *, listed: bool) -> tuple
 
 
 FORMS: list[Any] = [
-    ("json", "float32"), ("npz", "float32"), ("npz", "float16"), ("csv", "float32"),
-    ("svg", "float32"),
-]  # fmt: skip
+    *(("json", "float32"), ("npz", "float32"), ("npz", "float16"), ("svg", "float32"))
+]
 
 
 @pytest.mark.parametrize(("form", "dtype"), FORMS)
