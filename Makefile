@@ -78,14 +78,14 @@ check: $(VENV)/installed-dev $(VENV)/installed-containers $(JAVASCRIPT)/installe
 	$(BIN)/kubernetes-validate --strict --quiet deploy/kubernetes.yaml
 	set -e; for values in deploy/helm/headlight/ci/*.yaml; do $(BIN)/helm lint --strict --quiet deploy/helm/headlight --set image.repository=registry.internal/headlight --values $$values; done
 
-benchmark: $(VENV)/installed-benchmark $(VENV)/kernels $(PEERS) ## measure the speed beside other servers of the same checkpoint (ARGS=lengths: by length and number type)
+benchmark: $(VENV)/installed-benchmark $(VENV)/kernels $(PEERS) ## measure the speed beside other servers of the same checkpoint (ARGS=device: the model, by length and number type)
 	@$(BIN)/python -m benchmarks $(ARGS)
 
-gpu: $(VENV)/installed-dev ## run the tests that need a GPU, then print its speed and parity
+gpu: $(VENV)/installed-dev ## run the tests that need a GPU, then print the speed of the model on it
 	@$(BIN)/python -m pytest -n 0 -m cuda tests/model tests/end_to_end tests/training
 	@$(BIN)/python -m benchmarks device --device cuda $(ARGS)
 
-gpu-benchmark: $(VENV)/installed-benchmark build/peers/litserve/installed ## measure the speed on a GPU, beside other servers on it
+gpu-benchmark: $(VENV)/installed-benchmark ## measure the speed on a GPU, beside a pipeline on it
 	@$(BIN)/python -m benchmarks --device cuda $(ARGS)
 
 containers: $(VENV)/installed-dev $(VENV)/installed-containers ## build the image, run the compose file for real and test it

@@ -1,13 +1,5 @@
-"""Defines the errors of a measurement.
-
-BenchmarkError
-└── AnswerError     a wrong answer, or a broken connection
-"""
+"""Defines the error of a measurement."""
 
 
 class BenchmarkError(Exception):
-    """Base of every error that this package raises on purpose; the message is one line."""
-
-
-class AnswerError(BenchmarkError):
-    """A wrong answer, or a broken connection."""
+    """A server or an answer is wrong, or a tool is missing; the message is one line."""

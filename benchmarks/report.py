@@ -10,8 +10,7 @@ from pathlib import Path
 import torch
 
 from benchmarks.comparison import Run
-from benchmarks.lengths import Throughput
-from benchmarks.limit import Speed
+from benchmarks.device import Speed
 from benchmarks.loads import Load
 from model import open_checkpoint
 from model.backends.device import choose_dtype, dtype_name
@@ -41,17 +40,11 @@ def machine(checkpoint: Path, device: str) -> dict[str, object]:
 def comparison_table(runs: Mapping[str, Sequence[Run]], loads: Iterable[Load], *, ours: str) -> str:
     """Draws a comparison: a column for each server, medians over the repetitions.
 
-    `headlight is faster by` divides the rate of the service by that of the column's server.
-    `share of the model alone` divides a rate by that of the server's model without a server. Both
-    are medians of the ratios within each repetition, which a drifting machine distorts least.
+    `headlight is faster by` divides the rate of the service by that of the column's server: the
+    median of the ratios within each repetition, which a drifting machine distorts least.
     """
     rows = [row for load in loads for row in _load_rows(runs, load, ours)]
     totals: dict[str, Callable[[Run], float | None]] = {
-        "the model alone, sentences/s": lambda run: run.model.rate if run.model else None,
-        "the model alone, share of the processor's peak": lambda run: (
-            run.model.share if run.model else None
-        ),
-        "peak, billion operations/s": lambda run: run.model.peak / 1e9 if run.model else None,
         "memory, MB": lambda run: run.memory_bytes / _MEGABYTE,
         "start to first answer, s": lambda run: run.start_seconds,
     }
@@ -75,43 +68,18 @@ def _load_rows(runs: Mapping[str, Sequence[Run]], load: Load, ours: str) -> Iter
     yield row("sentences/s", rate)
     yield row("p50, ms", lambda run: 1000 * run.figures[load.name].p50)
     yield row("p99, ms", lambda run: 1000 * run.figures[load.name].p99)
-    if load.share is None:
-        ratios = (
-            _median(
-                rate(one) / rate(other) for one, other in zip(measured[ours], each, strict=False)
-            )
-            for name, each in measured.items()
-        )
-        yield [f"{load.name}: {ours} is faster by", *ratios]
-    if load.share is None and load.route == "predict":
-        yield row(
-            "share of the model alone",
-            lambda run: rate(run) / run.model.rate if run.model else None,
-        )
-
-
-def lengths_table(results: Sequence[Throughput]) -> str:
-    """Draws sentences a second and core: a row for each length, a column for each type."""
-    dtypes = list(dict.fromkeys(each.dtype for each in results))
-    lengths = list(dict.fromkeys(each.tokens for each in results))
-    rates = {(each.tokens, each.dtype): each.rate / each.cores for each in results}
-    rows = [
-        [str(tokens), *(f"{rates[tokens, dtype]:.1f}" for dtype in dtypes)] for tokens in lengths
-    ]
-    return table(["tokens", *(f"{dtype}, sentences/s a core" for dtype in dtypes)], rows)
+    ratios = (
+        _median(rate(one) / rate(other) for one, other in zip(measured[ours], each, strict=False))
+        for each in measured.values()
+    )
+    yield [f"{load.name}: {ours} is faster by", *ratios]
 
 
 def device_table(results: Sequence[Speed]) -> str:
-    """Draws the speed and parity of a device: a row for each type."""
-    head = ["type", "sentences/s", "one sentence, ms", "probability off by", "weight off by"]
+    """Draws the speed of a device: a row for each type and length."""
+    head = ["type", "tokens", "texts/s", "one text, ms"]
     rows = [
-        [
-            each.dtype,
-            f"{each.rate:.0f}",
-            f"{1000 * each.latency:.2f}",
-            f"{each.probability_difference:.1e}",
-            f"{each.weight_difference:.1e}",
-        ]
+        [each.dtype, str(each.tokens), f"{each.rate:.1f}", f"{1000 * each.latency:.2f}"]
         for each in results
     ]
     return table(head, rows)

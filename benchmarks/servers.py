@@ -1,30 +1,30 @@
-"""Starts a server, waits for its first answer, and stops it with everything it started."""
+"""Lists the servers; starts one, waits for its first answer, stops it with all it started."""
 
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 import time
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.client import predict_once
-from benchmarks.errors import AnswerError, BenchmarkError
-from benchmarks.processes import ProcessGroup
+import torch
 
+from benchmarks.errors import BenchmarkError
+from benchmarks.loads import predict_once
+from model.backends.device import computes_bfloat16
+
+OURS = "headlight"
 ROOT = Path(__file__).parent.parent
 
+_PEERS = Path("build/peers")
 _START_SECONDS = 120.0
 _END_SECONDS = 20.0
-_SETTLE_SECONDS = 60.0
-# Share of a processor. LitServe uses 0.2 while it waits; computing uses at least 1.
-_BUSY = 0.5
-_WATCHED_SECONDS = 0.3
-_FIRST_SENTENCE = "Is anybody there?"
+_MEMORY = re.compile(r"^Pss: +(\d+) kB$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,6 @@ class Program:
 
     Its `module` takes `--checkpoint` and `--port`; `environment` is the folder of its virtual
     environment, None for that of this process. It answers `POST /attention` too if it `explains`.
-    Its model alone is measured in `dtype`.
     """
 
     name: str
@@ -41,7 +40,6 @@ class Program:
     options: Sequence[str] = ()
     environment: Path | None = None
     explains: bool = False
-    dtype: str | None = None
     sees_gpu: bool = False
 
     @property
@@ -50,70 +48,123 @@ class Program:
         return str(self.environment / "bin" / "python") if self.environment else sys.executable
 
 
+def choose_programs(names: Sequence[str], device: str, peers: Path = _PEERS) -> list[Program]:
+    """Returns the service and the named servers, or all that `cpu` or `cuda` computes fast.
+
+    Raises:
+        BenchmarkError: a name is unknown, or a server is not installed in `peers`.
+    """
+    ours, *others = _programs(peers, device)
+    known = {each.name: each for each in others}
+    is_fast = computes_bfloat16(torch.device(device))
+    chosen = names or [name for name in known if is_fast or not name.endswith("-bf16")]
+    for name in chosen:
+        if name not in known:
+            raise BenchmarkError(
+                f"--servers {name}: not measured on {device}; choose from {', '.join(known)}"
+            )
+        if not Path(known[name].python).exists():
+            raise BenchmarkError(f"{name} is not installed in {peers}: run make benchmark")
+    return [ours, *(known[name] for name in chosen)]
+
+
+def _programs(peers: Path, device: str) -> tuple[Program, ...]:
+    """Lists the servers for a device, ours first."""
+    pipeline = "benchmarks.peers.pipeline_app"
+    if device == "cuda":
+        on_gpu = ("--device", "cuda")
+        # One text after the other would leave a GPU idle; its manual advises batches there.
+        batched = (*on_gpu, "--batch-size", "64")
+        return (
+            Program(OURS, "service", on_gpu, explains=True, sees_gpu=True),
+            Program("pipeline", pipeline, batched, explains=True, sees_gpu=True),
+        )
+
+    def by_hand(precision: str) -> Program:
+        module, options = "benchmarks.peers.onnxruntime_app", ("--precision", precision)
+        name = f"onnxruntime-{precision}"
+        return Program(name, module, options, environment=peers / "onnxruntime")
+
+    bfloat16 = ("--dtype", "bfloat16")
+    return (
+        Program(OURS, "service", explains=True),
+        Program(f"{OURS}-bf16", "service", bfloat16, explains=True),
+        Program("pipeline", pipeline, explains=True),
+        by_hand("int8"),
+        by_hand("fp32"),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A running server; `start_seconds` go from the start of its process to its first answer."""
+    """A running server, which leads a group of processes.
+
+    `start_seconds` go from the start of its process to its first answer.
+    """
 
     port: int
     start_seconds: float
-    processes: ProcessGroup
+    leader: int
 
-    def pause(self) -> None:
-        """Pauses all its processes, so that it takes no time from another server."""
-        self.processes.signal(signal.SIGSTOP)
+    def signal(self, number: signal.Signals) -> None:
+        """Sends a signal to each process; does nothing if all have ended."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.leader, number)
 
     @contextmanager
     def awake(self) -> Iterator[None]:
         """Resumes a paused server for the duration of the block."""
-        self.processes.signal(signal.SIGCONT)
+        self.signal(signal.SIGCONT)
         try:
             yield
         finally:
-            self.pause()
+            self.signal(signal.SIGSTOP)
 
-    def settle(self) -> None:
-        """Waits until the server has finished the requests of clients that disconnected.
-
-        Most servers do not notice the disconnect and compute all of them. A server may answer a new
-        sentence beside that work instead of after it, so the processor time decides.
-        """
-        # A new sentence each time, or a cache could answer it early.
-        predict_once(self.port, [f"{_FIRST_SENTENCE} {uuid.uuid4().hex[:8]}"])
-        until = time.monotonic() + _SETTLE_SECONDS
-        while self._is_busy():
-            if time.monotonic() > until:
-                raise AnswerError(
-                    f"the server still computes {_SETTLE_SECONDS:g} s after its last request, "
-                    "which would count against the next load"
-                )
-
-    def _is_busy(self) -> bool:
-        before = self.processes.processor_seconds()
-        time.sleep(_WATCHED_SECONDS)
-        return self.processes.processor_seconds() - before > _BUSY * _WATCHED_SECONDS
+    def memory_bytes(self) -> int:
+        """Returns the memory of all processes, shared memory counted once; reads Linux's /proc."""
+        total = 0
+        for path in Path("/proc").glob("[0-9]*/stat"):
+            with suppress(OSError):  # it ended meanwhile
+                # The name, in parentheses, may hold spaces. The group is the third field after it.
+                fields = path.read_text(encoding="utf-8", errors="replace").rpartition(")")[2]
+                if int(fields.split()[2]) == self.leader:
+                    share = _MEMORY.search(path.with_name("smaps_rollup").read_text("ascii"))
+                    total += 1024 * int(share[1]) if share else 0
+        return total
 
 
 @contextmanager
 def serve(program: Program, checkpoint: Path, folder: Path) -> Iterator[Server]:
     """Runs a server for the duration of the block; its log goes into `folder`.
 
-    Raises BenchmarkError with the last line of its log if it ended or did not answer in time.
+    Raises:
+        BenchmarkError: it ended or did not answer in time; with the last line of its log.
     """
     log = folder / f"{program.name}.log"
-    port = _free_port()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port: int = listening.getsockname()[1]
+    fixed = ("--checkpoint", str(checkpoint.absolute()), "--port", str(port))
     begin = time.monotonic()
     process: subprocess.Popen[bytes] | None = None
     try:
-        with _deferred_signals():
-            process = _start(program, checkpoint.absolute(), port, log)
-        _wait(program, process, port, log)
-        yield Server(port, time.monotonic() - begin, ProcessGroup(process.pid))
-    except AnswerError as error:
+        with _deferred_signals(), log.open("wb") as output:
+            process = subprocess.Popen(  # noqa: S603 - a module of our own
+                [program.python, "-m", program.module, *fixed, *program.options],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=ROOT,
+                env=environment(os.environ, sees_gpu=program.sees_gpu),
+                start_new_session=True,
+            )
+        _wait(process, port)
+        yield Server(port, time.monotonic() - begin, process.pid)
+    except BenchmarkError as error:
         if process is None or process.poll() is None:
             raise
-        raise BenchmarkError(
-            f"{program.name} ended while it was measured: {_last_line(log)}"
-        ) from error
+        lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
+        last = next((line.strip() for line in reversed(lines) if line.strip()), "its log is empty")
+        raise BenchmarkError(f"{program.name}: {error}; its last line: {last}") from error
     finally:
         if process is not None:
             _end(process)
@@ -124,30 +175,14 @@ def _deferred_signals() -> Iterator[None]:
     """Delays interrupts until a started process is recorded, so that it is stopped."""
     received: list[int] = []
     numbers = (signal.SIGINT, signal.SIGTERM)
-    handlers = [
-        signal.signal(number, lambda caught, _frame: received.append(caught)) for number in numbers
-    ]
+    before = [signal.signal(each, lambda number, _: received.append(number)) for each in numbers]
     try:
         yield
     finally:
-        for number, handler in zip(numbers, handlers, strict=True):
+        for number, handler in zip(numbers, before, strict=True):
             signal.signal(number, handler)
-        for caught in received:
-            signal.raise_signal(caught)
-
-
-def _start(program: Program, checkpoint: Path, port: int, log: Path) -> subprocess.Popen[bytes]:
-    fixed = ("--checkpoint", str(checkpoint), "--port", str(port))
-    with log.open("wb") as output:
-        return subprocess.Popen(  # noqa: S603 - a module of our own
-            [program.python, "-m", program.module, *fixed, *program.options],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            cwd=ROOT,
-            env=environment(os.environ, sees_gpu=program.sees_gpu),
-            start_new_session=True,
-        )
+        for number in received:
+            signal.raise_signal(number)
 
 
 def environment(inherited: Mapping[str, str], *, sees_gpu: bool = False) -> dict[str, str]:
@@ -165,44 +200,27 @@ def environment(inherited: Mapping[str, str], *, sees_gpu: bool = False) -> dict
     return {**kept, "HF_HUB_OFFLINE": "1", **hidden}
 
 
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port: int = listening.getsockname()[1]
-    return port
-
-
-def _wait(program: Program, process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+def _wait(process: subprocess.Popen[bytes], port: int) -> None:
     """Retries until a sentence is answered."""
     until = time.monotonic() + _START_SECONDS
     while True:
         try:
-            predict_once(port, [_FIRST_SENTENCE])
-        except AnswerError as error:
-            if process.poll() is not None:
-                raise BenchmarkError(f"{program.name} did not start: {_last_line(log)}") from error
-            if time.monotonic() > until:
-                raise BenchmarkError(
-                    f"{program.name} did not answer within {_START_SECONDS:g} s: {error}"
-                ) from error
+            predict_once(port, ["Is anybody there?"])
+        except BenchmarkError:
+            if process.poll() is not None or time.monotonic() > until:
+                raise
         else:
             return
         time.sleep(0.02)
 
 
-def _last_line(log: Path) -> str:
-    lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
-    return next((line.strip() for line in reversed(lines) if line.strip()), "its log is empty")
-
-
 def _end(process: subprocess.Popen[bytes]) -> None:
     """Stops a server and everything it started, first gently, then by force."""
-    processes = ProcessGroup(process.pid)
-    try:
+    with suppress(ProcessLookupError):
         # Not SIGTERM: the service drains for some seconds after it.
-        processes.signal(signal.SIGINT)
-        processes.signal(signal.SIGCONT)  # if it is paused
+        os.killpg(process.pid, signal.SIGINT)
+        os.killpg(process.pid, signal.SIGCONT)  # if it is paused
         with suppress(subprocess.TimeoutExpired):
             process.wait(_END_SECONDS)
-    finally:
-        processes.signal(signal.SIGKILL)
-        process.wait()
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()

@@ -113,7 +113,6 @@ class InstructionSet(Structure):
                 *(c_void_p, c_void_p, c_int64, c_void_p),
             ),
         ),
-        ("multiply", CFUNCTYPE(c_double, c_int64, c_int64)),
     )
 
     @property

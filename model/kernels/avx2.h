@@ -65,7 +65,6 @@ inline Integers load_words(const std::uint32_t* from) {
 inline Integers broadcast_word(std::uint32_t word) { return _mm256_set1_epi32(static_cast<int>(word)); }
 inline Floats as_floats(Integers words) { return _mm256_castsi256_ps(words); }
 inline Floats to_floats(Integers sums) { return _mm256_cvtepi32_ps(sums); }
-inline void make_opaque(Integers& words) { asm volatile("" : "+x"(words)); }
 
 #if defined(__AVXVNNI__)
 constexpr int most_rows(Kind) { return 6; }

@@ -49,7 +49,6 @@ inline Integers load_words(const std::uint32_t* from) { return _mm512_loadu_si51
 inline Integers broadcast_word(std::uint32_t word) { return _mm512_set1_epi32(static_cast<int>(word)); }
 inline Floats as_floats(Integers words) { return _mm512_castsi512_ps(words); }
 inline Floats to_floats(Integers sums) { return _mm512_cvtepi32_ps(sums); }
-inline void make_opaque(Integers& words) { asm volatile("" : "+v"(words)); }
 
 // By name: for the intrinsics, compilers copy all sums from register to register.
 #if defined(__AVX512VNNI__)

@@ -106,59 +106,12 @@ int encode(const Network* network, const std::int64_t* ids, const std::int64_t* 
   return kNone;
 }
 
-template <Kind kind>
-double multiply_constants(std::int64_t rounds) {
-  constexpr int kSums = most_rows(kind) * kVectors;
-  Sum<kind> sums[kSums];
-  // Else compilers compute equal sums, and equal products, only once.
-  Integers row = {}, column = {}, start = {};
-  make_opaque(column);
-#pragma GCC unroll 24
-  for (int at = 0; at < kSums; ++at) {
-    make_opaque(start);
-    if constexpr (kind == Kind::kInt8) {
-      sums[at] = start;
-    } else {
-      sums[at] = as_floats(start);
-    }
-  }
-  for (std::int64_t round = 0; round < rounds; ++round) {
-#pragma GCC unroll 24
-    for (int at = 0; at < kSums; ++at) {
-      make_opaque(row);
-      sums[at] = add_products<kind>(sums[at], row, column);
-    }
-  }
-  float total = 0.0f, numbers[kLanes];
-  for (int at = 0; at < kSums; ++at) {
-    store(numbers, to_floats(sums[at]));
-    total += numbers[0];
-  }
-  constexpr double kFactors = kind == Kind::kFloat32 ? 1 : kind == Kind::kBfloat16 ? 2 : 4;
-  return total + 2.0 * kFactors * kLanes * kSums * static_cast<double>(rounds);
-}
-
-// Repeats the instructions of a product in registers only, and returns the number of operations.
-double multiply(std::int64_t kind, std::int64_t rounds) noexcept {
-  switch (static_cast<Kind>(kind)) {
-    case Kind::kFloat32:
-      return multiply_constants<Kind::kFloat32>(rounds);
-    case Kind::kBfloat16:
-      if constexpr (kHasBfloat16) return multiply_constants<Kind::kBfloat16>(rounds);
-      return 0.0;
-    case Kind::kInt8:
-      return multiply_constants<Kind::kInt8>(rounds);
-  }
-  return 0.0;
-}
-
 }  // namespace
 
 extern const InstructionSet set;
 const InstructionSet set = {NAME_OF(HEADLIGHT_SET),
                             kHasBfloat16 ? 0b111 : 0b101,
                             kPanel,
-                            encode,
-                            multiply};
+                            encode};
 
 }  // namespace headlight::HEADLIGHT_SET

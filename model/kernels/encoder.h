@@ -66,7 +66,6 @@ struct InstructionSet {
   int (*encode)(const Network* network, const std::int64_t* ids, const std::int64_t* lengths,
                 std::int64_t texts, std::int64_t threads, float* logits, float* weights,
                 std::int64_t longest, const float* head_mask) noexcept;
-  double (*multiply)(std::int64_t kind, std::int64_t rounds) noexcept;
 };
 
 }  // namespace headlight

@@ -53,7 +53,6 @@ inline Integers load_words(const std::uint32_t* from) {
 inline Integers broadcast_word(std::uint32_t word) { return vdupq_n_s32(static_cast<int>(word)); }
 inline Floats as_floats(Integers words) { return vreinterpretq_f32_s32(words); }
 inline Floats to_floats(Integers sums) { return vcvtq_f32_s32(sums); }
-inline void make_opaque(Integers& words) { asm volatile("" : "+w"(words)); }
 
 inline int8x16_t bytes(Integers words) { return vreinterpretq_s8_s32(words); }
 

@@ -2,15 +2,12 @@
 
 import argparse
 import json
-import threading
-import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--checkpoint")
 parser.add_argument("--port", type=int)
 parser.add_argument("--label", default="good")
-parser.add_argument("--computes-on", type=float, default=0.0, help="seconds after each answer")
 options = parser.parse_args()
 
 
@@ -26,12 +23,6 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(answer)))
         self.end_headers()
         self.wfile.write(answer)
-        threading.Thread(target=compute_on).start()
-
-
-def compute_on() -> None:
-    while time.thread_time() < options.computes_on:
-        pass
 
 
 if __name__ == "__main__":

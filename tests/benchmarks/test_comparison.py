@@ -1,79 +1,164 @@
 """The whole benchmark, with a tiny checkpoint and short loads."""
 
+import os
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from benchmarks import servers
-from benchmarks.comparison import Comparison, Timing, compare_labels, read_predictions
-from benchmarks.errors import AnswerError, BenchmarkError
-from benchmarks.loads import Figures, Load
-from benchmarks.programs import programs
+from benchmarks import loads, servers
+from benchmarks.comparison import Comparison, compare_labels, read_labels
+from benchmarks.errors import BenchmarkError
+from benchmarks.loads import SENTENCES, Figures, Load, closed_loop, predict_once, write_literals
 from benchmarks.report import comparison_table
-from benchmarks.servers import Program
-from benchmarks.texts import SENTENCES
+from benchmarks.servers import Program, choose_programs, serve
+from tests.benchmarks.needs import needs_wrk
 from tests.builders import tiny_checkpoint
+from tests.end_to_end.servers import RunningService, service
 
 QUICK = "tests.benchmarks.quick_server"
 LOAD = Load("load", 2, sentences=3)
 ATTENTION = Load("weights", 2, route="attention")
 
 
-@pytest.fixture(autouse=True)
-def watch_shortly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Servers are asked for less time whether they still compute."""
-    monkeypatch.setattr(servers, "_WATCHED_SECONDS", 0.05)
+@pytest.fixture(scope="module")
+def running(
+    checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningService]:
+    with service(checkpoint_folder, tmp_path_factory.mktemp("benchmarks")) as server:
+        yield server
 
 
-def comparison(
-    checkpoint: Path, folder: Path, *, repetitions: int = 1, reported: list[str] | None = None
-) -> Comparison:
-    lines = [] if reported is None else reported
-    timing = Timing(repetitions, 0.2, 0.2)
-    return Comparison(checkpoint, folder=folder, timing=timing, report=lines.append)
+@contextmanager
+def answering(answer: bytes) -> Iterator[int]:
+    """A server that reads one request, sends these bytes and closes; the block gets its port."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answer_once() -> None:
+            connection, _ = listening.accept()
+            with connection:
+                while not connection.recv(65536).endswith(b"}"):
+                    pass
+                connection.sendall(answer)
+
+        thread = threading.Thread(target=answer_once)
+        thread.start()
+        yield listening.getsockname()[1]
+        thread.join()
 
 
-class FakeWrk:
-    """Answers a load with figures of its duration: a request for each `seconds_each`."""
-
-    rate = 60.0
-
-    def __init__(self, seconds_each: float) -> None:
-        self.asked: list[tuple[int, float]] = []
-        self._seconds_each = seconds_each
-
-    def __call__(
-        self, _load: Load, *, texts: Path, port: int, first: int, seconds: float
-    ) -> Figures:
-        assert texts.is_file()
-        assert port > 0
-        self.asked.append((first, seconds))
-        return Figures(self.rate, 1.0, 1.0, int(seconds / self._seconds_each))
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n[]", "no answer from port"),
+        (b"HTTP/1.1 500 No\r\ncontent-length: 4\r\n\r\noops", "status 500, not 200: 'oops'"),
+    ],
+)
+def test_a_broken_answer_is_an_error(answer: bytes, message: str) -> None:
+    with answering(answer) as port, pytest.raises(BenchmarkError, match=message):
+        predict_once(port, ["a good film"])
 
 
-def test_a_slow_server_gets_the_time_that_it_needs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_no_answer_in_time_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loads, "_ANSWER_SECONDS", 0.1)
+
+    with (
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        pytest.raises(BenchmarkError, match=r"^no answer within 0\.1 s$"),
+    ):
+        predict_once(silent.getsockname()[1], ["a good film"])
+
+
+@needs_wrk
+@pytest.mark.parametrize("load", [LOAD, ATTENTION], ids=lambda load: load.name)
+def test_a_load_counts_what_was_answered(
+    running: RunningService, tmp_path: Path, load: Load
 ) -> None:
-    wrk = FakeWrk(seconds_each=0.14)
-    monkeypatch.setattr("benchmarks.comparison.closed_loop", wrk)
+    texts = tmp_path / "texts"
+    write_literals(['a "good" film', "ein dr\xf6ger Film \N{PILE OF POO}", "a\\b"], texts)
+    before = running.metric("headlight_texts_total")
 
-    (run,) = comparison(tmp_path, tmp_path).run([Program("slow", QUICK)], [LOAD])["slow"]
+    figures = closed_loop(load, texts=texts, port=running.port, first=1, seconds=1)
 
-    # Each of 2 connections must have 2 answers. No number is sent twice.
-    assert [seconds for _, seconds in wrk.asked] == [0.2, 0.2, 0.4, 0.8]
-    assert run.figures["load"].requests == 5
-    steps = [first - wrk.asked[0][0] for first, _ in wrk.asked]
-    assert steps == [0, (1 + 2) * 3, 2 * (1 + 2) * 3, 2 * (1 + 2) * 3 + (2 + 2) * 3]
+    sent = running.metric("headlight_texts_total") - before
+    assert 0 < figures.p50 <= figures.p99
+    assert figures.rate > 0
+    # Requests in flight at the end may be answered too, and are not counted.
+    assert figures.requests * load.sentences <= sent
+    assert sent <= (figures.requests + load.connections) * load.sentences
+    refused = Load("too many", 1, sentences=1000)
+    with pytest.raises(BenchmarkError, match=r"^too many: [1-9]\d* of \d+ requests failed$"):
+        closed_loop(refused, texts=texts, port=running.port, first=1, seconds=1)
 
 
-def test_servers_are_measured_in_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchmarks.comparison.closed_loop", FakeWrk(seconds_each=0.04))
-    reported: list[str] = []
+def test_a_server_answers_while_it_is_awake_until_the_block_ends(
+    checkpoint_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADLIGHT_API_KEYS", "left-out")
+    program = Program("headlight", "service", ("--dtype", "float32", "--threads", "1"))
+    with serve(program, checkpoint_folder, tmp_path) as server, ThreadPoolExecutor(1) as client:
+        assert server.start_seconds > 0
+        assert 50_000_000 < server.memory_bytes() < 5_000_000_000
+        server.signal(signal.SIGSTOP)
+        waiting = client.submit(predict_once, server.port, ["a good film"])
+        with pytest.raises(TimeoutError):
+            waiting.result(timeout=0.5)
+        with server.awake():
+            assert b"probabilities" in waiting.result()
+
+    with pytest.raises(BenchmarkError, match="no answer from port"):
+        predict_once(server.port, ["a good film"])
+    with pytest.raises(ProcessLookupError):
+        os.killpg(server.leader, 0)
+
+
+def test_a_server_that_does_not_start_is_an_error_with_its_last_line(tmp_path: Path) -> None:
+    program, missing = Program("headlight", "service"), tmp_path / "missing"
+
+    with pytest.raises(BenchmarkError) as caught, serve(program, missing, tmp_path):
+        pytest.fail("it started")
+
+    message = str(caught.value)
+    assert message.startswith("headlight: no answer from port ")
+    assert f"its last line: --checkpoint: {missing}: " in message
+
+
+def test_no_settings_reach_a_server_and_no_gpu_unless_it_is_measured() -> None:
+    inherited = {"CUDA_VISIBLE_DEVICES": "1", "HEADLIGHT_PORT": "1", "OTEL_X": "1", "PATH": "/"}
+
+    hidden = {"CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1", "PATH": "/"}
+    assert servers.environment(inherited) == hidden
+    assert servers.environment(inherited, sees_gpu=True) == {**hidden, "CUDA_VISIBLE_DEVICES": "1"}
+
+
+def fake_load(load: Load, *, texts: Path, port: int, first: int, seconds: float) -> Figures:
+    """Answers as many requests as a load has connections."""
+    assert texts.is_file()
+    assert min(port, first, seconds) > 0
+    return Figures(60.0, 1.0, 1.0, load.connections)
+
+
+@pytest.fixture
+def reported() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reported: list[str]) -> Comparison:
+    monkeypatch.setattr("benchmarks.comparison.closed_loop", fake_load)
+    checkpoint = tiny_checkpoint(tmp_path / "tiny")
+    return Comparison(checkpoint, folder=tmp_path, seconds=0.2, report=reported.append)
+
+
+def test_servers_are_measured_in_turns(comparison: Comparison, reported: list[str]) -> None:
     one, other = Program("one", QUICK, explains=True), Program("other", QUICK)
 
-    runs = comparison(tmp_path, tmp_path, repetitions=2, reported=reported).run(
-        [one, other], [LOAD, ATTENTION]
-    )
+    runs = comparison.run([one, other], [LOAD, ATTENTION], 2)
 
     assert reported == [
         "repetition 1 of 2",
@@ -95,62 +180,44 @@ def test_servers_are_measured_in_turns(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.slow
-def test_the_service_is_measured_beside_a_peer_under_every_kind_of_load(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("benchmarks.comparison.SATURATION", LOAD)
-    monkeypatch.setattr("benchmarks.comparison.closed_loop", FakeWrk(seconds_each=0.01))
-    checkpoint = tiny_checkpoint(tmp_path / "tiny")
-    ours, _, pipeline, *_ = programs(tmp_path, "cpu")
-    loads = [LOAD, Load("open", share=0.5), ATTENTION]
+def test_the_service_is_measured_beside_the_pipeline(comparison: Comparison) -> None:
+    programs = choose_programs(["pipeline"], "cpu")
 
-    runs = comparison(checkpoint, tmp_path).run([ours, pipeline], loads)
+    runs = comparison.run(programs, [LOAD, ATTENTION], 1)
 
     for name in ("headlight", "pipeline"):
         (run,) = runs[name]
-        assert set(run.figures) == {load.name for load in loads}
-        assert all(figures.rate > 0 for figures in run.figures.values())
+        assert set(run.figures) == {"load", "weights"}
         assert run.memory_bytes > 0
-    assert runs["headlight"][0].figures["open"].requests == 6
-    model = runs["headlight"][0].model
-    assert model is not None
-    assert model.rate > 0
-    assert 0 <= model.share < 1
-    table = comparison_table(runs, loads, ours="headlight").splitlines()
+    table = comparison_table(runs, [LOAD, ATTENTION], ours="headlight").splitlines()
     assert {line.count("|") for line in table} == {4}
     (ratio,) = (line for line in table if line.startswith("| load: headlight is"))
-    assert float(ratio.split("|")[-2]) == 1.0
+    assert [float(each) for each in ratio.split("|")[2:4]] == [1.0, 1.0]
 
 
-def test_servers_that_disagree_are_not_measured(tmp_path: Path) -> None:
-    reported: list[str] = []
+def test_servers_that_disagree_are_not_measured(
+    comparison: Comparison, reported: list[str]
+) -> None:
     good, bad = Program("good", QUICK), Program("bad", QUICK, ("--label", "bad"))
 
     with pytest.raises(BenchmarkError, match=r"^the servers disagree about 200 of 200 sentences"):
-        comparison(tmp_path, tmp_path, reported=reported).run([good, bad], [LOAD])
+        comparison.run([good, bad], [LOAD], 1)
 
     assert reported[-1] == "checking that all servers answer the same labels"
 
 
-def test_few_labels_and_those_that_rounding_may_swap_are_no_disagreement() -> None:
-    body = (
-        b'{"predictions": [{"label": "good", "probabilities": {"good": 0.51, "bad": 0.49}},'
-        b' {"label": "good", "probabilities": {"good": 0.7, "bad": 0.3}}]}'
-    )
-    near, far = read_predictions(body)
-    (bad,) = read_predictions(b'[{"label": "bad", "score": 1}]')
-    assert (near.near, far.near, bad.near) == (True, False, False)
-    same = [far] * (len(SENTENCES) - 1)
+def test_few_other_labels_are_no_disagreement() -> None:
+    assert read_labels(b'{"predictions": [{"label": "good", "score": 1}]}') == ["good"]
+    good = ["good"] * len(SENTENCES)
 
-    compare_labels([near, *same], [bad, *same], peer="peer")
-    compare_labels([far, *same], [*[bad] * 4, *same[3:]], peer="peer")
+    compare_labels(good, ["bad"] * 8 + good[8:], peer="peer")
     with pytest.raises(BenchmarkError, match=r"headlight says good, peer says bad$"):
-        compare_labels([far, *same], [*[bad] * 5, *same[4:]], peer="peer")
+        compare_labels(good, ["bad"] * 9 + good[9:], peer="peer")
     with pytest.raises(BenchmarkError, match=r"^peer answered 199 of 200 sentences$"):
-        compare_labels([far, *same], same, peer="peer")
+        compare_labels(good, good[1:], peer="peer")
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b'["good"]', b'[{"score": 1}]'])
 def test_an_answer_without_predictions_is_an_error(body: bytes) -> None:
-    with pytest.raises(AnswerError, match=r"^the answer has no predictions: "):
-        read_predictions(body)
+    with pytest.raises(BenchmarkError, match=r"^the answer has no predictions: "):
+        read_labels(body)

@@ -1,4 +1,4 @@
-"""The peers that batch by tokens, with an engine that records its batches."""
+"""The peer that batches by tokens, with an engine that records its batches."""
 
 import asyncio
 import threading
@@ -11,8 +11,14 @@ import pytest
 import torch
 from fastapi.testclient import TestClient
 
-from benchmarks.peers.engine_server import Batcher, Ids, Logits, create_app, padded
-from benchmarks.peers.export import exported, read_network
+from benchmarks.peers.onnxruntime_app import (
+    Batcher,
+    Ids,
+    Logits,
+    create_app,
+    padded,
+    read_network,
+)
 from tests.builders import tiny_checkpoint
 
 BUDGET = 12
@@ -24,19 +30,17 @@ class FakeEngine:
     def __init__(self, streams: int = 1, *, fails_on: int | None = None) -> None:
         self.streams = streams
         self.passes: list[tuple[list[int], bool]] = []
-        self.streams_used: set[int] = set()
         self._fails_on = fails_on
         self._may_run = threading.Event()
         self._may_run.set()
 
-    def run(self, ids: Ids, mask: Ids, *, stream: int, use_all_cores: bool) -> Logits:
+    def run(self, ids: Ids, mask: Ids, *, use_all_cores: bool) -> Logits:
         assert self._may_run.wait(30)
         assert ids.shape == mask.shape
         assert np.array_equal(ids != 0, mask == 1)
         lengths = mask.sum(axis=1)
         assert ids.shape[1] == lengths.max()
         self.passes.append((lengths.tolist(), use_all_cores))
-        self.streams_used.add(stream)
         if self._fails_on in lengths:
             raise RuntimeError("the engine failed")
         # The first label is more probable for every text of more than 4 tokens.
@@ -100,7 +104,6 @@ def test_idle_streams_share_what_waits() -> None:
     assert asyncio.run(asked(batcher, [4, 5, 5, 4])) == [[4, 5, 5, 4]]
 
     assert sorted(engine.passes) == [([4, 4], False), ([5, 5], False)]
-    assert engine.streams_used == {0, 1}
 
 
 def test_an_error_of_the_engine_reaches_its_requests_and_no_others() -> None:
@@ -142,30 +145,3 @@ def test_the_exported_network_answers_as_that_of_transformers(tmp_path: Path) ->
         expected = [network.classifier(torch.tensor([text])).logits[0] for text in texts]
 
     torch.testing.assert_close(exported_logits, torch.stack(expected), atol=1e-5, rtol=0)
-
-
-def test_a_checkpoint_is_exported_once_until_its_weights_change(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    checkpoint = tiny_checkpoint(tmp_path / "tiny")
-    called: list[str] = []
-
-    def run(command: list[str], *, check: bool) -> None:
-        assert check
-        called.append(command[-2])
-        file = Path(command[-1])
-        file.write_text("network", encoding="utf-8")
-        file.with_suffix(".bin").write_text("weights", encoding="utf-8")
-
-    monkeypatch.setattr("subprocess.run", run)
-
-    def export(precision: str) -> Path:
-        return exported(checkpoint, "openvino", precision, folder=tmp_path / "exported")
-
-    first = export("bf16")
-    assert export("bf16") == first
-    assert export("int8").parent == first.parent
-    (checkpoint / "model.safetensors").write_bytes(b"other weights")
-    assert export("bf16").parent != first.parent
-
-    assert called == ["bf16", "int8", "bf16"]
