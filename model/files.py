@@ -32,11 +32,8 @@ MOST_BYTES = 64_000_000
 TOKENIZER_FILES = (
     "tokenizer.json",
     "tokenizer_config.json",
-    "special_tokens_map.json",
     "added_tokens.json",
     "vocab.txt",
-    "vocab.json",
-    "merges.txt",
 )
 # AT_FDCWD and RENAME_EXCHANGE of the kernel.
 _HERE, _EXCHANGE = -100, 2

@@ -1,13 +1,10 @@
 """Small folders as transformers saves them: a classifier of each kind with a trained tokenizer."""
 
-import io
 import json
-import shutil
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import sentencepiece
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from transformers import (
@@ -60,7 +57,7 @@ def save_family(
 ) -> Path:
     """Saves a classifier with weights wide enough to tell texts apart, and its tokenizer."""
     folder.mkdir(parents=True, exist_ok=True)
-    tokenizer_of(kind, folder).save_pretrained(folder)
+    tokenizer_of(kind).save_pretrained(folder)
     return save_network(folder, kind, labels=labels, seed=seed, **changes)
 
 
@@ -105,54 +102,37 @@ def save_network(
     return folder
 
 
-def tokenizer_of(kind: str, scratch: Path, *, max_length: int = MAX_LENGTH) -> Any:  # noqa: ANN401
+def tokenizer_of(kind: str, *, max_length: int = MAX_LENGTH) -> Any:  # noqa: ANN401
     """A tokenizer of transformers, trained on a few sentences."""
     if kind == "distilbert":
         vocabulary = {token: index for index, token in enumerate(VOCABULARY)}
         return BertTokenizer(vocab=vocabulary, model_max_length=max_length)
     if kind == "roberta":
-        vocabulary, merges = byte_pairs()
-        pairs: Any = merges  # the type that transformers states is too narrow
-        return RobertaTokenizer(vocab=vocabulary, merges=pairs, model_max_length=max_length)
-    place = scratch / "pieces"
-    place.mkdir()
-    (place / "sentencepiece.bpe.model").write_bytes(sentence_pieces())
-    XLMRobertaConfig().save_pretrained(place)
-    made = XLMRobertaTokenizer.from_pretrained(place)
-    made.model_max_length = max_length
-    shutil.rmtree(place)
-    return made
+        pairs: Any = _trained("BPE")  # the type that transformers states is too narrow
+        merges = [tuple(pair) for pair in pairs["merges"]]
+        return RobertaTokenizer(vocab=pairs["vocab"], merges=merges, model_max_length=max_length)
+    pieces = [tuple(piece) for piece in _trained("Unigram")["vocab"]]
+    return XLMRobertaTokenizer(vocab=pieces, model_max_length=max_length)
 
 
 @cache
-def byte_pairs() -> tuple[dict[str, int], list[tuple[str, str]]]:
-    """Vocabulary and merges of a byte-level BPE."""
-    backend = Tokenizer(models.BPE())
-    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(
-        vocab_size=400,
-        special_tokens=list(SPECIALS),
-        initial_alphabet=sorted(alphabet),
-        show_progress=False,
-    )
+def _trained(model: str) -> dict[str, Any]:
+    """A byte-level BPE, or the pieces of a Unigram."""
+    if model == "BPE":
+        backend = Tokenizer(models.BPE())
+        backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        trainer: Any = trainers.BpeTrainer(
+            vocab_size=400,
+            special_tokens=list(SPECIALS),
+            initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+            show_progress=False,
+        )
+    else:
+        backend = Tokenizer(models.Unigram())
+        backend.pre_tokenizer = pre_tokenizers.Metaspace()
+        trainer = trainers.UnigramTrainer(
+            vocab_size=110, special_tokens=list(SPECIALS), unk_token="<unk>", show_progress=False
+        )
     backend.train_from_iterator(CORPUS, trainer)
-    model = json.loads(backend.to_str())["model"]
-    return model["vocab"], [(left, right) for left, right in model["merges"]]
-
-
-@cache
-def sentence_pieces() -> bytes:
-    """A SentencePiece model, with the rules that those of XLM-RoBERTa have."""
-    written = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(CORPUS),
-        model_writer=written,
-        vocab_size=110,
-        hard_vocab_limit=False,
-        model_type="unigram",
-        character_coverage=1.0,
-        normalization_rule_name="nmt_nfkc",
-        minloglevel=2,
-    )
-    return written.getvalue()
+    content: dict[str, Any] = json.loads(backend.to_str())["model"]
+    return content

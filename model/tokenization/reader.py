@@ -1,52 +1,59 @@
-"""Reads the tokenizer files of a folder so that ids equal those of transformers.
+"""Reads the tokenizer of a folder so that ids equal those of transformers.
 
-For a tokenizer of BERT, DistilBERT, RoBERTa or XLM-RoBERTa, transformers takes only the vocabulary
-and the added tokens from `tokenizer.json`, and all options from `tokenizer_config.json`. The
-generic classes take `tokenizer.json` as it is. Other classes are refused.
+`tokenizer.json` is taken as it is. A BERT may have a `vocab.txt` instead; its options stand in
+`tokenizer_config.json`, which transformers follows too.
 
 Added tokens in a text stay whole, special ones too. Only control tokens are read as plain text:
 those with a role (`[CLS]`, `[PAD]`), and what the tokenizer itself puts around a text.
 """
 
 import json
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import tokenizers
-from tokenizers import AddedToken
+from tokenizers import Regex, normalizers, pre_tokenizers
 
 from model.errors import CheckpointError, TokenizerError, UnsupportedCheckpointError, shorten
-from model.files import read_object
-from model.tokenization import roberta
-from model.tokenization.classes import CLASSES, DEFAULTS, OPTIONS, content_of
-from model.tokenization.tokenizer import Tokenizer, no_panic
-from model.tokenization.tokenizer_limits import check_parts, check_tokens
-from model.tokenization.wordpiece import SPECIAL_TOKENS
+from model.files import check_size, read_object
+from model.tokenization.tokenizer import MARGIN, Tokenizer, no_panic
+from model.tokenization.wordpiece import SPECIAL_TOKENS, bert_normalizer, wordpiece_tokenizer
 
+_OPTIONS = "tokenizer_config.json"
+# The special tokens of RoBERTa and XLM-RoBERTa, by the roles that transformers knows.
+_ROBERTA_TOKENS: Mapping[str, str] = MappingProxyType(
+    {
+        "bos_token": "<s>",
+        "pad_token": "<pad>",
+        "eos_token": "</s>",
+        "unk_token": "<unk>",
+        "cls_token": "<s>",
+        "sep_token": "</s>",
+        "mask_token": "<mask>",
+    }
+)
+_UNKNOWN = SPECIAL_TOKENS["unk_token"], _ROBERTA_TOKENS["unk_token"]
+_BERTS = ("BertTokenizer", "BertTokenizerFast", "DistilBertTokenizer", "DistilBertTokenizerFast")
+_ROBERTAS = (
+    *("RobertaTokenizer", "RobertaTokenizerFast"),
+    *("XLMRobertaTokenizer", "XLMRobertaTokenizerFast"),
+)
 # The first two are the generic class in transformers 4 and 5. The other two belong to the network
 # that can be the teacher in training.
-_AS_IT_IS = ("PreTrainedTokenizerFast", "TokenizersBackend", "MPNetTokenizer", "MPNetTokenizerFast")
-_JSON = "tokenizer.json"
-_ADDED = "added_tokens_decoder"
-# The additional special tokens, by the names of transformers 5 and 4.
-_EXTRA, _OLD_EXTRA = "extra_special_tokens", "additional_special_tokens"
-# In the order in which transformers adds what the vocabulary lacks.
-_ROLES = tuple(f"{role}_token" for role in ("bos", "eos", "unk", "sep", "pad", "cls", "mask"))
-# What may have a role in a `tokenizer.json` of which no other file names the roles.
-_USUAL = frozenset({*SPECIAL_TOKENS.values(), *roberta.SPECIAL_TOKENS.values()})
-
-
-@dataclass(frozen=True, slots=True)
-class _Files:
-    """The tokenizer that the files of a folder describe, without truncation and padding."""
-
-    path: Path
-    backend: tokenizers.Tokenizer
-    pad_token_id: int
-    special_tokens: Mapping[str, str]
-    control: frozenset[str]
+_OTHERS = ("PreTrainedTokenizerFast", "TokenizersBackend", "MPNetTokenizer", "MPNetTokenizerFast")
+# The class where no file names one, by `model_type`.
+_DEFAULTS: Mapping[str, str] = MappingProxyType(
+    {
+        "bert": "BertTokenizer",
+        "distilbert": "DistilBertTokenizer",
+        "roberta": "RobertaTokenizer",
+        "xlm-roberta": "XLMRobertaTokenizer",
+    }
+)
+_MOST_TOKEN = 512  # characters, because answers repeat tokens
 
 
 def load_tokenizer(folder: Path, *, max_length: int, padded_length: int | None = None) -> Tokenizer:
@@ -59,103 +66,61 @@ def load_tokenizer(folder: Path, *, max_length: int, padded_length: int | None =
         CheckpointError: a file is missing, damaged or contradicts another.
         UnsupportedCheckpointError: this class of tokenizer is not supported.
     """
-    files = _read_files(folder)
+    config, options = (_read(folder / name) for name in ("config.json", _OPTIONS))
+    name = _class_of(folder, options, config)
+    defaults = _ROBERTA_TOKENS if name in _ROBERTAS else SPECIAL_TOKENS
+    roles = {role: _content(options.get(role)) or token for role, token in defaults.items()}
+    path = folder / "tokenizer.json"
+    if path.is_file():
+        backend = _read_json(path)
+        if name in _BERTS and isinstance(backend.normalizer, normalizers.BertNormalizer):
+            backend.normalizer = _normalizer(folder / _OPTIONS, options)
+    elif name in _BERTS and (folder / "vocab.txt").is_file():
+        path = folder / "vocab.txt"
+        backend = wordpiece_tokenizer(_read_lines(path), path=path, special_tokens=roles)
+        backend.normalizer = _normalizer(folder / _OPTIONS, options)
+    else:
+        raise CheckpointError(path, f"is missing: {_write_it(folder)}")
+    _check_tokens(path, backend, _stated_tokens(folder, options))
+    control = {*SPECIAL_TOKENS.values(), *_ROBERTA_TOKENS.values()}
+    control.update(filter(None, (_content(options.get(role)) for role in _ROBERTA_TOKENS)))
+    if options.get("split_special_tokens") is True:  # so transformers reads all of them as text
+        added = backend.get_added_tokens_decoder().values()
+        control.update(token.content for token in added if token.special)
     try:
         return Tokenizer(
-            _keep_whole(files),
+            _read_as_text(backend, control, may_occur={roles["unk_token"], *_UNKNOWN}),
             max_length=max_length,
-            pad_token_id=files.pad_token_id,
+            pad_token_id=_pad_token_id(backend, options, roles, config),
             padded_length=padded_length,
-            special_tokens=files.special_tokens,
+            special_tokens=roles,
         )
     except (ValueError, TokenizerError) as error:
-        raise CheckpointError(files.path, str(error)) from error
-
-
-def _read_files(folder: Path) -> _Files:
-    config = _read(folder / "config.json")
-    options = _read(folder / OPTIONS)
-    name = _class_of(folder, options, config)
-    own = CLASSES.get(name)
-    options = _with_older(folder, options)
-    defaults = SPECIAL_TOKENS if own is None else own.special_tokens
-    tokens = {role: content_of(options.get(role)) or token for role, token in defaults.items()}
-    path = folder / _JSON
-    loaded = _read_json(path) if path.is_file() else None
-    if loaded is None and own is not None:
-        path = folder / own.vocabulary
-        if not path.is_file():
-            raise CheckpointError(folder / _JSON, f"is missing, and there is no {own.instead}")
-    stated = (tokens if own is not None else {}) | {
-        role: content for role in _ROLES if (content := content_of(options.get(role)))
-    }
-    roles = list(dict.fromkeys(stated[role] for role in _ROLES if role in stated))
-    added = [_read_added(folder, options, roles)]
-    if own is not None:
-        if loaded is not None and _ADDED not in options:
-            added.append((path, loaded.get_added_tokens_decoder()))
-        backend = own.build(path, loaded, options, tokens)
-    elif loaded is not None:
-        backend = loaded
-    else:
-        raise CheckpointError(path, f"is missing, which a {name} is read from")
-    for source, new in added:
-        _add(backend, new, source)
-    _add_special(backend, roles, _extra_tokens(folder / OPTIONS, options))
-    check_tokens(path, backend)
-    control = {*tokens.values(), *roles, *(_USUAL if own is None else ())}
-    if options.get("split_special_tokens") is True:  # so transformers reads all of them as text
-        control |= {token.content for token in _added_to(backend) if token.special}
-    pad_token_id = _pad_token_id(backend, options, tokens, config)
-    return _Files(path, backend, pad_token_id, tokens, frozenset(control))
+        raise CheckpointError(path, str(error)) from error
 
 
 def _read(path: Path) -> dict[str, Any]:
     return read_object(path) if path.is_file() else {}
 
 
-def _with_older(folder: Path, options: dict[str, Any]) -> dict[str, Any]:
-    """Completes options as transformers 5 does with those of older releases."""
-    if not options.get(_EXTRA) and _OLD_EXTRA in options:
-        options = {**options, _EXTRA: options[_OLD_EXTRA]}
-    if _ADDED in options:
-        return options
-    # Older releases also wrote the special tokens here, and transformers prefers these.
-    older = _read(folder / "special_tokens_map.json")
-    if isinstance(options.get(_EXTRA), list) and isinstance(older.get(_EXTRA), list):
-        older = {**older, _EXTRA: [*options[_EXTRA], *older[_EXTRA]]}
-    return {**options, **older}
+def _write_it(folder: Path) -> str:
+    name = str(folder)
+    return (
+        "have transformers write it "
+        f"(AutoTokenizer.from_pretrained({name!r}).save_pretrained({name!r}))"
+    )
 
 
-def _extra_tokens(path: Path, options: Mapping[str, Any]) -> list[AddedToken]:
-    """Returns the special tokens without one of the usual roles, in the order of transformers."""
-    extra = options.get(_EXTRA, options.get(_OLD_EXTRA)) or []
-    named = [
-        value
-        for key, value in options.items()
-        if key.endswith("_token") and key not in _ROLES and content_of(value) is not None
-    ]
-    values = [*extra.values()] if isinstance(extra, dict) else extra
-    if not isinstance(values, list):
-        raise CheckpointError(path, f"{_EXTRA} is {shorten(repr(extra))}, must be a list of tokens")
-    try:
-        return [_special_token(value) for value in (*named, *values)]
-    except (TypeError, ValueError) as error:
-        raise CheckpointError(path, f"{_EXTRA} must be a list of tokens: {error}") from error
-
-
-def _special_token(value: Any) -> AddedToken:  # noqa: ANN401 - whatever the file has
-    if isinstance(value, str):
-        return AddedToken(value, special=True)
-    if content_of(value) is None:
-        raise TypeError(f"{type(value).__name__} without a content")
-    flags = {key: flag for key, flag in value.items() if key != "__type"}
-    return AddedToken(**{"special": "__type" not in value, **flags})
+def _content(token: object) -> str | None:
+    """Returns the text of a special token, which transformers writes as a string or an object."""
+    if isinstance(token, dict):
+        token = token.get("content")
+    return token if isinstance(token, str) else None
 
 
 def _class_of(folder: Path, options: Mapping[str, Any], config: Mapping[str, Any]) -> str:
-    known = (*CLASSES, *_AS_IT_IS)
-    for path, content in ((folder / OPTIONS, options), (folder / "config.json", config)):
+    known = (*_BERTS, *_ROBERTAS, *_OTHERS)
+    for path, content in ((folder / _OPTIONS, options), (folder / "config.json", config)):
         name = content.get("tokenizer_class")
         if isinstance(name, str) and name in known:
             return name
@@ -164,8 +129,7 @@ def _class_of(folder: Path, options: Mapping[str, Any], config: Mapping[str, Any
                 path,
                 f"tokenizer_class is {shorten(repr(name))}, only {', '.join(known)} can be read",
             )
-    # Neither file names a class, so transformers chooses by the network.
-    return DEFAULTS.get(str(config.get("model_type", "bert")), _AS_IT_IS[0])
+    return _DEFAULTS.get(str(config.get("model_type", "bert")), _OTHERS[0])
 
 
 def _read_json(path: Path) -> tokenizers.Tokenizer:
@@ -175,7 +139,7 @@ def _read_json(path: Path) -> tokenizers.Tokenizer:
         # Before the first text is encoded: padding to millions of tokens would fill the memory.
         backend.no_truncation()
         backend.no_padding()
-        check_parts(path, backend)
+        _check_parts(path, backend, json.dumps(content.get("pre_tokenizer")))
         # No vocabulary has this word. Without a token for unknown words, fail now, not later.
         backend.encode("\N{UGARITIC LETTER ALPA}" * 101)
     except (CheckpointError, KeyboardInterrupt, SystemExit):
@@ -185,106 +149,131 @@ def _read_json(path: Path) -> tokenizers.Tokenizer:
     return backend
 
 
-def _read_added(
-    folder: Path, options: Mapping[str, Any], roles: Collection[str]
-) -> tuple[Path, Mapping[int, AddedToken]]:
-    """Reads the added tokens by their ids; returns the file that names them too."""
-    path = folder / (OPTIONS if _ADDED in options else "added_tokens.json")
+def _check_parts(path: Path, backend: tokenizers.Tokenizer, pre_tokenizer: str) -> None:
+    """Refuses what would read parts of texts, or equal texts, differently."""
+    if '"FixedLength"' in pre_tokenizer:
+        raise UnsupportedCheckpointError(
+            path, "pre_tokenizer.type is 'FixedLength', which cannot read a text from its end"
+        )
+    most = getattr(backend.model, "max_input_chars_per_word", 1)
+    if not 1 <= most <= MARGIN:
+        raise CheckpointError(
+            path, f"model.max_input_chars_per_word is {most}, must be from 1 to {MARGIN}"
+        )
+    dropout = getattr(backend.model, "dropout", None)
+    if dropout:
+        raise CheckpointError(
+            path,
+            f"model.dropout is {dropout}, must be null: a text must always give the same tokens",
+        )
+
+
+def _read_lines(path: Path) -> dict[str, int]:
+    check_size(path)
     try:
-        if _ADDED in options:
-            tokens = {
-                int(token_id): AddedToken(**{**token, "content": str(token["content"])})
-                for token_id, token in options[_ADDED].items()
-            }
-        else:
-            extra = options.get(_EXTRA)
-            special = {*roles, *map(content_of, extra if isinstance(extra, list) else ())}
-            tokens = {
-                int(token_id): AddedToken(
-                    token, normalized=token not in special, special=token in special
-                )
-                for token, token_id in _read(path).items()
-            }
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(path, f"does not name added tokens by their ids: {error}") from error
-    return path, tokens
+        # splitlines would also split at characters that are tokens of some vocabularies.
+        lines = path.read_text(encoding="utf-8").split("\n")
+    except UnicodeDecodeError as error:
+        raise CheckpointError(path, f"is not UTF-8: {error.reason}") from error
+    except OSError as error:
+        raise CheckpointError(path, f"cannot be read: {error.strerror}") from error
+    return {token: index for index, token in enumerate(lines) if token}
 
 
-def _add(backend: tokenizers.Tokenizer, tokens: Mapping[int, AddedToken], path: Path) -> None:
-    # All at once: the library prepares its search again for each call.
-    backend.add_tokens([token for _, token in sorted(tokens.items())])
-    for token_id, token in sorted(tokens.items()):
-        found = backend.token_to_id(token.content)
-        if found != token_id:
-            content = shorten(repr(token.content))
+def _normalizer(path: Path, options: Mapping[str, Any]) -> normalizers.BertNormalizer:
+    def flag(name: str, *, default: bool | None) -> bool | None:
+        value = options.get(name, default)
+        if value is default or isinstance(value, bool):
+            return value
+        raise CheckpointError(path, f"{name} is {shorten(repr(value))}, must be true or false")
+
+    return bert_normalizer(
+        lowercase=bool(flag("do_lower_case", default=True)),
+        strip_accents=flag("strip_accents", default=None),
+        chinese_characters=bool(flag("tokenize_chinese_chars", default=True)),
+    )
+
+
+def _stated_tokens(folder: Path, options: Mapping[str, Any]) -> dict[str | None, int | None]:
+    """Returns the added tokens that other files name, and their ids if they name them."""
+    # The names of transformers 5 and 4.
+    extra = options.get("extra_special_tokens") or options.get("additional_special_tokens") or []
+    extra = extra.values() if isinstance(extra, dict) else extra
+    by_text = _read(folder / "added_tokens.json")
+    by_id = options.get("added_tokens_decoder") or {}
+    try:
+        return {
+            **{_content(token): None for token in extra},
+            **{token: int(number) for token, number in by_text.items()},
+            **{_content(token): int(number) for number, token in by_id.items()},
+        }
+    except (AttributeError, TypeError, ValueError) as error:
+        raise CheckpointError(
+            folder / _OPTIONS, f"does not name added tokens by their ids: {error}"
+        ) from error
+
+
+def _check_tokens(
+    path: Path, backend: tokenizers.Tokenizer, stated: Mapping[str | None, int | None]
+) -> None:
+    longest = max(map(len, backend.get_vocab(with_added_tokens=True)), default=0)
+    if longest > _MOST_TOKEN:
+        raise CheckpointError(
+            path, f"holds a token of {longest} characters, must have at most {_MOST_TOKEN}"
+        )
+    added = backend.get_added_tokens_decoder()
+    known = {token.content: number for number, token in added.items()}
+    for token, number in stated.items():
+        if token not in known or number not in (None, known[token]):
+            numbered = "" if number is None else f" with the id {number}"
             raise CheckpointError(
                 path,
-                f"gives the added token {content} the id {token_id}, but behind this vocabulary it "
-                f"has {found}",
+                f"lacks the added token {shorten(repr(token))}{numbered}, which another file of "
+                f"the folder names: {_write_it(path.parent)}",
             )
 
 
-def _add_special(
-    backend: tokenizers.Tokenizer, roles: Sequence[str], extra: Sequence[AddedToken]
-) -> None:
-    """Adds what no file gives an id."""
-    known = {token.content for token in _added_to(backend)}
-    new = [token for token in extra if token.content not in known]
-    moves = any(backend.token_to_id(token.content) is None for token in new)
-    # A role's token that the vocabulary lacks never occurs, but moves the ids of those behind it.
-    backend.add_special_tokens(
-        [
-            role
-            for role in roles
-            if role not in known and (moves or backend.token_to_id(role) is not None)
-        ]
-    )
-    backend.add_tokens(new)
-
-
-def _added_to(backend: tokenizers.Tokenizer) -> Collection[AddedToken]:
-    added: dict[int, AddedToken] = backend.get_added_tokens_decoder()
-    return added.values()
-
-
-def _keep_whole(files: _Files) -> tokenizers.Tokenizer:
-    """Leaves only control tokens special, which `Tokenizer` reads as plain text.
+def _read_as_text(
+    backend: tokenizers.Tokenizer, control: set[str], *, may_occur: set[str]
+) -> tokenizers.Tokenizer:
+    """Makes control tokens plain text where a user types them, and keeps other added ones whole.
 
     Raises:
-        UnsupportedCheckpointError: then other tokens would be found than in transformers.
         TokenizerError: the tokenizer breaks on every text.
     """
-    backend = files.backend
     with no_panic():
-        control = files.control.union(backend.encode("").tokens)
-    added = _added_to(backend)
-    if all(token.special == (token.content in control) for token in added):
-        return backend
-    normalize = str if backend.normalizer is None else backend.normalizer.normalize_str
-    forms: dict[bool, set[str]] = {True: set(), False: set()}
+        control = control.union(backend.encode("").tokens)
+    added = backend.get_added_tokens_decoder().values()
+    if any(token.special != (token.content in control) for token in added):
+        content = json.loads(backend.to_str())
+        for token in content["added_tokens"]:
+            token["special"] = token["content"] in control
+        backend = tokenizers.Tokenizer.from_str(json.dumps(content))
+    backend.encode_special_tokens = True
+    # Some models know control tokens as pieces. A split behind the first character prevents them.
+    known = {token: backend.token_to_id(token) for token in sorted(control - may_occur)}
     with no_panic():
-        for token in added:
-            if token.normalized:
-                forms[token.special].add(normalize(token.content))
-    # Of two that look alike, the library finds the special one.
-    if forms[True] & forms[False]:
-        raise UnsupportedCheckpointError(
-            files.path, "has added tokens that are alike once they are normalised: keep one of them"
-        )
-    content = json.loads(backend.to_str())
-    for token in content["added_tokens"]:
-        token["special"] = token["content"] in control
-    return tokenizers.Tokenizer.from_str(json.dumps(content))
+        pieces = [
+            f"{re.escape(token[0])}(?={re.escape(token[1:])})"
+            for token, number in known.items()
+            if number is not None and number in backend.encode(token, add_special_tokens=False).ids
+        ]
+    if pieces:
+        parts = [pre_tokenizers.Split(Regex("|".join(pieces)), "merged_with_previous")]
+        if backend.pre_tokenizer is not None:
+            parts.insert(0, backend.pre_tokenizer)
+        backend.pre_tokenizer = pre_tokenizers.Sequence(parts)
+    return backend
 
 
 def _pad_token_id(
     backend: tokenizers.Tokenizer,
     options: Mapping[str, Any],
-    special_tokens: Mapping[str, str],
+    roles: Mapping[str, str],
     config: Mapping[str, Any],
 ) -> int:
-    token = options.get("pad_token", special_tokens["pad_token"])
-    found = backend.token_to_id(content_of(token) or "")
+    token = options.get("pad_token", roles["pad_token"])
+    found = backend.token_to_id(_content(token) or "")
     stated = config.get("pad_token_id")
     if found is None and isinstance(stated, int):
         return stated

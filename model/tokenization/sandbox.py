@@ -15,8 +15,10 @@ from model.errors import CheckpointError, UnsupportedCheckpointError
 
 # A script, not a module: `-m` would import the package, and with it torch.
 _SCRIPT = Path(__file__).with_name("sandbox_child.py")
-# What it means if the child ends by one of these signals.
-_CAUSES = {"SIGABRT": "most likely out of memory", "SIGXCPU": "out of processor time"}
+_CAUSES = {
+    -signal.SIGABRT: " (most likely out of memory)",
+    -signal.SIGXCPU: " (out of processor time)",
+}
 # Processor time is limited inside. This ends a child that sleeps, or that waits for its turn.
 _MOST_SECONDS = 120.0
 
@@ -37,23 +39,21 @@ def try_tokenizer(folder: Path, *, timeout: float = _MOST_SECONDS) -> None:
         finished = subprocess.run(  # noqa: S603 - the interpreter, our script, a path
             command, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout, check=False
         )
+        report, status = _last_report(finished.stdout), finished.returncode
+        end = f"ended with status {status}{_CAUSES.get(status, '')} in its trial"
     except subprocess.TimeoutExpired as error:
-        report = _last_report(error.stdout or b"")
-        raise CheckpointError(
-            path, f"did not end within {timeout:g} s of its trial, {_step(report)}"
-        ) from error
+        report, status = _last_report(error.stdout or b""), None
+        end = f"did not end within {timeout:g} s of its trial"
     except OSError as error:
         raise CheckpointError(
             path, f"cannot be tried: no process could be started: {error.strerror}"
         ) from error
-    report = _last_report(finished.stdout)
-    if "fault" in report:
-        kind = UnsupportedCheckpointError if report["unsupported"] else CheckpointError
-        raise kind(folder / report["file"], report["fault"])
-    if "failure" in report:
-        raise CheckpointError(path, f"fails in its trial, {_step(report)}: {report['failure']}")
-    if finished.returncode != 0 or report.get("step") != "end":
-        raise CheckpointError(path, f"{_end(finished.returncode)} in its trial, {_step(report)}")
+    if "error" in report:
+        kind = UnsupportedCheckpointError if report.get("unsupported") else CheckpointError
+        raise kind(folder / report.get("file", path.name), report["error"])
+    if status != 0 or report.get("step") != "end":
+        step = f"at the text of {report['step']}" if report else "while it was opened"
+        raise CheckpointError(path, f"{end}, {step}")
 
 
 def _last_report(output: bytes) -> dict[str, Any]:
@@ -61,20 +61,3 @@ def _last_report(output: bytes) -> dict[str, Any]:
     lines = output.split(b"\n")[:-1]
     report: dict[str, Any] = json.loads(lines[-1]) if lines else {}
     return report
-
-
-def _step(report: dict[str, Any]) -> str:
-    step = report.get("step")
-    if step is None:
-        return "while it was opened"
-    return f"at the text of {step}"
-
-
-def _end(status: int) -> str:
-    if status >= 0:
-        return f"ended with status {status}"
-    try:
-        name = signal.Signals(-status).name
-    except ValueError:
-        return f"was ended by signal {-status}"
-    return f"was ended by {name} ({_CAUSES[name]})" if name in _CAUSES else f"was ended by {name}"

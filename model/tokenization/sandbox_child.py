@@ -25,32 +25,33 @@ _BYTES_A_BYTE_OF_A_FILE = 16
 _MAX_LENGTH = 100_000
 # An exponential search fails on the first, and one that grows with the cube of a run on the second.
 _RUNS = (24, 400)
-_LONG = 6_000
+# No text of the service is encoded in parts of more characters than this.
+_LONG = 16_384
 # What keeps a search from ending well; many normalizers remove the first.
 _END = "\N{BELL}\N{SNOWMAN}"
-_PATTERN = "Regex"
 
 
 def main(folder: Path) -> None:
     """Opens the tokenizer of a folder and encodes each text."""
     limit(folder)
     import_alone()
-    from model.errors import CheckpointError, UnsupportedCheckpointError
+    from model.errors import CheckpointError, TokenizerError, UnsupportedCheckpointError
     from model.tokenization.reader import load_tokenizer
 
     try:
         tokenizer = load_tokenizer(folder, max_length=_MAX_LENGTH)
     except CheckpointError as error:
         unsupported = isinstance(error, UnsupportedCheckpointError)
-        _report(file=error.path.name, fault=error.fault, unsupported=unsupported)
+        _report(file=error.path.name, error=error.fault, unsupported=unsupported)
         return
     for name, text in (*hard_texts(), *texts_of_patterns(folder)):
         _report(step=name)
         try:
             for with_tokens in (False, True):
                 tokenizer.encode(text, with_tokens=with_tokens)
-        except BaseException as error:  # a panic is no Exception
-            _report(step=name, failure=f"{type(error).__name__}: {error}")
+        except TokenizerError as error:
+            told = f"fails in its trial, at the text of {name}: {error}"
+            _report(error=told)
             return
     _report(step="end")
 
@@ -114,7 +115,7 @@ def hard_texts() -> Iterator[tuple[str, str]]:
 
 
 def texts_of_patterns(folder: Path) -> Iterator[tuple[str, str]]:
-    """Yields a text for each regular expression of a tokenizer, of the letters that it names."""
+    """Yields a text for each pattern of a tokenizer, of the letters that it names."""
     path = folder / _FILES[0]
     content = json.loads(path.read_bytes()) if path.is_file() else {}
     waiting = [content.get("normalizer"), content.get("pre_tokenizer")]
@@ -123,12 +124,11 @@ def texts_of_patterns(folder: Path) -> Iterator[tuple[str, str]]:
         if isinstance(part, list):
             waiting += part
         elif isinstance(part, dict):
-            letters = re.sub(r"\W", "", str(part.get(_PATTERN, "")))
-            if letters:
-                yield (
-                    f"the letters of {letters[:20]}",
-                    letters * (_RUNS[1] // len(letters) + 1) + _END,
-                )
+            for letters in (part.get("String"), re.sub(r"\W", "", str(part.get("Regex", "")))):
+                if letters:
+                    for most in (_RUNS[1], _LONG):
+                        name = f"{most} letters of {letters[:20]}"
+                        yield name, letters * (most // len(letters) + 1) + _END
             waiting += part.values()
 
 

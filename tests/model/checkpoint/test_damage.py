@@ -303,7 +303,6 @@ MANY = {f"{number}{'x' * 150}": "x" for number in range(1_000)}
         (MANIFEST, {"files": MANY}),
         ("tokenizer_config.json", {"tokenizer_class": LONG}),
         ("tokenizer_config.json", {"tokenizer_class": "BertTokenizer", "do_lower_case": LONG}),
-        ("tokenizer_config.json", {"tokenizer_class": "BertTokenizer", "cls_token": LONG}),
         ("tokenizer_config.json", {"extra_special_tokens": LONG}),
         ("tokenizer_config.json", {"extra_special_tokens": [LONG]}),
         ("tokenizer_config.json", {"added_tokens_decoder": {LONG: {"content": "a"}}}),

@@ -167,7 +167,7 @@ def names_no_special_token(text: str) -> bool:
 def test_any_text_has_the_ids_and_offsets_of_transformers(
     kind: str, tmp_path: Path, folders: dict[str, Path]
 ) -> None:
-    theirs = tokenizer_of(kind, tmp_path, max_length=100_000)
+    theirs = tokenizer_of(kind, max_length=100_000)
     ours = load_tokenizer(folders[kind], max_length=100_000)
 
     @given(ordinary | st.text().filter(names_no_special_token))

@@ -151,7 +151,7 @@ def test_of_a_cut_text_only_what_was_read_is_left_out(predictor: Predictor) -> N
 
 @pytest.mark.parametrize("kind", FAMILIES)
 def test_of_any_tokenizer_each_token_is_in_one_unit(kind: str, tmp_path: Path) -> None:
-    tokenizer_of(kind, tmp_path).save_pretrained(tmp_path)
+    tokenizer_of(kind).save_pretrained(tmp_path)
     (tmp_path / "config.json").write_text(json.dumps({"model_type": kind}))
     tokenizer = load_tokenizer(tmp_path, max_length=ROOM)
     large = load_tokenizer(tmp_path, max_length=1000)

@@ -8,15 +8,19 @@ from typing import Any
 
 import pytest
 import tokenizers
-from tokenizers import models
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import AddedToken
 from transformers import AutoTokenizer
 
 from model.errors import CheckpointError, UnsupportedCheckpointError
 from model.tokenization.reader import load_tokenizer
 from model.tokenization.wordpiece import wordpiece_tokenizer
 from tests.builders import MAX_LENGTH, SPECIALS, VOCABULARY, tiny_tokenizer
+from tests.families import FAMILIES, tokenizer_of
 from tests.matching import exactly
 
+LONG = 100_000
 TOKENIZER = tiny_tokenizer()
 IDS = {token: index for index, token in enumerate(VOCABULARY)}
 WORDS = "a an and bad boring but cast cold deep dull"
@@ -40,44 +44,65 @@ def test_truncation_and_padding_of_the_file_are_turned_off(tmp_path: Path) -> No
     assert tokenizer.encode("a").input_ids == [IDS["[CLS]"], IDS["a"], IDS["[SEP]"]]
 
 
-def test_a_vocabulary_file_that_cannot_be_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+TOKENS = {token: index for index, token in enumerate((*VOCABULARY, "A", "é", "中"))}
+VOCAB = "\n".join(TOKENS) + "\n"
+CASED = {"do_lower_case": False, "tokenizer_class": "BertTokenizer"}
+LOWER = wordpiece_tokenizer(TOKENS, path=Path()).to_str()
+ROLES = ["pad_token", "unk_token", "cls_token", "sep_token", "mask_token"]
+RENAMED = dict(zip(SPECIALS, ["<pad>", "<unk>", "<s>", "</s>", "<mask>"], strict=True))
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"vocab.txt": VOCAB},
+        {"vocab.txt": VOCAB, "tokenizer_config.json": CASED},
+        {"vocab.txt": VOCAB, "tokenizer_config.json": {**CASED, "strip_accents": True}},
+        {"vocab.txt": VOCAB, "tokenizer_config.json": {"tokenize_chinese_chars": False}},
+        {
+            "vocab.txt": "\n".join(RENAMED.get(token, token) for token in TOKENS),
+            "tokenizer_config.json": dict(zip(ROLES, RENAMED.values(), strict=True)),
+        },
+        {"tokenizer.json": LOWER},
+        {"tokenizer.json": LOWER, "tokenizer_config.json": CASED},
+        # Of this class, tokenizer.json is taken as it is.
+        {
+            "tokenizer.json": LOWER,
+            "tokenizer_config.json": {**CASED, "tokenizer_class": "PreTrainedTokenizerFast"},
+        },
+    ],
+)
+def test_the_ids_of_a_bert_are_those_of_transformers(
+    files: dict[str, object], tmp_path: Path
 ) -> None:
-    def deny(*_: object, **__: object) -> str:
-        raise PermissionError(errno.EACCES, "Permission denied")
+    write(tmp_path, "config.json", {"model_type": "bert"})
+    for name, content in files.items():
+        write(tmp_path, name, content)
+    theirs = AutoTokenizer.from_pretrained(tmp_path)
+    texts = ["A film is a film", "Zork zorks the zork.", "É é", "中文 a", "a" * 101]
 
-    write(tmp_path, "vocab.txt", "\n".join(VOCABULARY))
-    monkeypatch.setattr(Path, "read_text", deny)  # root may read everything
-    message = f"{tmp_path / 'vocab.txt'}: cannot be read: Permission denied"
+    ours = load_tokenizer(tmp_path, max_length=200)
 
-    with pytest.raises(CheckpointError, match=exactly(message)):
-        load_tokenizer(tmp_path, max_length=MAX_LENGTH)
+    assert [ours.encode(text).input_ids for text in texts] == theirs(texts)["input_ids"]
 
 
-def test_a_vocabulary_file_alone(tmp_path: Path) -> None:
+def test_lines_of_a_vocabulary_file(tmp_path: Path) -> None:
+    """They may end as on Windows, and other separators of lines can be tokens."""
     (tmp_path / "vocab.txt").write_bytes("\r\n".join([*VOCABULARY, ""]).encode())
-    tokenizer = load_tokenizer(tmp_path, max_length=MAX_LENGTH)
-
     text = "The [SEP] plot drags, but 中 the café is superb 🎬."
-    assert tokenizer.encode(text, with_tokens=True) == TOKENIZER.encode(text, with_tokens=True)
-    assert tokenizer.vocab_size == len(VOCABULARY)
+    encoding = load_tokenizer(tmp_path, max_length=MAX_LENGTH).encode(text, with_tokens=True)
+    assert encoding == TOKENIZER.encode(text, with_tokens=True)
 
-
-def test_line_separators_can_be_tokens_of_a_vocabulary_file(tmp_path: Path) -> None:
-    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "\u2028", "\x85", "", "a"]
-    write(tmp_path, "vocab.txt", "\n".join(tokens))
-
-    assert load_tokenizer(tmp_path, max_length=9).encode("a").input_ids == [2, 7, 3]
+    write(tmp_path, "vocab.txt", "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "\u2028", "", "a"]))
+    assert load_tokenizer(tmp_path, max_length=9).encode("a").input_ids == [2, 6, 3]
 
 
 @pytest.mark.parametrize(
     ("options", "pad_token_id"),
     [
         ({}, 3),
-        ({"pad_token": "[CLS]"}, 1),
-        ({"pad_token": {"__type": "AddedToken", "content": "[PAD]"}}, 3),
+        ({"pad_token": {"__type": "AddedToken", "content": "[CLS]"}}, 1),
         ({"pad_token": "<none>"}, 4),  # that of config.json
-        ({"pad_token": {"content": "<none>"}}, 4),
         ({"pad_token": None}, 4),
     ],
 )
@@ -90,163 +115,89 @@ def test_the_padding_id(options: dict[str, Any], pad_token_id: int, tmp_path: Pa
     assert load_tokenizer(tmp_path, max_length=9).pad_token_id == pad_token_id
 
 
-def test_no_tokenizer_at_all_is_refused(tmp_path: Path) -> None:
-    message = f"{tmp_path / 'tokenizer.json'}: is missing, and there is no vocab.txt instead"
-
-    with pytest.raises(CheckpointError, match=exactly(message)):
-        load_tokenizer(tmp_path, max_length=9)
-
-
 @pytest.mark.parametrize(
-    ("content", "fault"),
+    ("name", "content", "error"),
     [
-        (b"{}", "is not a tokenizer: Model missing."),
-        (TOKENIZER.to_json()[:-1].encode(), "is not JSON: "),
-        (TOKENIZER.to_json().replace('"vocab":', '"words":').encode(), "is not a tokenizer: "),
+        ("tokenizer.json", b"{}", "is not a tokenizer: Model missing."),
+        ("tokenizer.json", TOKENIZER.to_json()[:-1].encode(), "is not JSON: "),
         (
+            "tokenizer.json",
             TOKENIZER.to_json().replace('"unk_token":"[UNK]"', '"unk_token":"<none>"').encode(),
             "is not a tokenizer: ",
         ),
-    ],
-)
-def test_a_damaged_tokenizer_is_refused(content: bytes, fault: str, tmp_path: Path) -> None:
-    path = tmp_path / "tokenizer.json"
-    path.write_bytes(content)
-
-    with pytest.raises(CheckpointError, match=f"^{re.escape(str(path))}: {re.escape(fault)}"):
-        load_tokenizer(tmp_path, max_length=9)
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "fault"),
-    [
         ("vocab.txt", b"[UNK]\n\xff\n", "is not UTF-8: invalid start byte"),
         ("vocab.txt", b"[UNK]\na\n", "lacks the special tokens [CLS], [SEP]"),
         ("tokenizer_config.json", b"[]", "must hold a JSON object, holds list"),
+        (
+            "tokenizer_config.json",
+            b'{"strip_accents": 1}',
+            "strip_accents is 1, must be true or false",
+        ),
+        (
+            "tokenizer_config.json",
+            b'{"added_tokens_decoder": {"x": "a"}}',
+            "does not name added tokens by their ids: invalid literal for int() with base 10: 'x'",
+        ),
+        (
+            "tokenizer_config.json",
+            b'{"extra_special_tokens": 7}',
+            "does not name added tokens by their ids: 'int' object is not iterable",
+        ),
     ],
 )
-def test_damaged_companions_are_refused(
-    name: str, content: bytes, fault: str, tmp_path: Path
+def test_a_damaged_file_is_refused(
+    name: str, content: bytes, error: str, tmp_path: Path
 ) -> None:
-    write(tmp_path, "vocab.txt", "\n".join(VOCABULARY))
+    write(tmp_path, "vocab.txt", VOCAB)
     (tmp_path / name).write_bytes(content)
 
-    with pytest.raises(CheckpointError, match=exactly(f"{tmp_path / name}: {fault}")):
+    with pytest.raises(CheckpointError, match=f"^{re.escape(f'{tmp_path / name}: {error}')}"):
         load_tokenizer(tmp_path, max_length=9)
 
 
-@pytest.mark.parametrize("name", ["tokenizer.json", "vocab.txt"])
-def test_a_limit_without_room_names_the_file(name: str, tmp_path: Path) -> None:
-    content = TOKENIZER.to_json() if name == "tokenizer.json" else "\n".join(VOCABULARY)
-    path = write(tmp_path, name, content)
-    message = (
-        f"{path}: max_length is 2, but 2 special tokens leave no room for text: it must be at "
-        "least 3"
-    )
+def test_a_vocabulary_file_that_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def deny(*_: object, **__: object) -> str:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    write(tmp_path, "vocab.txt", VOCAB)
+    monkeypatch.setattr(Path, "read_text", deny)  # root may read everything
+    message = f"{tmp_path / 'vocab.txt'}: cannot be read: Permission denied"
 
     with pytest.raises(CheckpointError, match=exactly(message)):
-        load_tokenizer(tmp_path, max_length=2)
-
-
-TOKENS = {token: index for index, token in enumerate((*VOCABULARY, "A", "é", "中"))}
-TEXTS = ["A film is a film", "Zork zorks the zork.", "É é", "中文 a", "a" * 101]
-
-
-def backend_json(**changes: object) -> dict[str, Any]:
-    """A BERT's `tokenizer.json` that lower-cases, with changes."""
-    content: dict[str, Any] = json.loads(wordpiece_tokenizer(TOKENS, path=Path()).to_str())
-    return {**content, **changes}
-
-
-def save_folder(folder: Path, files: dict[str, object]) -> None:
-    write(folder, "config.json", {"model_type": "bert"})
-    for name, content in files.items():
-        write(folder, name, content)
-
-
-VOCAB = "\n".join(TOKENS) + "\n"
-CASED = {"do_lower_case": False, "tokenizer_class": "BertTokenizer"}
-ZORK = {
-    "content": "zork",
-    "lstrip": False,
-    "normalized": True,
-    "rstrip": False,
-    "single_word": False,
-    "special": False,
-}
-FOREIGN = ["<pad>", "<unk>", "<s>", "</s>", "<mask>"]
-ROLES = ["pad_token", "unk_token", "cls_token", "sep_token", "mask_token"]
-RENAMED = [FOREIGN[SPECIALS.index(token)] if token in SPECIALS else token for token in TOKENS]
+        load_tokenizer(tmp_path, max_length=MAX_LENGTH)
 
 
 @pytest.mark.parametrize(
-    "files",
+    ("kind", "name"),
     [
-        {"vocab.txt": VOCAB},
-        {"vocab.txt": VOCAB, "tokenizer_config.json": CASED},
-        {"vocab.txt": VOCAB, "tokenizer_config.json": {**CASED, "strip_accents": True}},
-        {"vocab.txt": VOCAB, "tokenizer_config.json": {"strip_accents": False}},
-        {"vocab.txt": VOCAB, "tokenizer_config.json": {"tokenize_chinese_chars": False}},
-        {"vocab.txt": VOCAB, "added_tokens.json": {"zork": len(TOKENS), "film": TOKENS["film"]}},
-        {
-            "vocab.txt": VOCAB,
-            "tokenizer_config.json": {"added_tokens_decoder": {str(len(TOKENS)): ZORK}},
-        },
-        {
-            "vocab.txt": "\n".join(RENAMED),
-            "tokenizer_config.json": dict(zip(ROLES, FOREIGN, strict=True)),
-        },
-        {
-            "vocab.txt": "\n".join(RENAMED),
-            "special_tokens_map.json": {
-                role: {"content": token, "lstrip": False, "normalized": False, "rstrip": False}
-                for role, token in zip(ROLES, FOREIGN, strict=True)
-            },
-        },
-        {"tokenizer.json": backend_json()},
-        {"tokenizer.json": backend_json(), "tokenizer_config.json": CASED},
-        {
-            "tokenizer.json": backend_json(),
-            "tokenizer_config.json": {"tokenize_chinese_chars": False, "strip_accents": False},
-        },
-        {"tokenizer.json": backend_json(post_processor=None)},
-        {"tokenizer.json": backend_json(pre_tokenizer=None, normalizer=None)},
-        {
-            "tokenizer.json": backend_json(
-                added_tokens=[*backend_json()["added_tokens"], {"id": len(TOKENS), **ZORK}]
-            )
-        },
-        # Of these, tokenizer.json is taken as it is.
-        {
-            "tokenizer.json": backend_json(),
-            "tokenizer_config.json": {**CASED, "tokenizer_class": "PreTrainedTokenizerFast"},
-        },
-        {
-            "tokenizer.json": backend_json(),
-            "tokenizer_config.json": {"tokenizer_class": "TokenizersBackend"},
-            "added_tokens.json": {"zork": len(TOKENS)},
-        },
+        ("bert", ".gitignore"),
+        ("roberta", "merges.txt"),
+        ("xlm-roberta", "sentencepiece.bpe.model"),
+        ("roberta", "vocab.txt"),
     ],
 )
-def test_the_ids_are_those_of_transformers(files: dict[str, object], tmp_path: Path) -> None:
-    save_folder(tmp_path, files)
-    theirs = AutoTokenizer.from_pretrained(tmp_path)
+def test_without_a_file_that_is_read_one_line_says_how_to_write_it(
+    kind: str, name: str, tmp_path: Path
+) -> None:
+    write(tmp_path, "config.json", {"model_type": kind})
+    write(tmp_path, name, "")
+    message = (
+        f"{tmp_path / 'tokenizer.json'}: is missing: have transformers write it "
+        f"(AutoTokenizer.from_pretrained('{tmp_path}').save_pretrained('{tmp_path}'))"
+    )
 
-    ours = load_tokenizer(tmp_path, max_length=200)
-
-    assert [ours.encode(text).input_ids for text in TEXTS] == theirs(TEXTS)["input_ids"]
+    with pytest.raises(CheckpointError, match=exactly(message)):
+        load_tokenizer(tmp_path, max_length=9)
 
 
 @pytest.mark.parametrize(
     ("place", "kind"),
-    [
-        ("tokenizer_config.json", "BertJapaneseTokenizer"),
-        ("tokenizer_config.json", ["x"]),
-        ("config.json", ""),
-    ],
+    [("tokenizer_config.json", "BertJapaneseTokenizer"), ("config.json", ["x"])],
 )
 def test_another_class_is_refused(place: str, kind: object, tmp_path: Path) -> None:
-    save_folder(tmp_path, {"vocab.txt": VOCAB})
+    write(tmp_path, "vocab.txt", VOCAB)
     write(tmp_path, place, {"model_type": "bert", "tokenizer_class": kind})
     message = (
         f"{tmp_path / place}: tokenizer_class is {kind!r}, only BertTokenizer, "
@@ -259,70 +210,147 @@ def test_another_class_is_refused(place: str, kind: object, tmp_path: Path) -> N
         load_tokenizer(tmp_path, max_length=MAX_LENGTH)
 
 
-def test_a_generic_class_needs_its_file(tmp_path: Path) -> None:
-    save_folder(tmp_path, {"vocab.txt": VOCAB})
-    write(tmp_path, "tokenizer_config.json", {"tokenizer_class": "TokenizersBackend"})
-    message = f"{tmp_path / 'tokenizer.json'}: is missing, which a TokenizersBackend is read from"
-
-    with pytest.raises(CheckpointError, match=exactly(message)):
-        load_tokenizer(tmp_path, max_length=MAX_LENGTH)
-
-
-def test_a_bert_of_another_kind_is_refused(tmp_path: Path) -> None:
-    words = tokenizers.Tokenizer(models.WordLevel(TOKENS, unk_token="[UNK]"))
-    save_folder(tmp_path, {"tokenizer.json": words.to_str()})
+@pytest.mark.parametrize("name", ["tokenizer.json", "vocab.txt"])
+def test_a_limit_without_room_names_the_file(name: str, tmp_path: Path) -> None:
+    path = write(tmp_path, name, TOKENIZER.to_json() if name == "tokenizer.json" else VOCAB)
     message = (
-        f"{tmp_path / 'tokenizer.json'}: has a model of the kind WordLevel, but a BertTokenizer "
-        "has WordPiece: to have it read as it is, set tokenizer_class in tokenizer_config.json "
-        "to PreTrainedTokenizerFast"
+        f"{path}: max_length is 2, but 2 special tokens leave no room for text: it must be at "
+        "least 3"
     )
 
     with pytest.raises(CheckpointError, match=exactly(message)):
-        load_tokenizer(tmp_path, max_length=MAX_LENGTH)
-    write(tmp_path, "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast"})
-    assert load_tokenizer(tmp_path, max_length=9).encode("film").input_ids == [TOKENS["film"]]
+        load_tokenizer(tmp_path, max_length=2)
 
 
-SENSELESS: dict[str, list[tuple[object, str]]] = {
-    "tokenizer_config.json": [
-        ({"do_lower_case": "no"}, "do_lower_case is 'no', must be true or false"),
-        ({"strip_accents": 1}, "strip_accents is 1, must be true or false"),
-        (
-            {"tokenize_chinese_chars": None},
-            "tokenize_chinese_chars is None, must be true or false",
-        ),
-        (
-            {"added_tokens_decoder": []},
-            "does not name added tokens by their ids: 'list' object has no attribute 'items'",
-        ),
-        (
-            {"added_tokens_decoder": {"0": {}}},
-            "does not name added tokens by their ids: 'content'",
-        ),
-    ],
-    "added_tokens.json": [
-        (
-            {"zork": len(TOKENS) + 1},
-            f"gives the added token 'zork' the id {len(TOKENS) + 1}, but behind this vocabulary it "
-            f"has {len(TOKENS)}",
-        ),
-        (
-            {"zork": "x"},
-            "does not name added tokens by their ids: invalid literal for int() with base 10: 'x'",
-        ),
-        ([], "must hold a JSON object, holds list"),
-    ],
-}
+SPECIAL = [
+    AddedToken("[USER]", special=True),
+    AddedToken("[URL]", special=True, lstrip=True),
+    AddedToken("#Tag", special=True, normalized=True),
+    AddedToken("new york", special=True, rstrip=True, single_word=True),
+]
+PLAIN = [
+    AddedToken("zork", single_word=True),
+    AddedToken("Café", lstrip=True, rstrip=True),
+    AddedToken("USER", normalized=False),
+    AddedToken("[USER][URL]"),
+]
+PIECES = [token.content for token in (*SPECIAL, *PLAIN)]
+OTHERS = [*map(str.lower, PIECES), *map(str.upper, PIECES), *"xé.[ \t\x00\u3000", "film", "  "]
+ADDED = [*((kind, None) for kind in FAMILIES), ("xlm-roberta", "PreTrainedTokenizerFast")]
+
+
+def save(folder: Path, kind: str, tokenizer_class: str | None = None) -> None:
+    """Saves a tokenizer with added tokens."""
+    made = tokenizer_of(kind, max_length=LONG)
+    made.add_special_tokens({"extra_special_tokens": SPECIAL})
+    made.add_tokens(PLAIN)
+    made.save_pretrained(folder)
+    write(folder, "config.json", {"model_type": kind})
+    if tokenizer_class is not None:
+        options = json.loads((folder / "tokenizer_config.json").read_text())
+        write(folder, "tokenizer_config.json", {**options, "tokenizer_class": tokenizer_class})
+
+
+@pytest.mark.parametrize(("kind", "tokenizer_class"), ADDED)
+def test_added_tokens_stay_whole_as_in_transformers(
+    kind: str, tokenizer_class: str | None, tmp_path: Path
+) -> None:
+    save(tmp_path, kind, tokenizer_class)
+    theirs = AutoTokenizer.from_pretrained(tmp_path)
+    ours = load_tokenizer(tmp_path, max_length=LONG)
+
+    @given(st.lists(st.sampled_from([*PIECES, *OTHERS])).map("".join))
+    def check(text: str) -> None:
+        expected = theirs(text, return_offsets_mapping=True)
+        encoding = ours.encode(text, with_tokens=True)
+        assert encoding.tokens is not None
+        assert encoding.input_ids == ours.encode(text).input_ids == expected["input_ids"]
+        assert [(token.start, token.end) for token in encoding.tokens] == expected["offset_mapping"]
+
+    check()
+
+
+@pytest.mark.parametrize(("kind", "tokenizer_class"), ADDED)
+def test_control_tokens_beside_them_are_text(
+    kind: str, tokenizer_class: str | None, tmp_path: Path
+) -> None:
+    save(tmp_path, kind, tokenizer_class)
+    theirs = AutoTokenizer.from_pretrained(tmp_path)
+    vocabulary = theirs.get_vocab()
+    roles = [theirs.cls_token, theirs.sep_token, theirs.pad_token, theirs.mask_token]
+    tokenizer = load_tokenizer(tmp_path, max_length=LONG)
+    text = f"[USER]{''.join(roles)} x {' '.join(roles)}[USER]"
+
+    ids = tokenizer.encode(text).input_ids[1:-1]
+
+    assert ids.count(vocabulary["[USER]"]) == 2
+    assert set(ids).isdisjoint(map(vocabulary.get, roles))
+    again = tmp_path / "again"
+    again.mkdir()
+    write(again, "tokenizer.json", tokenizer.to_json())
+    write(again, "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast"})
+    assert load_tokenizer(again, max_length=LONG).to_json() == tokenizer.to_json()
+
+
+def test_a_folder_in_which_special_tokens_are_text(tmp_path: Path) -> None:
+    save(tmp_path, "roberta")
+    options = json.loads((tmp_path / "tokenizer_config.json").read_text())
+    write(tmp_path, "tokenizer_config.json", {**options, "split_special_tokens": True})
+    theirs = AutoTokenizer.from_pretrained(tmp_path)
+
+    encoding = load_tokenizer(tmp_path, max_length=LONG).encode("a [USER] zork #tag")
+
+    assert encoding.input_ids == theirs("a [USER] zork #tag")["input_ids"]
+    assert theirs.convert_tokens_to_ids("[USER]") not in encoding.input_ids
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "fault"),
-    [(name, *row) for name, rows in SENSELESS.items() for row in rows],
+    ("name", "content", "lacking"),
+    [
+        ("added_tokens.json", {"zork": len(TOKENS)}, f"'zork' with the id {len(TOKENS)}"),
+        ("added_tokens.json", {"[CLS]": 90}, "'[CLS]' with the id 90"),
+        ("tokenizer_config.json", {"extra_special_tokens": ["film"]}, "'film'"),
+        ("tokenizer_config.json", {"additional_special_tokens": {"a": {"content": "b"}}}, "'b'"),
+        (
+            "tokenizer_config.json",
+            {"added_tokens_decoder": {"2": {"content": "[CLS]"}, "3": {"content": "zork"}}},
+            "'zork' with the id 3",
+        ),
+    ],
 )
-def test_options_that_make_no_sense_are_refused(
-    name: str, content: object, fault: str, tmp_path: Path
+def test_an_added_token_that_only_another_file_names_is_refused(
+    name: str, content: object, lacking: str, tmp_path: Path
 ) -> None:
-    save_folder(tmp_path, {"vocab.txt": VOCAB, name: content})
+    """Its id, and those of tokens behind it, would not be those of transformers."""
+    write(tmp_path, "vocab.txt", VOCAB)
+    write(tmp_path, name, content)
+    message = (
+        f"{tmp_path / 'vocab.txt'}: lacks the added token {lacking}, which another file of the "
+        "folder names: have transformers write it "
+    )
 
-    with pytest.raises(CheckpointError, match=exactly(f"{tmp_path / name}: {fault}")):
-        load_tokenizer(tmp_path, max_length=MAX_LENGTH)
+    with pytest.raises(CheckpointError, match=f"^{re.escape(message)}"):
+        load_tokenizer(tmp_path, max_length=9)
+
+
+@pytest.mark.parametrize("space", [" ", " " * 80, " " * 60_000])
+@pytest.mark.parametrize("truncation", ["right", "left"])
+def test_a_long_text_is_not_cut_within_an_added_token(
+    truncation: Any,  # noqa: ANN401
+    space: str,
+    tmp_path: Path,
+) -> None:
+    made = tokenizer_of("roberta", max_length=LONG)
+    is_left = truncation == "left"
+    long = AddedToken("-=" * 250, special=True, lstrip=not is_left, rstrip=is_left)
+    tail = AddedToken("#=" * 200, special=True)
+    made.add_special_tokens({"extra_special_tokens": [long, tail]})
+    made.save_pretrained(tmp_path)
+    write(tmp_path, "config.json", {"model_type": "roberta"})
+    ours = load_tokenizer(tmp_path, max_length=8)
+
+    for times in (1, 4):
+        text = (2 * tail.content + space + long.content) * times + space + 2 * tail.content
+        ids = made(text)["input_ids"][1:-1]
+        kept = ids[-6:] if is_left else ids[:6]
+        assert ours.encode(text, truncation=truncation).input_ids[1:-1] == kept
