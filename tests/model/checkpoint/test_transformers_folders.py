@@ -165,7 +165,7 @@ def names_no_special_token(text: str) -> bool:
 
 @pytest.mark.parametrize("kind", FAMILIES)
 def test_any_text_has_the_ids_and_offsets_of_transformers(
-    kind: str, tmp_path: Path, folders: dict[str, Path]
+    kind: str, folders: dict[str, Path]
 ) -> None:
     theirs = tokenizer_of(kind, max_length=100_000)
     ours = load_tokenizer(folders[kind], max_length=100_000)

@@ -145,9 +145,7 @@ def test_the_padding_id(options: dict[str, Any], pad_token_id: int, tmp_path: Pa
         ),
     ],
 )
-def test_a_damaged_file_is_refused(
-    name: str, content: bytes, error: str, tmp_path: Path
-) -> None:
+def test_a_damaged_file_is_refused(name: str, content: bytes, error: str, tmp_path: Path) -> None:
     write(tmp_path, "vocab.txt", VOCAB)
     (tmp_path / name).write_bytes(content)
 
