@@ -19,9 +19,9 @@ from model.errors import ModelError
 from scoring.errors import InterruptedJobError, OptionError, ScoringError
 
 if TYPE_CHECKING:
-    from scoring.engines.base import Engine
     from scoring.job import Options, Started
     from scoring.output.manifest import Success
+    from scoring.parts import Result
 
 _CHECKPOINT = Path(__file__).parents[1] / "checkpoints" / "default"
 _PART_BYTES = 8 * 1024 * 1024
@@ -97,11 +97,9 @@ def _score_one(parsed: argparse.Namespace, options: "Options") -> int:
 def _score(parsed: argparse.Namespace, started: "Started", progress: "_Progress") -> int:
     """Runs the units that are left, shows how far they have come, and adds up."""
     from model.cli.progress import progress as shown
-    from scoring.engines.base import UnitFailure
-    from scoring.job import run
+    from scoring.parts import UnitFailure
 
     began = time.monotonic()
-    engine, threads = _engine(parsed, started)
     left = sum(started.manifest.units[number].rows for number in started.left)
     progress.total = len(started.left)
     failures = []
@@ -109,7 +107,7 @@ def _score(parsed: argparse.Namespace, started: "Started", progress: "_Progress"
         _tidied(started),
         shown(started.done + left, "score", done=started.done) as advance,
     ):
-        for result in run(started, engine, threads=threads):
+        for result in _results(parsed, started):
             progress.done += 1
             if isinstance(result, UnitFailure):
                 failures.append(result)
@@ -160,24 +158,29 @@ def _counts(success: "Success") -> str:
     )
 
 
-def _engine(parsed: argparse.Namespace, started: "Started") -> tuple["Engine", int]:
-    """Builds the engine of the options; returns it with the threads of a worker."""
+def _results(parsed: argparse.Namespace, started: "Started") -> "Iterator[Result]":
+    """Runs the parts that are left on the engine of the options."""
     import torch
 
     from model.backends.threads import choose_threads
-    from scoring.engines.local import LocalEngine
+    from scoring.engines.futures import LocalEngine
+    from scoring.job import job_of
 
     if parsed.engine == "ray":
         from scoring.engines.ray import RayEngine
 
-        return RayEngine(address=parsed.ray_address, workers=parsed.workers), 1
+        job = job_of(started, threads=1)
+        engine = RayEngine(job, address=parsed.ray_address, workers=parsed.workers)
+        return engine.run(started.left)
     cores = choose_threads(0)
     if started.manifest.model.device == "cuda":
         named = parsed.device.partition(":")[2]
         gpus = (int(named),) if named else tuple(range(torch.cuda.device_count()))
-        return LocalEngine(workers=parsed.workers or len(gpus), gpus=gpus), 1
+        job = job_of(started, threads=1)
+        return LocalEngine(job, workers=parsed.workers or len(gpus), gpus=gpus).run(started.left)
     workers = parsed.workers or cores
-    return LocalEngine(workers=workers), max(1, cores // workers)
+    job = job_of(started, threads=max(1, cores // workers))
+    return LocalEngine(job, workers=workers).run(started.left)
 
 
 class _Progress:

@@ -1,4 +1,4 @@
-"""Runs a job from its options to its totals: plans or goes on, gives out units, adds up."""
+"""Runs a job from its options to its totals: plans or goes on, describes what is left."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -9,7 +9,6 @@ from model.checkpoint.hub_folder import local_folder
 from model.checkpoint.opening import open_checkpoint
 from model.tables.columns import find
 from model.tokenization.windows import Reading
-from scoring.engines.base import Engine, Job, Result
 from scoring.errors import OutputError
 from scoring.inputs import InputFile, check_output, find_inputs
 from scoring.output.folder import Output, to_json
@@ -21,6 +20,7 @@ from scoring.output.manifest import (
     Source,
     Success,
 )
+from scoring.parts import Job
 from scoring.plan import digest, make_manifest
 from scoring.scorer import describe
 
@@ -159,10 +159,10 @@ def _plan(
     )
 
 
-def run(started: Started, engine: Engine, *, threads: int) -> Iterator[Result]:
-    """Runs the units that are left, on workers with so many threads; see `Engine.run`."""
+def job_of(started: Started, *, threads: int) -> Job:
+    """Returns what a process needs that has so many threads."""
     model = started.manifest.model
-    job = Job(
+    return Job(
         manifest=to_json(started.manifest).decode(),
         output=started.output.path,
         checkpoint=str(started.checkpoint),
@@ -170,7 +170,6 @@ def run(started: Started, engine: Engine, *, threads: int) -> Iterator[Result]:
         dtype=model.dtype,
         threads=threads,
     )
-    yield from engine.run(job, started.left)
 
 
 def _make(

@@ -1,123 +1,145 @@
-"""Defines what an engine is, and what engines have in common."""
+"""Hands out the parts of a job to processes, replaces those that end, and tries again."""
 
 from collections import Counter, deque
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass
 from typing import Any, Protocol
 
-from scoring.errors import EngineError
-from scoring.output.manifest import UnitRecord
+from scoring.errors import ScoringError
+from scoring.parts import Result, UnitFailure
 
-MOST_ENDS = 3  # of workers, by one unit, or for each worker while models load
-#: the first message of a local worker, once it has loaded the model
-READY = ("ready", None)
-UNITS_AHEAD = 2  # one is computed, the next one is read
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """Everything that a worker needs besides the number of a unit; `manifest` is JSON."""
-
-    manifest: str
-    output: str
-    checkpoint: str
-    device: str
-    dtype: str
-    threads: int
+_MOST_ENDS = 3  # of processes, by one part, or for each process while models load
+# Until signals are looked at.
+_SECONDS_TO_WAIT = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class UnitFailure:
-    """A unit that has no part, and why; `stops` if the other units would fail as well."""
+class Process(Protocol):
+    """A process that does one call at a time."""
 
-    number: int
-    message: str
-    stops: bool = False
+    def score(self, *numbers: int) -> Future[Result]:
+        """Calls `score_part` there."""
 
-
-Result = UnitRecord | UnitFailure
-Message = tuple[str, Any]
+    def stop(self) -> None:
+        """Frees what a process that has ended still holds."""
 
 
 class Engine(Protocol):
-    """Runs the units of a job on workers.
+    """Starts processes; `ended` are the errors of calls whose process has ended."""
 
-    A worker that ends is replaced, and its units are tried again; a unit that ends several workers
-    fails.
+    ended: tuple[type[Exception], ...]
+
+    def start(self, index: int) -> tuple[Process, Future[str | None]]:
+        """Starts the process with an index from 0; returns it, and the answer of `load` there."""
+
+    def check(self) -> None:
+        """Raises what a signal asks for."""
+
+
+@dataclass(slots=True)
+class _Member:
+    """A process and its parts: the one at work, and the one that it reads meanwhile."""
+
+    index: int
+    process: Process
+    parts: deque[int]
+    is_loaded: bool = False
+
+
+def run_parts(engine: Engine, numbers: Sequence[int], *, processes: int) -> Iterator[Result]:
+    """Runs parts; a part whose process ends is tried again in another one.
+
+    Yields:
+        The result of each part, as they end. After a failure that stops, no more.
+
+    Raises:
+        ScoringError: no process can load the model.
     """
-
-    def run(self, job: Job, numbers: Sequence[int]) -> Iterator[Result]:
-        """Runs the units with these numbers.
-
-        Yields:
-            The result of each unit, as they end. After a failure that stops, no more.
-
-        Raises:
-            EngineError: no worker can start.
-        """
+    run = _Run(engine, numbers)
+    for index in range(min(processes, len(numbers))):
+        run.start(index)
+    yield from run.results(most_unloaded=_MOST_ENDS * processes)
 
 
-class Backlog:
-    """The units that no worker has, and how many workers each unit has ended.
+class _Run:
+    """The parts that no process has, and the calls that are not answered yet."""
 
-    A unit that has ended a worker goes to a worker that has no other, so that it is clear which
-    unit ends workers.
-    """
-
-    def __init__(self, numbers: Sequence[int], workers: int) -> None:
+    def __init__(self, engine: Engine, numbers: Sequence[int]) -> None:
+        self._engine = engine
         self._left = deque(numbers)
-        self._ends: Counter[int] = Counter()
-        self._most_unloaded = MOST_ENDS * workers
-        self._unloaded = 0  # workers in a row
+        self._open = len(numbers)
+        self._ends: Counter[int] = Counter()  # of processes, by each part
+        self._unloaded = 0  # processes in a row that ended before they had loaded the model
+        self._calls: dict[Future[Any], _Member] = {}
+        self._idle: list[_Member] = []
 
-    def __len__(self) -> int:
-        return len(self._left)
+    def start(self, index: int) -> None:
+        """Starts a process, which loads the model first."""
+        process, loading = self._engine.start(index)
+        self._calls[loading] = _Member(index, process, deque())
 
-    def take(self, held: Collection[int] = ()) -> int | None:
-        """Returns a unit for a worker that has these units; None if there is none."""
-        if not self._left or (held and {self._left[0], *held} & self._ends.keys()):
-            return None
-        return self._left.popleft()
+    def results(self, *, most_unloaded: int) -> Iterator[Result]:
+        """Yields results until no part is open."""
+        while self._open:
+            self._hand_out()
+            finished, _ = wait(self._calls, _SECONDS_TO_WAIT, FIRST_COMPLETED)
+            self._engine.check()
+            for future in finished:
+                result = self._settle(future, most_unloaded)
+                if result is not None:
+                    self._open -= 1
+                    yield result
+                    if isinstance(result, UnitFailure) and result.stops:
+                        return
 
-    def note_progress(self) -> None:
-        """Notes that a worker has loaded the model or sent a result."""
-        self._unloaded = 0
+    def _hand_out(self) -> None:
+        """Gives idle processes a part, and the next one to read meanwhile.
 
-    def put_back(
-        self, numbers: Sequence[int], workers: str, why: str, *, loaded: bool
-    ) -> UnitFailure | None:
-        """Takes back units of an ended worker; returns the failure of one that ended too many.
-
-        Raises:
-            EngineError: workers end again and again before they have loaded the model.
+        A part that has ended a process goes to one that has no other, so that it is clear which
+        part ends processes.
         """
-        if not loaded:
-            self._left.extendleft(reversed(numbers))
+        waiting, self._idle = self._idle, []
+        for member in waiting:
+            if not member.parts and not self._left:
+                self._idle.append(member)
+                continue
+            if not member.parts:
+                member.parts.append(self._left.popleft())
+            number = member.parts[0]
+            if self._left and not self._ends.keys() & {number, self._left[0]}:
+                member.parts.append(self._left.popleft())
+            future = member.process.score(*member.parts)
+            self._calls[future] = member
+
+    def _settle(self, future: Future[Any], most_unloaded: int) -> Result | None:
+        """Returns the result of a call; None if it has none, or is tried again."""
+        member = self._calls.pop(future)
+        try:
+            result: Result | str | None = future.result()
+        except self._engine.ended:
+            return self._replace(member, most_unloaded)
+        self._unloaded = 0
+        self._idle.append(member)
+        if member.is_loaded:
+            member.parts.popleft()
+        member.is_loaded = True
+        if isinstance(result, str):
+            raise ScoringError(result)
+        return result
+
+    def _replace(self, member: _Member, most_unloaded: int) -> UnitFailure | None:
+        member.process.stop()
+        if not member.is_loaded:
             self._unloaded += 1
-            if self._unloaded >= self._most_unloaded:
-                raise EngineError(
-                    f"{self._unloaded} {workers} in a row ended before they had loaded the model, "
-                    f"the last {why}: free some memory, or try fewer --workers"
+            if self._unloaded >= most_unloaded:
+                raise ScoringError(
+                    f"{self._unloaded} workers in a row ended before they had loaded the model: "
+                    "free some memory, or try fewer --workers"
                 )
-            return None
-        self._ends.update(numbers)
-        if len(numbers) == 1 and self._ends[numbers[0]] >= MOST_ENDS:
-            message = f"part {numbers[0]}: {MOST_ENDS} {workers} were ended by it, the last {why}"
-            return UnitFailure(numbers[0], message)
-        self._left.extendleft(reversed(numbers))
+        parts = list(member.parts)
+        self._ends.update(parts)
+        self.start(member.index)
+        if len(parts) == 1 and self._ends[parts[0]] >= _MOST_ENDS:
+            return UnitFailure(parts[0], f"part {parts[0]}: {_MOST_ENDS} workers were ended by it")
+        self._left.extendleft(reversed(parts))
         return None
-
-
-def to_message(result: Result) -> Message:
-    """Returns a result as a worker sends it."""
-    if isinstance(result, UnitFailure):
-        return "failure", asdict(result)
-    return "record", result.model_dump(mode="json")
-
-
-def from_message(message: Message) -> Result:
-    """Returns the result that a worker sent; raises EngineError if the worker cannot start."""
-    kind, content = message
-    if kind == "error":
-        raise EngineError(content)
-    return UnitFailure(**content) if kind == "failure" else UnitRecord(**content)

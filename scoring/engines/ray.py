@@ -1,6 +1,6 @@
-"""Runs units as actors on a Ray cluster, or on a cluster of one node that it starts.
+"""Runs the parts of a job as actors on a Ray cluster, or on a cluster of one node that it starts.
 
-Ray starts the actors and reports when one is lost. It gets no text: an actor reads its units.
+Ray starts the actors and reports when one is lost. It gets no text: an actor reads its parts.
 """
 
 import logging
@@ -10,58 +10,70 @@ import signal
 import socket
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any, Self
 
-from scoring.engines.base import (
-    UNITS_AHEAD,
-    Backlog,
-    Job,
-    Message,
-    Result,
-    UnitFailure,
-    from_message,
-    to_message,
-)
+from scoring.engines.base import Process, run_parts
 from scoring.errors import EngineError
+from scoring.parts import Job, Result, load, score_part
 from scoring.stores import is_url
 
 _SECONDS_TO_CONNECT = 10.0
-# Until signals are looked at.
-_SECONDS_TO_WAIT = 0.5
 
 
 class RayEngine:
-    """Runs units on a cluster.
+    """Runs parts on a cluster.
 
     Args:
         address: cluster address for `ray.init`; None starts a cluster on this machine.
         workers: actor count; None: as many as the cluster has room for.
     """
 
-    def __init__(self, *, address: str | None, workers: int | None) -> None:
+    def __init__(self, job: Job, *, address: str | None, workers: int | None) -> None:
+        self._job = job
+        if not is_url(job.output):
+            self._job = replace(job, output=str(Path(job.output).resolve()))
         self._address = address
         self._workers = workers
+        self._signals = _Signals()
+        self.ended: tuple[type[Exception], ...] = ()
 
-    def run(self, job: Job, numbers: Sequence[int]) -> Iterator[Result]:
-        """Runs units; see `Engine`."""
+    def run(self, numbers: Sequence[int]) -> Iterator[Result]:
+        """Runs parts; see `run_parts`."""
         if not numbers:
             return
-        with _Signals() as signals:
+        with self._signals:
             ray = _connect(self._address)
-            signals.hold()  # Ray has taken one of them
+            self._signals.hold()  # Ray has taken one of them
             try:
-                needs = {"num_cpus": job.threads}
-                if job.device == "cuda":
+                self.ended = (ray.exceptions.RayError,)
+                needs = {"num_cpus": self._job.threads}
+                if self._job.device == "cuda":
                     needs["num_gpus"] = 1
-                room = _room(ray, needs)
-                count = min(self._workers or room, len(numbers))
-                yield from _Pool(ray, job, needs, count, signals.check).run(numbers)
+                self._actor = ray.remote(max_restarts=0, **needs)(PartActor)
+                folder = Path(self._job.checkpoint)
+                files = {
+                    path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()
+                }
+                self._files = ray.put((folder.name, files))
+                yield from run_parts(self, numbers, processes=self._workers or _room(ray, needs))
             finally:
                 ray.shutdown()
+
+    def check(self) -> None:
+        """Raises what a signal that came asks for."""
+        self._signals.check()
+
+    def start(self, index: int) -> tuple[Process, Future[str | None]]:
+        """Starts an actor."""
+        del index
+        actor = self._actor.remote()
+        loading = actor.load.remote(self._job, self._files, str(Path.cwd()))
+        return _Actor(actor), loading.future()
 
 
 class _Signals:
@@ -69,8 +81,10 @@ class _Signals:
 
     _NUMBERS = (signal.SIGINT, signal.SIGTERM)
 
-    def __enter__(self) -> Self:
+    def __init__(self) -> None:
         self._caught: int | None = None
+
+    def __enter__(self) -> Self:
         self._before = {number: signal.getsignal(number) for number in self._NUMBERS}
         self.hold()
         return self
@@ -146,113 +160,30 @@ def _room(ray: Any, needs: dict[str, int]) -> int:  # noqa: ANN401
     return max(1, min(int(has.get(name[4:].upper(), 0)) // need for name, need in needs.items()))
 
 
-@dataclass(slots=True)
-class _ActorState:
-    """An actor and the units that it has, by the references to their results."""
+class _Actor:
+    """An actor as `run_parts` takes it."""
 
-    actor: Any
-    started: Any  # a reference that is ready once the model is loaded; None from then on
-    units: dict[Any, int] = field(default_factory=dict)
+    def __init__(self, actor: Any) -> None:  # noqa: ANN401
+        self._actor = actor
 
+    def score(self, *numbers: int) -> Future[Result]:
+        future: Future[Result] = self._actor.score.remote(*numbers).future()
+        return future
 
-class _Pool:
-    """Keeps actors busy, and replaces those that are lost."""
-
-    def __init__(
-        self,
-        ray: Any,  # noqa: ANN401
-        job: Job,
-        needs: dict[str, int],
-        count: int,
-        check: Callable[[], None],
-    ) -> None:
-        self._ray = ray
-        self._check = check
-        folder = Path(job.checkpoint)
-        files = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
-        self._files = ray.put((folder.name, files))
-        output = job.output if is_url(job.output) else str(Path(job.output).resolve())
-        self._job = asdict(replace(job, output=output))
-        self._class = ray.remote(max_restarts=0, max_concurrency=UNITS_AHEAD, **needs)(UnitActor)
-        self._actors = [self._start() for _ in range(count)]
-        self._backlog = Backlog((), count)
-
-    def run(self, numbers: Sequence[int]) -> Iterator[Result]:
-        self._backlog = Backlog(numbers, len(self._actors))
-        open_units = len(numbers)
-        while open_units:
-            for state in self._actors:
-                self._assign(state)
-            waiting = [
-                ref
-                for state in self._actors
-                for ref in ([state.started] if state.started is not None else state.units)
-            ]
-            finished, _ = self._ray.wait(waiting, num_returns=1, timeout=_SECONDS_TO_WAIT)
-            self._check()
-            for ready in finished:
-                for result in self._settle(ready):
-                    open_units -= 1
-                    yield result
-                    if isinstance(result, UnitFailure) and result.stops:
-                        return
-
-    def _start(self) -> _ActorState:
-        actor = self._class.remote(self._job, self._files, str(Path.cwd()))
-        return _ActorState(actor, actor.ready.remote())
-
-    def _assign(self, state: _ActorState) -> None:
-        while state.started is None and len(state.units) < UNITS_AHEAD:
-            number = self._backlog.take(state.units.values())
-            if number is None:
-                return
-            state.units[state.actor.do.remote(number)] = number
-
-    def _settle(self, ready: Any) -> Iterator[Result]:  # noqa: ANN401
-        """Handles what is ready: a loaded model, the result of a unit, or the end of an actor."""
-        state = next(one for one in self._actors if ready in (one.started, *one.units))
-        try:
-            message = self._ray.get(ready)
-        except self._ray.exceptions.RayError as error:
-            yield from self._replace(state, type(error).__name__)
-            return
-        if ready == state.started and message is None:
-            state.started = None
-            self._backlog.note_progress()
-            return
-        result = from_message(message)
-        self._backlog.note_progress()
-        del state.units[ready]
-        yield result
-
-    def _replace(self, state: _ActorState, why: str) -> Iterator[UnitFailure]:
-        self._ray.kill(state.actor)
-        failure = self._backlog.put_back(
-            list(state.units.values()), "actors", f"by {why}", loaded=state.started is None
-        )
-        self._actors[self._actors.index(state)] = self._start()
-        if failure is not None:
-            yield failure
+    def stop(self) -> None:
+        """Does nothing: Ray has told that it is lost."""
 
 
-class UnitActor:
-    """Runs on a node: holds a loaded model, and does one unit while it reads the next.
+class PartActor:
+    """Runs on a node: holds a loaded model, and scores parts."""
 
-    Args:
-        job: fields of `Job`.
-        files: name and files of the checkpoint folder, so that nodes need not share it.
-        folder: the working folder of the driver, to which input paths are relative.
-    """
+    def load(self, job: Job, files: tuple[str, dict[str, bytes]], folder: str) -> str | None:
+        """Loads the model, or returns why that fails.
 
-    def __init__(
-        self, job: dict[str, Any], files: tuple[str, dict[str, bytes]], folder: str
-    ) -> None:
-        from model.errors import ModelError
-        from scoring.errors import ScoringError
-        from scoring.worker import Worker
-
-        self._reading, self._computing = threading.Lock(), threading.Lock()
-        self._error: str | None = None
+        Args:
+            files: name and files of the checkpoint folder, so that nodes need not share it.
+            folder: the working folder of the driver, to which input paths are relative.
+        """
         if Path(folder).is_dir():
             os.chdir(folder)
         name, contents = files
@@ -262,20 +193,10 @@ class UnitActor:
             checkpoint.mkdir()
             for file, content in contents.items():
                 (checkpoint / file).write_bytes(content)
-            self._worker = Worker(Job(**{**job, "checkpoint": str(checkpoint)}))
-        except (ModelError, ScoringError) as error:
-            self._error = str(error)
+            return load(replace(job, checkpoint=str(checkpoint)))
         finally:
             shutil.rmtree(scratch)
 
-    def ready(self) -> Message | None:
-        """Answers once the model is loaded, or with the error."""
-        return None if self._error is None else ("error", self._error)
-
-    def do(self, number: int) -> Message:
-        """Does one unit; two calls at once read and compute in turns."""
-        with self._reading:
-            prepared = self._worker.prepare(number)
-        with self._computing:
-            computed = self._worker.compute(prepared)
-        return to_message(self._worker.write(computed))
+    def score(self, *numbers: int) -> Result:
+        """Scores a part; see `score_part`."""
+        return score_part(*numbers)

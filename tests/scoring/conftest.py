@@ -17,27 +17,15 @@ from moto.server import ThreadedMotoServer
 from pyarrow import fs, parquet
 
 import scoring.__main__ as command
-from scoring.engines.base import Job, UnitFailure
+from scoring.job import Started, job_of
 from scoring.output.manifest import UnitRecord
-from scoring.worker import Worker
+from scoring.parts import PartScorer, UnitFailure
 
 Run = Callable[..., int]
 ROOT = Path(__file__).parents[2]
 PATIENCE = 600
 ROWS = 400
 PARTS = ("--part-bytes", "60", "--dtype", "float32", "--workers", "2")
-
-
-class OwnProcess:
-    """An engine without processes."""
-
-    def __init__(self, *, most: int | None = None) -> None:
-        self._most = most
-
-    def run(self, job: Job, numbers: Sequence[int]) -> Iterator[UnitRecord | UnitFailure]:
-        with closing(Worker(job)) as worker:
-            for number in numbers[: self._most]:
-                yield worker.do(number)
 
 
 @pytest.fixture
@@ -48,8 +36,13 @@ def run(checkpoint_folder: Path) -> Run:
 
 def run_here(checkpoint: Path, *arguments: object, most: int | None = None) -> int:
     """Runs the command in this process; `most` units end it early."""
-    engine = (OwnProcess(most=most), 1)
-    with mock.patch.object(command, "_engine", return_value=engine):
+
+    def results(_: object, started: Started) -> Iterator[UnitRecord | UnitFailure]:
+        with closing(PartScorer(job_of(started, threads=1))) as scorer:
+            for number in started.left[:most]:
+                yield scorer.score(number)
+
+    with mock.patch.object(command, "_results", results):
         return command.main(["--checkpoint", str(checkpoint), *map(str, arguments)])
 
 
@@ -125,9 +118,14 @@ def told_of(said: str) -> Sequence[str]:
 
 
 def workers_of(driver: int) -> list[int]:
-    """The processes that a driver has started."""
+    """The processes that a driver has started to score."""
     tasks = Path(f"/proc/{driver}/task").glob("*/children")
-    return [int(child) for task in tasks for child in task.read_text().split()]
+    children = [child for task in tasks for child in task.read_text().split()]
+    return [
+        int(child)
+        for child in children
+        if "spawn_main" in Path(f"/proc/{child}/cmdline").read_text(encoding="utf-8")
+    ]
 
 
 def is_alive(process: int) -> bool:

@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 from pyarrow import parquet
 
-from scoring.engines.base import Job, UnitFailure
 from scoring.output.folder import Output
 from scoring.output.manifest import Manifest
 from scoring.output.writing import JOB
-from scoring.worker import Worker
+from scoring.parts import Job, PartScorer, UnitFailure
 from tests.builders import tiny_checkpoint
 from tests.scoring.conftest import Run, files_of, refusal, rows_of
 
@@ -100,12 +99,12 @@ def test_a_worker_of_an_earlier_job_writes_nothing_more(
     assert run(*arguments, most=1) == 1
     early = manifest_of(output)
     job = Job(early.model_dump_json(), str(output), str(checkpoint_folder), "cpu", "float32", 1)
-    with closing(Worker(job)) as worker:
+    with closing(PartScorer(job)) as scorer:
         record = (output / ".records" / "00000.json").read_bytes()
         assert run(*arguments, "--overwrite", "--checkpoint", other, most=1) == 1
         before = files_of(output)
 
-        assert worker.do(1) == UnitFailure(1, f"{output}: {OTHER}", stops=True)
+        assert scorer.score(1) == UnitFailure(1, f"{output}: {OTHER}", stops=True)
         assert files_of(output) == before
     # A record that it wrote a moment before is not taken for one of the new job.
     (output / ".records" / "00000.json").write_bytes(record)

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 import scoring.__main__ as command
-from scoring.engines.base import Job
 from scoring.engines.ray import RayEngine
-from scoring.errors import EngineError
+from scoring.errors import ScoringError
+from scoring.parts import Job
 from tests.scoring.conftest import (
     PARTS,
     Run,
@@ -46,7 +46,7 @@ def cluster() -> Iterator[Any]:
 def actors() -> list[int]:
     """The processes of actors."""
     found = subprocess.run(
-        ["pgrep", "-f", "ray::UnitActor"], capture_output=True, text=True, check=False
+        ["pgrep", "-f", "ray::PartActor"], capture_output=True, text=True, check=False
     )
     return [int(line) for line in found.stdout.split()]
 
@@ -95,18 +95,15 @@ def test_actors_that_end_while_they_load_the_model_end_the_job(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Deadly:
-        def __init__(self, *_: object) -> None:
+        def load(self, *_: object) -> None:
             os._exit(1)
 
-        def ready(self) -> None:
-            """Is never called."""
-
     node = cluster.add_node(num_cpus=1)
-    monkeypatch.setattr("scoring.engines.ray.UnitActor", Deadly)
+    monkeypatch.setattr("scoring.engines.ray.PartActor", Deadly)
     job = Job("", "", str(checkpoint_folder), device="cpu", dtype="float32", threads=1)
     try:
-        with pytest.raises(EngineError, match="3 actors in a row ended before they had loaded"):
-            list(RayEngine(address=cluster.address, workers=1).run(job, [0, 1]))
+        with pytest.raises(ScoringError, match="3 workers in a row ended before they had loaded"):
+            list(RayEngine(job, address=cluster.address, workers=1).run([0, 1]))
     finally:
         cluster.remove_node(node)
 

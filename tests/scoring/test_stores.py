@@ -1,15 +1,20 @@
 """Files of an S3 server on this machine, and of the disk."""
 
+import errno
+import gzip
 import io
+import json
 import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pyarrow import fs, parquet
+from pyarrow import csv, fs, parquet
 
-from tests.scoring.conftest import Run, files_of, s3_bucket
+from scoring import stores
+from tests.scoring.conftest import PARTS, Run, files_of, s3_bucket, told_of
+from tests.scoring.read_errors import install, prepare
 
 
 @pytest.fixture
@@ -80,3 +85,47 @@ def test_files_of_the_disk_have_the_modes_of_the_umask(
 
     modes = {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "out").iterdir()}
     assert modes == {0o640}
+
+
+@pytest.mark.parametrize("form", ["csv.gz", "parquet"])
+def test_a_read_error_in_the_midst_leaves_other_files_alone(
+    run: Run,
+    table: Path,
+    tmp_path: Path,
+    form: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for name in ("a", "b"):
+        path = folder / f"{name}.{form}"
+        if form == "parquet":
+            parquet.write_table(csv.read_csv(table), path, row_group_size=20)
+        else:
+            path.write_bytes(gzip.compress(table.read_bytes()[:4_000], mtime=0))
+    assert run(folder, "--output", tmp_path / "whole", *PARTS) == 0
+    output = tmp_path / "out"
+    assert run(folder, "--output", output, *PARTS, most=1) == 1
+    variables, unreadable = prepare(tmp_path)
+    half = (folder / f"a.{form}").stat().st_size // 2
+    # A packed file is read in one piece, the end of Parquet before all else.
+    first, end_of = (half // 2, half) if form == "parquet" else (0, half)
+    unreadable.write_text(f"a.{form} {first} {end_of}\n", encoding="utf-8")
+
+    with monkeypatch.context() as patch:
+        for name, value in variables.items():
+            patch.setenv(name, value)
+        patch.setattr(stores.LocalStore, "open", stores.LocalStore.open)  # restored at the end
+        install()
+        assert run(folder, "--output", output, *PARTS) == 1
+
+    shown = told_of(capsys.readouterr().err)
+    assert shown[-2] == (
+        f"headlight-score: {folder / f'a.{form}'}: cannot be read: {os.strerror(errno.EIO)}"
+    )
+    units = json.loads((output / "manifest.json").read_text())["units"]
+    others = [unit["number"] for unit in units if unit["source"] == 1]
+    assert all((output / f"part-{number:05d}.parquet").exists() for number in others)
+    assert run(folder, "--output", output, *PARTS) == 0
+    assert files_of(output) == files_of(tmp_path / "whole")

@@ -1,11 +1,11 @@
-"""Does the work of a unit: reads its rows, scores them, and writes its part.
+"""Scores the parts of a job: reads the rows of each, scores them, and writes them.
 
-The next unit is read and encoded, and the last one is written, while one is computed.
+Every engine calls `load` once in each process, and then `score_part`.
 """
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -14,11 +14,10 @@ import numpy as np
 import pyarrow
 
 from model.allocator import share_one_heap
-from model.errors import TableError
+from model.errors import ModelError, TableError
 from model.reading import EncodedText
 from model.tables.parquet import keep_rows
 from scoring.answers import Answers
-from scoring.engines.base import Job, Result, UnitFailure
 from scoring.errors import EngineError, OutputError, ScoringError
 from scoring.output.folder import Output
 from scoring.output.manifest import BadRow, Manifest, UnitRecord
@@ -26,32 +25,37 @@ from scoring.output.writing import UNWRITABLE, part_bytes, part_name, unwritable
 from scoring.reading import UnitReader, UnitRows
 from scoring.scorer import Scorer
 
-#: returns the number of the next unit; None: there is none now, or, if it may wait, never again
-Next = Callable[[bool], int | None]
-
 _SAME = ("version", "device", "dtype")
 
 
-@dataclass(slots=True)
-class Prepared:
-    """A unit whose rows are read and encoded; a rejected text is None and has a reason."""
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Everything that a process needs besides the number of a part; `manifest` is JSON."""
 
-    number: int
-    rows: UnitRows
-    encodings: list[EncodedText | None]
-    reasons: dict[int, str]
+    manifest: str
+    output: str
+    checkpoint: str
+    device: str
+    dtype: str
+    threads: int
 
 
 @dataclass(frozen=True, slots=True)
-class Computed:
-    """The result of a unit, and the bytes of its part."""
+class UnitFailure:
+    """A unit that has no part, and why; `stops` if the other units would fail as well."""
 
-    record: UnitRecord
-    part: bytes
+    number: int
+    message: str
+    stops: bool = False
 
 
-class Worker:
-    """A loaded model that does units of one job.
+Result = UnitRecord | UnitFailure
+# The rows of a part, their encodings (None for a rejected text), and the reasons of the rejected.
+_Read = tuple[UnitRows, list[EncodedText | None], dict[int, str]]
+
+
+class PartScorer:
+    """A loaded model that scores parts of one job.
 
     Raises ScoringError if the model is not the one of the manifest, or the device is not there.
     """
@@ -74,6 +78,8 @@ class Worker:
             threads=job.threads,
             trial=False,  # the process that planned the job has tried it
         )
+        self._reading = ThreadPoolExecutor(1)
+        self._ahead: tuple[int, Future[_Read]] | None = None
         loaded = self._scorer.model
         if any(getattr(loaded, name) != getattr(wanted, name) for name in _SAME):
             raise EngineError(
@@ -82,55 +88,35 @@ class Worker:
                 "give all workers the same"
             )
 
-    def do(self, number: int) -> Result:
-        """Does one unit."""
-        return self.write(self.compute(self.prepare(number)))
+    def score(self, number: int, following: int | None = None) -> Result:
+        """Scores a part; the following one is read and encoded in another thread meanwhile."""
+        if self._ahead is None or self._ahead[0] != number:
+            self._ahead = (number, self._reading.submit(self._read, number))
+        reading = self._ahead[1]
+        try:
+            read = reading.result()
+            if following is not None:
+                self._ahead = (following, self._reading.submit(self._read, following))
+            record, content = self._score(number, read)
+            self._output.write(record, content)
+        except Exception as error:
+            return self._failure(number, error)
+        return record
 
     def close(self) -> None:
         """Closes the file that is open."""
+        self._reading.shutdown()
         self._reader.close()
 
-    def run(self, following: Next, report: Callable[[Result], None]) -> None:
-        """Does units until there are no more."""
-        with ThreadPoolExecutor(1) as reading, ThreadPoolExecutor(1) as writing:
-            ahead: Future[Prepared | UnitFailure] | None = None
-            written: Future[None] | None = None
-            while True:
-                number = following(ahead is None)
-                if number is None and ahead is None:
-                    break
-                upcoming = None if number is None else reading.submit(self.prepare, number)
-                if ahead is not None:
-                    computed = self.compute(ahead.result())
-                    if written is not None:
-                        written.result()  # at most one part waits to be written
-                    written = writing.submit(self._write_and_report, computed, report)
-                ahead = upcoming
-            if written is not None:
-                written.result()
-        self.close()
+    def _read(self, number: int) -> _Read:
+        rows = self._reader.read(self._manifest.units[number])
+        return rows, *self._scorer.encode(rows.texts)
 
-    def prepare(self, number: int) -> Prepared | UnitFailure:
-        """Reads and encodes a unit; one call at a time."""
-        try:
-            rows = self._reader.read(self._manifest.units[number])
-            return Prepared(number, rows, *self._scorer.encode(rows.texts))
-        except Exception as error:
-            return self._failure(number, error)
-
-    def compute(self, prepared: Prepared | UnitFailure) -> Computed | UnitFailure:
-        """Scores the rows of a unit; one call at a time."""
-        if isinstance(prepared, UnitFailure):
-            return prepared
-        try:
-            return self._score(prepared)
-        except Exception as error:
-            return self._failure(prepared.number, error)
-
-    def _score(self, prepared: Prepared) -> Computed:
-        number, rows = prepared.number, prepared.rows
+    def _score(self, number: int, read: _Read) -> tuple[UnitRecord, bytes]:
+        """Returns what is written of a part, and its bytes."""
+        rows, encoded, reasons = read
         source = self._manifest.sources[self._manifest.units[number].source]
-        answers = self._scorer.answer(prepared.encodings, prepared.reasons)
+        answers = self._scorer.answer(encoded, reasons)
         refused = dict(answers.refused)
         kept, good = _without(refused, rows.values, answers)
         try:
@@ -161,22 +147,7 @@ class Worker:
             sha256=hashlib.sha256(content).hexdigest(),
             job=self._manifest.job,
         )
-        return Computed(record, content)
-
-    def write(self, computed: Computed | UnitFailure) -> Result:
-        """Writes the part of a unit."""
-        if isinstance(computed, UnitFailure):
-            return computed
-        try:
-            self._output.write(computed.record, computed.part)
-        except Exception as error:
-            return self._failure(computed.record.number, error)
-        return computed.record
-
-    def _write_and_report(
-        self, computed: Computed | UnitFailure, report: Callable[[Result], None]
-    ) -> None:
-        report(self.write(computed))
+        return record, content
 
     def _failure(self, number: int, error: Exception) -> UnitFailure:
         """Describes an error of a unit; foreign messages may hold the text of a user."""
@@ -200,3 +171,23 @@ def _without(refused: Collection[int], values: Any, answers: Answers) -> tuple[A
     else:
         values = [values[index] for index in good]
     return values, answers.select(np.array(good, np.intp))
+
+
+_scorer: PartScorer | None = None
+
+
+def load(job: Job) -> str | None:
+    """Loads the model in this process; returns why that fails."""
+    global _scorer
+    try:
+        _scorer = PartScorer(job)
+    except (ScoringError, ModelError) as error:
+        return str(error)
+    return None
+
+
+def score_part(number: int, following: int | None = None) -> Result:
+    """Scores a part in this process, and reads the following one meanwhile."""
+    if _scorer is None:
+        raise EngineError("no model is loaded")
+    return _scorer.score(number, following)

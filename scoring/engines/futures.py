@@ -1,0 +1,91 @@
+"""Runs the parts of a job in processes of this machine, by `concurrent.futures`."""
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
+from typing import ParamSpec, TypeVar
+
+from scoring.engines.base import Process, run_parts
+from scoring.parts import Job, Result, load, score_part
+
+_Arguments = ParamSpec("_Arguments")
+_Answer = TypeVar("_Answer")
+
+
+class LocalEngine:
+    """Runs parts in `workers` processes, which take turns on the GPUs, if there are any."""
+
+    ended: tuple[type[Exception], ...] = (BrokenProcessPool,)
+
+    def __init__(self, job: Job, *, workers: int, gpus: Sequence[int] = ()) -> None:
+        self._job = job
+        self._workers = workers
+        self._gpus = gpus
+
+    def run(self, numbers: Sequence[int]) -> Iterator[Result]:
+        """Runs parts; see `run_parts`."""
+        os.environ["OMP_NUM_THREADS"] = str(self._job.threads)  # of the processes that start
+        try:
+            yield from run_parts(self, numbers, processes=self._workers)
+        finally:
+            for process in multiprocessing.active_children():
+                process.kill()  # what it computes is lost, its parts stay whole
+
+    def start(self, index: int) -> tuple[Process, Future[str | None]]:
+        """Starts a process, on the next GPU."""
+        job = self._job
+        if self._gpus:
+            job = replace(job, device=f"cuda:{self._gpus[index % len(self._gpus)]}")
+        process = _PoolOfOne()
+        return process, process.call(load, job)
+
+    def check(self) -> None:
+        """Does nothing: a signal raises at once."""
+
+
+class _PoolOfOne:
+    """A process in a pool of its own, so that it is clear which parts an ended process had."""
+
+    def __init__(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._pool = ProcessPoolExecutor(1, mp_context=context, initializer=_end_with_parent)
+
+    def score(self, *numbers: int) -> Future[Result]:
+        return self.call(score_part, *numbers)
+
+    def call(
+        self,
+        function: Callable[_Arguments, _Answer],
+        *arguments: _Arguments.args,
+        **named: _Arguments.kwargs,
+    ) -> Future[_Answer]:
+        # A process inherits what is blocked: Ctrl+C reaches only the driver.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            return self._pool.submit(function, *arguments, **named)
+        except BrokenProcessPool as error:  # it has ended since its last answer
+            failed: Future[_Answer] = Future()
+            failed.set_exception(error)
+            return failed
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def stop(self) -> None:
+        self._pool.shutdown(wait=False)
+
+
+def _end_with_parent() -> None:
+    """Ends this process once its parent has ended, also if that was killed."""
+    parent = multiprocessing.parent_process()
+
+    def wait() -> None:
+        if parent is not None:
+            parent.join()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
