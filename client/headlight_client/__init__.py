@@ -13,9 +13,8 @@ from headlight_client.answers import (
     Thresholds,
     Token,
 )
-from headlight_client.async_client import AsyncClient
 from headlight_client.attention import Attention, Thumbnails
-from headlight_client.client import Client
+from headlight_client.client import AsyncClient, Client
 from headlight_client.errors import (
     FailedPart,
     HeadlightError,

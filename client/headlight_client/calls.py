@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Generic, Literal, SupportsIndex, TypedDict, TypeVar, get_args
+from typing import Any, Generic, Literal, SupportsIndex, TypedDict, TypeVar, Unpack, get_args
 
 from headlight_client.answers import Answer, ItemError, ModelInfo, Prediction
 from headlight_client.attention import Attention, Thumbnails
@@ -51,6 +51,20 @@ class PredictOptions(TypedDict, total=False):
     omit: Indices | None
 
 
+class ViewOptions(TypedDict, total=False):
+    """The options of `attention`, which other methods take too."""
+
+    layers: Indices | None
+    heads: Indices | None
+    reduce: Reduce
+    level: Level
+    truncation: Reading
+    window: SupportsIndex | None
+    labels: Sequence[str] | None
+    head_mask: HeadMask | None
+    omit: Indices | None
+
+
 _JSON = "application/json"
 _NPZ = "application/x-npz"
 
@@ -78,28 +92,16 @@ class Call(Generic[T]):
 def predict(
     sentences: Sequence[str | None],
     *,
-    truncation: Reading = "right",
     on_error: OnError = "request",
-    granularity: Granularity = "text",
-    labels: Sequence[str] | None = None,
-    abstain_below: float | None = None,
-    head_mask: HeadMask | None = None,
-    omit: Indices | None = None,
+    **options: Unpack[PredictOptions],
 ) -> Call[list[Prediction | ItemError]]:
     """Asks for labels."""
     texts = texts_of(sentences)
-    return _post(
-        "/predict",
-        partial(read_predictions, count=len(texts)),
-        sentences=texts,
-        truncation=truncation,
-        on_error=on_error,
-        # An older service does not know these.
-        granularity=None if granularity == "text" else granularity,
-        labels=_labels(labels),
-        abstain_below=abstain_below,
-        **_interventions(head_mask, omit),
-    )
+    sent = {"truncation": "right", **_converted(options)}
+    if sent.get("granularity") == "text":
+        del sent["granularity"]  # an older service does not know it
+    read = partial(read_predictions, count=len(texts))
+    return _post("/predict", read, sentences=texts, **sent, on_error=on_error)
 
 
 def attention(
@@ -130,34 +132,20 @@ def attention(
         head_mask: as in `predict`.
         omit: indices of tokens that are left out; special tokens stay.
     """
-    options = _options(layers, heads, window, reduce=reduce, level=level, truncation=truncation)
-    options |= _interventions(head_mask, omit) | {"labels": _labels(labels)}
+    options = {name: value for name, value in locals().items() if name != "sentence"}
     text = _one("attention", sentence, "use attentions for several")
-    return _post("/attention", read_attention, accept=_NPZ, sentence=text, **options)
+    return _post("/attention", read_attention, accept=_NPZ, sentence=text, **_converted(options))
 
 
-def attentions(
-    sentences: Sequence[str],
-    *,
-    layers: Indices | None = None,
-    heads: Indices | None = None,
-    reduce: Reduce = "none",
-    level: Level = "token",
-    truncation: Reading = "right",
-    window: SupportsIndex | None = None,
-    labels: Sequence[str] | None = None,
-    head_mask: HeadMask | None = None,
-) -> Call[list[Attention]]:
+def attentions(sentences: Sequence[str], **options: Unpack[ViewOptions]) -> Call[list[Attention]]:
     """Returns the attention weights of several sentences, in order, from one request.
 
     One bad sentence fails the whole request. The weights of all sentences together must stay within
-    the service's limit.
+    the service's limit. The options are those of `attention`, without `omit`.
     """
     texts = texts_of(sentences)
-    options = _options(layers, heads, window, reduce=reduce, level=level, truncation=truncation)
-    options |= _interventions(head_mask, None) | {"labels": _labels(labels)}
     read = partial(read_attentions, count=len(texts))
-    return _post("/attention", read, accept=_NPZ, sentences=texts, **options)
+    return _post("/attention", read, accept=_NPZ, sentences=texts, **_converted(options))
 
 
 def thumbnails(
@@ -165,27 +153,18 @@ def thumbnails(
     *,
     size: SupportsIndex = 48,
     special: bool = True,
-    layers: Indices | None = None,
-    heads: Indices | None = None,
-    reduce: Reduce = "none",
-    level: Level = "token",
-    truncation: Reading = "right",
-    window: SupportsIndex | None = None,
-    labels: Sequence[str] | None = None,
-    head_mask: HeadMask | None = None,
-    omit: Indices | None = None,
+    **options: Unpack[ViewOptions],
 ) -> Call[Thumbnails]:
     """Returns the maps of one sentence reduced to few rows and columns.
 
     They show all heads of a long text in little memory, with what each token looks at most. A map
     has at most `size` rows and columns, from 8; `special` False leaves special tokens out. The
-    other arguments are those of `attention`.
+    other options are those of `attention`.
     """
-    options = _options(layers, heads, window, reduce=reduce, level=level, truncation=truncation)
-    options |= _interventions(head_mask, omit) | {"labels": _labels(labels)}
-    options |= {"thumbnail": one_index("size", size), "special": bool(special)}
+    sent = _converted(options)
+    sent |= {"thumbnail": one_index("size", size), "special": bool(special)}
     text = _one("thumbnails", sentence, "call it once for each")
-    return _post("/attention", read_thumbnails, accept=_NPZ, sentence=text, **options)
+    return _post("/attention", read_thumbnails, accept=_NPZ, sentence=text, **sent)
 
 
 def attention_steps(
@@ -194,22 +173,19 @@ def attention_steps(
     layer: SupportsIndex,
     head: SupportsIndex,
     query: SupportsIndex,
-    truncation: Reading = "right",
-    window: SupportsIndex | None = None,
-    head_mask: HeadMask | None = None,
-    omit: Indices | None = None,
+    **options: Unpack[ViewOptions],
 ) -> Call[AttentionSteps]:
     """Returns how one head makes the weights that one token gives, from its queries and keys.
 
-    `query` is the token that gives the weights, as `attention` numbers tokens. The other arguments
-    are those of `attention`.
+    `query` is the token that gives the weights, as `attention` numbers tokens. The options are
+    `truncation`, `window`, `head_mask` and `omit` of `attention`.
     """
-    options = _options(None, None, window, truncation=truncation)
-    for name, index in {"layer": layer, "head": head, "query": query}.items():
-        options[name] = one_index(name, index)
-    options |= _interventions(head_mask, omit)
+    sent: dict[str, Any] = {
+        name: one_index(name, index)
+        for name, index in {"layer": layer, "head": head, "query": query}.items()
+    }
     text = _one("attention_steps", sentence, "call it once for each")
-    return _post("/attention/steps", read_steps, sentence=text, **options)
+    return _post("/attention/steps", read_steps, sentence=text, **sent, **_converted(options))
 
 
 def attributions(
@@ -234,17 +210,9 @@ def attributions(
         level: `token`, `word`, or with `leave_out` `sentence`.
         truncation: as in `predict`; `window` only with `leave_out`.
     """
-    return _post(
-        "/attributions",
-        read_attributions,
-        sentence=_one("attributions", sentence, "call it once for each"),
-        label=label,
-        labels=_labels(labels),
-        method=method,
-        steps=None if steps is None else one_index("steps", steps),
-        level=level,
-        truncation=truncation,
-    )
+    options = {name: value for name, value in locals().items() if name != "sentence"}
+    text = _one("attributions", sentence, "call it once for each")
+    return _post("/attributions", read_attributions, sentence=text, **_converted(options))
 
 
 def importance(
@@ -258,15 +226,9 @@ def importance(
 
     The measure is that of Michel, Levy and Neubig 2019. Arguments are those of `attributions`.
     """
+    options = {name: value for name, value in locals().items() if name != "sentence"}
     text = _one("importance", sentence, "call it once for each")
-    return _post(
-        "/importance",
-        read_importance,
-        sentence=text,
-        label=label,
-        labels=_labels(labels),
-        truncation=truncation,
-    )
+    return _post("/importance", read_importance, sentence=text, **_converted(options))
 
 
 def model() -> Call[ModelInfo]:
@@ -300,36 +262,34 @@ def show_as_method(
     method.__qualname__, method.__module__ = f"{of}.{build.__name__}", module
 
 
-def _options(
-    layers: Indices | None, heads: Indices | None, window: SupportsIndex | None, **options: str
-) -> dict[str, Any]:
+def _converted(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns options as they are sent; those that are None are left out."""
     return {
-        **options,
-        "window": None if window is None else one_index("window", window),
-        "layer": None if layers is None else several_indices("layers", layers),
-        "head": None if heads is None else several_indices("heads", heads),
+        _SENT_AS.get(name, name): _CONVERTERS[name](value) if name in _CONVERTERS else value
+        for name, value in options.items()
+        if value is not None
     }
 
 
-def _interventions(head_mask: HeadMask | None, omit: Indices | None) -> dict[str, Any]:
-    """Returns what is switched off and left out; an older service does not know these."""
-    masked = None
-    if head_mask is not None:
-        masked = [
-            {name: one_index("head_mask", index) for name, index in each.items()}
-            for each in head_mask
-        ]
-    return {
-        "head_mask": masked,
-        "omit": None if omit is None else several_indices("omit", omit),
-    }
-
-
-def _labels(labels: Sequence[str] | None) -> list[str] | None:
-    """Returns the labels as they are sent; an older service does not know them."""
+def _labels(labels: Sequence[str]) -> list[str]:
     if isinstance(labels, str):
         raise TypeError("labels is one string: put two or more in a list")
-    return None if labels is None else list(labels)
+    return list(labels)
+
+
+def _head_mask(head_mask: HeadMask) -> list[dict[str, int]]:
+    return [
+        {name: one_index("head_mask", index) for name, index in each.items()} for each in head_mask
+    ]
+
+
+_SENT_AS = {"layers": "layer", "heads": "head"}
+_CONVERTERS: dict[str, Callable[[Any], object]] = {
+    **{name: partial(several_indices, name) for name in ("layers", "heads", "omit")},
+    **{name: partial(one_index, name) for name in ("window", "steps")},
+    "labels": _labels,
+    "head_mask": _head_mask,
+}
 
 
 def texts_of(sentences: Sequence[str | None]) -> list[str | None]:
@@ -370,14 +330,7 @@ def _text(sentence: object) -> str | None:
 def _post(
     path: str, read: Callable[[Answer], T], *, accept: str = _JSON, **content: object
 ) -> Call[T]:
-    """Returns a call without the options that are None; the service has defaults for these."""
-    sent = {
-        # A sentence of None was not a string.
-        name: value
-        for name, value in content.items()
-        if value is not None or name == "sentence"
-    }
-    return Call("POST", path, read, accept, as_json(sent))
+    return Call("POST", path, read, accept, as_json(content))
 
 
 def as_json(content: object) -> bytes:

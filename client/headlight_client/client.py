@@ -1,39 +1,102 @@
-"""Asks a Headlight service and waits for each answer."""
+"""Asks a Headlight service, from ordinary code and from asyncio."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import wraps
-from time import sleep
-from typing import Concatenate, Literal, ParamSpec, Self, TypeVar, Unpack, overload
+from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, Unpack, overload
 
 import httpx
 
 from headlight_client import calls
 from headlight_client.answers import ItemError, Prediction
-from headlight_client.calls import Call, Granularity, HeadMask, OnError, PredictOptions, Reading
+from headlight_client.calls import Call, OnError, PredictOptions
 from headlight_client.config import make_config
 from headlight_client.errors import HeadlightError, InvalidRequestError
-from headlight_client.exchange import Outcome, Wait, exchange
-from headlight_client.indices import Indices
+from headlight_client.exchange import Awaiting, Blocking, Transport, exchange, run
 from headlight_client.portions import Limits, Portions, limits_of
 from headlight_client.predictions import Predictions
 from headlight_client.progress import Progress
-from headlight_client.sending import send
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def _method(
-    build: Callable[P, Call[T]],
-) -> Callable[Concatenate["Client", P], T]:
+def _method(build: Callable[P, Call[T]]) -> Callable[Concatenate["Client", P], T]:
     """Returns a method that sends the call built from its arguments."""
 
     @wraps(build)
     def method(self: "Client", /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self.send(build(*args, **kwargs))
+        return run(self._session.send(build(*args, **kwargs)))
 
     calls.show_as_method(method, build, of="Client", module=__name__)
     return method
+
+
+def _async_method(
+    build: Callable[P, Call[T]],
+) -> Callable[Concatenate["AsyncClient", P], Coroutine[Any, Any, T]]:
+    """Returns a method that sends the call built from its arguments."""
+
+    @wraps(build)
+    async def method(self: "AsyncClient", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._session.send(build(*args, **kwargs))
+
+    calls.show_as_method(method, build, of="AsyncClient", module=__name__)
+    return method
+
+
+class _Session:
+    """What both clients do; the transport says how they wait."""
+
+    def __init__(self, transport: Transport, base_url: str, **config: Any) -> None:  # noqa: ANN401
+        self._transport = transport
+        self._config = make_config(base_url, **config)
+        self._limits: Limits | None = None
+
+    async def send(self, call: Call[T]) -> T:
+        return await exchange(call, self._config, self._transport)
+
+    async def predict(
+        self,
+        sentences: Sequence[str],
+        *,
+        progress: bool,
+        concurrency: int,
+        on_error: OnError = "request",
+        **options: Unpack[PredictOptions],
+    ) -> Predictions[Any]:
+        if concurrency < 1:
+            raise ValueError(f"concurrency must be at least 1, got {concurrency}")
+        portions = Portions(sentences, on_error=on_error, **options)
+        with Progress(len(portions), shown=progress) as shown:
+            must_ask = self._limits is None and not portions.fit(Limits())
+            while True:
+                if must_ask:
+                    self._limits = limits_of((await self.send(calls.model())).limits)
+                cut = portions.cut(self._limits or Limits(), at_once=concurrency)
+                waiting = iter(cut)
+
+                async def work(waiting: Any = waiting) -> None:  # noqa: ANN401 - shared
+                    for portion in waiting:
+                        await self._predict(portions, portion)
+                        shown.update(portions.answered)
+
+                try:
+                    count = min(concurrency, len(cut))
+                    await self._transport.together([work() for _ in range(count)])
+                    return portions.result()
+                except InvalidRequestError as error:
+                    # The service takes less at once than it did, or than others do.
+                    must_ask = portions.may_divide(error)
+                    if not must_ask:
+                        raise
+
+    async def _predict(self, portions: Portions, portion: range) -> None:
+        try:
+            answers = await self.send(portions.call(portion))
+        except HeadlightError as error:
+            portions.fail(portion, error)
+        else:
+            portions.take(portion, answers)
 
 
 class Client:
@@ -71,18 +134,19 @@ class Client:
         retries: int = 2,
         http_client: httpx.Client | None = None,
     ) -> None:
-        self._config = make_config(base_url, api_key=api_key, timeout=timeout, retries=retries)
         self._owns_http = http_client is None
         self._http = httpx.Client() if http_client is None else http_client
-        self._limits: Limits | None = None
+        self._session = _Session(
+            Blocking(self._http), base_url, api_key=api_key, timeout=timeout, retries=retries
+        )
 
     @overload
     def predict(
         self,
         sentences: Sequence[str],
         *,
-        on_error: Literal["request"] = "request",
         progress: bool = False,
+        on_error: Literal["request"] = "request",
         **options: Unpack[PredictOptions],
     ) -> Predictions[Prediction]: ...
     @overload
@@ -90,23 +154,13 @@ class Client:
         self,
         sentences: Sequence[str],
         *,
-        on_error: OnError,
         progress: bool = False,
+        on_error: OnError,
         **options: Unpack[PredictOptions],
     ) -> Predictions[Prediction | ItemError]: ...
     def predict(
-        self,
-        sentences: Sequence[str],
-        *,
-        truncation: Reading = "right",
-        granularity: Granularity = "text",
-        labels: Sequence[str] | None = None,
-        abstain_below: float | None = None,
-        head_mask: HeadMask | None = None,
-        omit: Indices | None = None,
-        on_error: OnError = "request",
-        progress: bool = False,
-    ) -> Predictions[Prediction] | Predictions[Prediction | ItemError]:
+        self, sentences: Sequence[str], *, progress: bool = False, **options: Any
+    ) -> Predictions[Any]:
         """Predicts labels and calibrated probabilities.
 
         More sentences than the service takes at once are sent in several requests, one after the
@@ -115,6 +169,10 @@ class Client:
 
         Args:
             sentences: any number, in a list, an array or a Series, whose index a table keeps.
+            progress: whether a progress bar shows on standard error: by tqdm if it is installed,
+                else by lines.
+            on_error: `request`: one bad sentence refuses all; `item`: it gets an `ItemError` in its
+                place.
             truncation: which end of a long text is cut off; `error` refuses a long text; `window`
                 reads it whole, in windows.
             granularity: `text`, or `sentence`: each prediction has its `sentences` too.
@@ -123,40 +181,12 @@ class Client:
             head_mask: heads that are switched off, such as `[{"layer": 0, "head": 3}]`, or
                 `[{"layer": 0}]` for all heads of a layer.
             omit: token numbers, as `attention` gives them, that are left out of the only sentence.
-            on_error: `request`: one bad sentence refuses all; `item`: it gets an `ItemError` in its
-                place.
-            progress: whether a progress bar shows on standard error: by tqdm if it is installed,
-                else by lines.
 
         Returns:
             One prediction per sentence, in order: a list that can become a table of pandas.
         """
-        portions = Portions(
-            sentences,
-            on_error=on_error,
-            truncation=truncation,
-            granularity=granularity,
-            labels=labels,
-            abstain_below=abstain_below,
-            head_mask=head_mask,
-            omit=omit,
-        )
-        with Progress(len(portions), shown=progress) as shown:
-            must_ask = self._limits is None and not portions.fit(Limits())
-            while True:
-                if must_ask:
-                    self._limits = limits_of(self.model().limits)
-                try:
-                    for portion in portions.cut(self._limits or Limits()):
-                        self._predict(portions, portion)
-                        shown.update(portions.answered)
-                    break
-                except InvalidRequestError as error:
-                    # The service takes less at once than it did, or than others do.
-                    must_ask = portions.may_divide(error)
-                    if not must_ask:
-                        raise
-        return portions.result()
+        predicting = self._session.predict(sentences, progress=progress, concurrency=1, **options)
+        return run(predicting)
 
     attention = _method(calls.attention)
     attentions = _method(calls.attentions)
@@ -178,26 +208,84 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _predict(self, portions: Portions, portion: range) -> None:
-        try:
-            answers = self.send(portions.call(portion))
-        except HeadlightError as error:
-            portions.fail(portion, error)
-        else:
-            portions.take(portion, answers)
 
-    def send(self, call: Call[T]) -> T:
-        """Sends a call, again where that may help, and returns its result."""
-        steps = exchange(call, self._config)
-        outcome: Outcome = None
-        while True:
-            try:
-                step = steps.send(outcome)
-            except StopIteration as end:
-                result: T = end.value
-                return result
-            if isinstance(step, Wait):
-                sleep(step.seconds)
-                outcome = None
-            else:
-                outcome = send(self._http, step, self._config.now)
+class AsyncClient:
+    """Asks a Headlight service from asyncio. Tasks of one event loop may share it.
+
+    Arguments, results and errors are those of `Client`. A client has 100 connections, unless
+    `http_client` sets other limits. The wait for a free one counts towards `timeout`.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        api_key: str | None = None,
+        timeout: float = 30.0,
+        retries: int = 2,
+        http_client: httpx.AsyncClient | None = None,
+    ) -> None:
+        self._owns_http = http_client is None
+        self._http = httpx.AsyncClient() if http_client is None else http_client
+        self._session = _Session(
+            Awaiting(self._http), base_url, api_key=api_key, timeout=timeout, retries=retries
+        )
+
+    @overload
+    async def predict(
+        self,
+        sentences: Sequence[str],
+        *,
+        progress: bool = False,
+        concurrency: int = 4,
+        on_error: Literal["request"] = "request",
+        **options: Unpack[PredictOptions],
+    ) -> Predictions[Prediction]: ...
+    @overload
+    async def predict(
+        self,
+        sentences: Sequence[str],
+        *,
+        progress: bool = False,
+        concurrency: int = 4,
+        on_error: OnError,
+        **options: Unpack[PredictOptions],
+    ) -> Predictions[Prediction | ItemError]: ...
+    async def predict(
+        self,
+        sentences: Sequence[str],
+        *,
+        progress: bool = False,
+        concurrency: int = 4,
+        **options: Any,
+    ) -> Predictions[Any]:
+        """Predicts labels and calibrated probabilities, as `Client.predict`.
+
+        Up to `concurrency` requests are under way at once. If one fails, the others are cancelled.
+
+        Raises:
+            ValueError: `concurrency` is less than 1.
+        """
+        return await self._session.predict(
+            sentences, progress=progress, concurrency=concurrency, **options
+        )
+
+    attention = _async_method(calls.attention)
+    attentions = _async_method(calls.attentions)
+    thumbnails = _async_method(calls.thumbnails)
+    attention_steps = _async_method(calls.attention_steps)
+    attributions = _async_method(calls.attributions)
+    importance = _async_method(calls.importance)
+    model = _async_method(calls.model)
+    is_ready = _async_method(calls.is_ready)
+
+    async def aclose(self) -> None:
+        """Closes the connections."""
+        if self._owns_http:
+            await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()

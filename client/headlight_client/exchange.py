@@ -1,14 +1,16 @@
-"""Decides the attempts and pauses of a call within its deadline, without any I/O.
+"""Sends calls, again where that may help, within their deadline.
 
-`exchange` is a generator. It yields the next step, a `Send` or a `Wait`, receives its outcome, and
-returns the result. Each client carries out the steps in its own way.
+Everything is written once, as coroutines over a `Transport`. That of `Client` never suspends, so
+`run` carries a coroutine out at once, without an event loop.
 """
 
+import asyncio
 import itertools
 import math
-from collections.abc import Callable, Generator
+import time
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, Protocol, TypeVar
 
 import httpx
 
@@ -39,10 +41,12 @@ LEAST_SECONDS = 0.001  # the least that httpx and `X-Request-Timeout` can hold
 
 _MOST_DOUBLINGS = 32  # the pause has its limit long before; far more doublings overflow
 
+Outcome = Answer | httpx.RequestError
+
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """The step of sending a request and reading its whole answer."""
+    """A request whose whole answer is wanted."""
 
     method: str
     url: str
@@ -52,18 +56,135 @@ class Send:
     timeout: httpx.Timeout  # of each single wait
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """The step of waiting for some seconds."""
+class Transport(Protocol):
+    """What differs between waiting and awaiting."""
 
-    seconds: float
+    async def send(self, request: Send) -> Outcome:
+        """Sends a request; returns its whole answer, or why there is none."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Waits."""
+
+    async def together(self, work: Sequence[Coroutine[Any, Any, None]]) -> None:
+        """Carries all work out; the first error ends the rest."""
 
 
-Step = Send | Wait
-Outcome = Answer | httpx.RequestError | None
+class Blocking:
+    """Waits for each answer; no timer interrupts a wait.
+
+    Each wait has its own limit, and the time is checked after the headers and after each piece of
+    the body.
+    """
+
+    def __init__(self, http: httpx.Client, now: Callable[[], float] = time.monotonic) -> None:
+        self._http = http
+        self._now = now
+
+    async def send(self, request: Send) -> Outcome:
+        """See `Transport`."""
+        until = self._now() + request.seconds
+        waits = _Waits(request.timeout.as_dict(), lambda: until - self._now())
+        content = bytearray()
+        try:
+            with self._http.stream(
+                request.method,
+                request.url,
+                headers=request.headers,
+                content=request.body,
+                extensions={"timeout": waits},
+            ) as response:
+                # The empty first piece checks the time after the headers, which may come late.
+                for piece in itertools.chain([b""], response.iter_bytes()):
+                    content += piece
+                    if self._now() > until:
+                        return httpx.ReadTimeout("the answer came too slowly")
+        except httpx.RequestError as error:
+            return error
+        return Answer(response.status_code, response.headers, bytes(content))
+
+    async def sleep(self, seconds: float) -> None:
+        """See `Transport`."""
+        time.sleep(seconds)  # noqa: ASYNC251 - there is no event loop
+
+    async def together(self, work: Sequence[Coroutine[Any, Any, None]]) -> None:
+        """Carries out one after the other."""
+        for each in work:
+            await each
 
 
-def exchange(call: Call[T], config: ClientConfig) -> Generator[Step, Outcome, T]:
+class Awaiting:
+    """Awaits answers; a timer ends each request."""
+
+    def __init__(self, http: httpx.AsyncClient) -> None:
+        self._http = http
+
+    async def send(self, request: Send) -> Outcome:
+        """See `Transport`."""
+        try:
+            async with asyncio.timeout(request.seconds):
+                response = await self._http.request(
+                    request.method,
+                    request.url,
+                    headers=request.headers,
+                    content=request.body,
+                    timeout=request.timeout,
+                )
+        except TimeoutError:
+            return httpx.ReadTimeout("there was no answer in time")
+        except httpx.RequestError as error:
+            return error
+        return Answer(response.status_code, response.headers, response.content)
+
+    async def sleep(self, seconds: float) -> None:
+        """See `Transport`."""
+        await asyncio.sleep(seconds)
+
+    async def together(self, work: Sequence[Coroutine[Any, Any, None]]) -> None:
+        """See `Transport`."""
+        tasks = [asyncio.create_task(each) for each in work]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def run(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Carries out a coroutine that never suspends."""
+    try:
+        coroutine.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    raise AssertionError("a blocking transport never suspends")
+
+
+class _Waits(Mapping[str, float]):
+    """The limits of each wait of a request, in seconds, computed when they are looked up.
+
+    httpcore looks up a limit when a part of the request begins: the connection, sending, the
+    headers of the answer, its body. With fixed limits each part would get the whole time again.
+    Only the remaining time limits a wait without a limit.
+    """
+
+    def __init__(self, limits: Mapping[str, float | None], left: Callable[[], float]) -> None:
+        self._limits = limits
+        self._left = left
+
+    def __getitem__(self, name: str) -> float:
+        limit = self._limits[name]
+        left = max(self._left(), LEAST_SECONDS)
+        return left if limit is None else min(limit, left)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._limits)
+
+    def __len__(self) -> int:
+        return len(self._limits)
+
+
+async def exchange(call: Call[T], config: ClientConfig, transport: Transport) -> T:
     """Tries until there is a result, a permanent error, or no time left.
 
     It tries again after a refused or broken connection and after status 429, 502 or 503. It does
@@ -77,14 +198,14 @@ def exchange(call: Call[T], config: ClientConfig) -> Generator[Step, Outcome, T]
     request_id = config.new_id()
     retries = config.retries if call.when_away is None else 0
     for attempt in itertools.count():
-        outcome = yield _send(call, config, deadline - config.now(), request_id)
+        outcome = await transport.send(_send(call, config, deadline - config.now(), request_id))
         if isinstance(outcome, Answer) and outcome.status == httpx.codes.OK:
             return _understood(call.read, outcome, config, request_id)
         error = _error(outcome, config, request_id)
         if attempt < retries and isinstance(error, UnavailableError | NoAnswerError):
             pause = _pause(error, attempt, config.draw())
             if config.now() + pause < deadline:
-                yield Wait(pause)
+                await transport.sleep(pause)
                 if config.now() < deadline:
                     continue
         if call.when_away is not None and isinstance(
@@ -140,7 +261,7 @@ def _error(outcome: Outcome, config: ClientConfig, request_id: str) -> Headlight
 
 
 def _without_answer(
-    outcome: httpx.RequestError | None, config: ClientConfig, request_id: str
+    outcome: httpx.RequestError, config: ClientConfig, request_id: str
 ) -> tuple[type[HeadlightError], str]:
     """Explains why no answer came; names the request if the service may have received it."""
     address, reason = config.address, str(outcome) or type(outcome).__name__

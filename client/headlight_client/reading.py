@@ -8,9 +8,11 @@ import io
 import json
 import zipfile
 import zlib
-from collections.abc import Iterable, Mapping
-from dataclasses import fields
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from dataclasses import is_dataclass
+from functools import cache
+from types import UnionType
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -18,17 +20,13 @@ from numpy.typing import DTypeLike, NDArray
 from headlight_client.answers import (
     Answer,
     ItemError,
-    Metric,
     ModelInfo,
     ModelName,
     Prediction,
-    Sentence,
-    Threshold,
-    Thresholds,
     Token,
 )
 from headlight_client.attention import Attention, Thumbnails
-from headlight_client.explanations import AttentionSteps, Attributions, Importance, Unit
+from headlight_client.explanations import AttentionSteps, Attributions, Importance
 from headlight_client.problems import read_item_error
 
 T = TypeVar("T")
@@ -64,15 +62,7 @@ def read_ready(answer: Answer) -> bool:
 
 def read_model(answer: Answer) -> ModelInfo:
     """Reads the answer of `/model`; an older service leaves out the last members."""
-    content = json.loads(answer.content)
-    return _make(
-        ModelInfo,
-        content,
-        labels=tuple(content["labels"]),
-        metrics=tuple(_metric(metric) for metric in content["metrics"]),
-        limits=dict(content.get("limits", {})),
-        thresholds=_thresholds(content.get("thresholds")),
-    )
+    return _make(ModelInfo, json.loads(answer.content))
 
 
 def read_attention(answer: Answer) -> Attention:
@@ -109,8 +99,7 @@ def read_thumbnails(answer: Answer) -> Thumbnails:
 def read_steps(answer: Answer) -> AttentionSteps:
     """Reads the answer of `/attention/steps`."""
     content = json.loads(answer.content)
-    tokens = _tokens(content["tokens"])
-    length, size = len(tokens), len(content["query_vector"])
+    length, size = len(content["tokens"]), len(content["query_vector"])
     if not 0 <= content["query"] < length:
         raise ValueError(f"the query is token {content['query']} of {length}")
     shapes = {
@@ -122,35 +111,48 @@ def read_steps(answer: Answer) -> AttentionSteps:
         "result": (size,),
     }
     arrays = {name: _array(content, name, shape, np.float32) for name, shape in shapes.items()}
-    model = _make(ModelName, content["model"])
-    return _make(AttentionSteps, content, model=model, tokens=tokens, **arrays)
+    return _make(AttentionSteps, content, **arrays)
 
 
 def read_attributions(answer: Answer) -> Attributions:
     """Reads the answer of `/attributions`."""
     content = json.loads(answer.content)
-    tokens = _tokens(content["tokens"])
-    values = _array(content, "attributions", (len(tokens),), np.float64)
-    units = tuple(_make(Unit, unit) for unit in content.get("units", ()))
-    return _make(
-        Attributions, content, **_predicted(content), tokens=tokens, values=values, units=units
-    )
+    values = _array(content, "attributions", (len(content["tokens"]),), np.float64)
+    return _make(Attributions, content, **_predicted(content), values=values)
 
 
 def read_importance(answer: Answer) -> Importance:
     """Reads the answer of `/importance`."""
     content = json.loads(answer.content)
-    layers, heads = tuple(content["layers"]), tuple(content["heads"])
-    values = np.array(content["importance"], np.float64).reshape(len(layers), len(heads))
-    return _make(
-        Importance, content, **_predicted(content), layers=layers, heads=heads, values=values
-    )
+    shape = len(content["layers"]), len(content["heads"])
+    values = np.array(content["importance"], np.float64).reshape(shape)
+    return _make(Importance, content, **_predicted(content), values=values)
 
 
 def _make(kind: type[T], content: Mapping[str, Any], **converted: object) -> T:
     """Makes an answer type from the members of JSON that it has, some of them converted."""
-    names = {field.name for field in fields(kind)}  # type: ignore[arg-type]
-    return kind(**{name: value for name, value in content.items() if name in names} | converted)
+    hints: dict[str, Any] = _hints(kind)
+    made = {
+        name: _typed(hints[name], value)
+        for name, value in content.items()
+        if name in hints and name not in converted
+    }
+    return kind(**made | converted)
+
+
+_hints: Any = cache(get_type_hints)  # for a dataclass
+
+
+def _typed(hint: Any, value: Any) -> Any:  # noqa: ANN401 - of any member
+    """Converts the JSON of a member: an object to its answer type, a list to a tuple."""
+    kind, inner = get_origin(hint), get_args(hint)
+    if is_dataclass(hint):
+        return _make(hint, value)  # type: ignore[arg-type]
+    if kind is UnionType:
+        return None if value is None else _typed(inner[0], value)
+    if kind is tuple:
+        return tuple(_typed(inner[0], each) for each in value)
+    return dict(value) if kind is Mapping else value
 
 
 def _array(
@@ -221,35 +223,4 @@ def _predicted(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _prediction(content: Mapping[str, Any], model: ModelName) -> Prediction:
-    sentences = content.get("sentences")
-    return _make(
-        Prediction,
-        content,
-        probabilities=dict(content["probabilities"]),
-        model=model,
-        warnings=tuple(content.get("warnings", ())),
-        sentences=tuple(map(_sentence, sentences)) if sentences is not None else None,
-    )
-
-
-def _sentence(content: Mapping[str, Any]) -> Sentence:
-    return _make(Sentence, content, probabilities=dict(content["probabilities"]))
-
-
-def _tokens(content: Iterable[Mapping[str, Any]]) -> tuple[Token, ...]:
-    return tuple(_make(Token, token) for token in content)
-
-
-def _metric(content: Mapping[str, Any]) -> Metric:
-    low, high = content["interval"]
-    return _make(Metric, content, interval=(low, high))
-
-
-def _thresholds(content: Mapping[str, Any] | None) -> Thresholds | None:
-    if content is None:
-        return None
-    by_threshold = tuple(
-        _make(Threshold, each, precision=dict(each["precision"]), recall=dict(each["recall"]))
-        for each in content["by_threshold"]
-    )
-    return _make(Thresholds, content, sets=tuple(content["sets"]), by_threshold=by_threshold)
+    return _make(Prediction, content, model=model)

@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from headlight_client import AsyncClient, Client
+from headlight_client.exchange import Awaiting, Blocking
 from tests.end_to_end.servers import TLS, RunningService, local_service
 
 # Of a method's name, its arguments and those of the client: what the method gives.
@@ -55,11 +56,11 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The pauses that clients would have made, in seconds; none is made."""
     made: list[float] = []
 
-    async def note(seconds: float) -> None:
+    async def note(_: object, seconds: float) -> None:
         made.append(seconds)
 
-    monkeypatch.setattr("headlight_client.client.sleep", made.append)
-    monkeypatch.setattr("headlight_client.async_client.sleep", note)
+    for transport in (Blocking, Awaiting):
+        monkeypatch.setattr(transport, "sleep", note)
     return made
 
 

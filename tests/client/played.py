@@ -2,7 +2,7 @@
 
 import itertools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from headlight_client import HeadlightError
 from headlight_client.answers import Answer
 from headlight_client.calls import Call
 from headlight_client.config import ClientConfig, make_config
-from headlight_client.exchange import Outcome, Send, Wait, exchange
+from headlight_client.exchange import Outcome, Send, exchange, run
 
 CALL = Call("POST", "/predict", lambda answer: answer.content, body=b"{}")
 DONE = Answer(200, httpx.Headers(), b"done")
@@ -22,9 +22,10 @@ REFUSED = httpx.ConnectError("refused")
 class Clock:
     """Moves by what is done: each attempt takes some seconds, each pause its length."""
 
-    def __init__(self, *, attempt: float = 0.0) -> None:
+    def __init__(self, *, attempt: float = 0.0, asleep: float = 0.0) -> None:
         self.at = 1000.0
         self.attempt = attempt
+        self.asleep = asleep  # longer than a pause should be
         self.begun: list[float] = []
 
     def __call__(self) -> float:
@@ -45,27 +46,36 @@ def unavailable(retry_after: int | None = None, *, status: int = 503) -> Answer:
     return Answer(status, headers, json.dumps(content | members).encode())
 
 
+class Played:
+    """A transport without a socket: notes what is sent and how long is waited."""
+
+    def __init__(self, clock: Clock, outcomes: Callable[[int], Outcome]) -> None:
+        self.sends: list[Send] = []
+        self.waits: list[float] = []
+        self._clock = clock
+        self._outcomes = outcomes
+
+    async def send(self, request: Send) -> Outcome:
+        self.sends.append(request)
+        self._clock.begun.append(self._clock.at)
+        self._clock.at += self._clock.attempt
+        return self._outcomes(len(self.sends) - 1)
+
+    async def sleep(self, seconds: float) -> None:
+        self.waits.append(seconds)
+        self._clock.at += seconds + self._clock.asleep
+
+    async def together(self, work: Sequence[Coroutine[Any, Any, None]]) -> None:
+        raise NotImplementedError
+
+
 def play(
     call: Call[Any], config: ClientConfig, clock: Clock, outcomes: Callable[[int], Outcome]
 ) -> tuple[Any, list[Send], list[float]]:
     """Carries a call out: its result or error, what was sent and how long was waited."""
-    steps = exchange(call, config)
-    sends: list[Send] = []
-    waits: list[float] = []
-    outcome: Outcome = None
-    while True:
-        try:
-            step = steps.send(outcome)
-        except StopIteration as end:
-            return end.value, sends, waits
-        except HeadlightError as error:
-            return error, sends, waits
-        if isinstance(step, Wait):
-            waits.append(step.seconds)
-            clock.at += step.seconds
-            outcome = None
-        else:
-            sends.append(step)
-            clock.begun.append(clock.at)
-            clock.at += clock.attempt
-            outcome = outcomes(len(sends) - 1)
+    played = Played(clock, outcomes)
+    try:
+        result = run(exchange(call, config, played))
+    except HeadlightError as error:
+        result = error
+    return result, played.sends, played.waits

@@ -16,7 +16,7 @@ from headlight_client import (
 )
 from headlight_client.answers import Answer
 from headlight_client.calls import is_ready
-from headlight_client.exchange import Outcome, Send, Wait, exchange
+from headlight_client.exchange import Outcome, Send
 from tests.client.played import CALL, DONE, REFUSED, Clock, client_config, play, unavailable
 
 
@@ -160,15 +160,11 @@ def test_a_long_retry_after_is_cut() -> None:
 
 
 def test_a_pause_that_lasts_too_long_is_the_end() -> None:
-    clock = Clock()
-    config = client_config(clock, timeout=5.0)
-    steps = exchange(CALL, config)
-    assert isinstance(next(steps), Send)
-    assert steps.send(REFUSED) == Wait(0.1875)
-    clock.at += 6.0  # the machine slept
+    clock = Clock(asleep=6.0)  # the machine slept
+    error, sends, waits = play(CALL, client_config(clock, timeout=5.0), clock, lambda _: REFUSED)
 
-    with pytest.raises(NoAnswerError):
-        steps.send(None)
+    assert isinstance(error, NoAnswerError)
+    assert (len(sends), waits) == (1, [0.1875])
 
 
 @given(

@@ -8,8 +8,9 @@ import pytest
 from headlight_client import HeadlightError, calls
 from headlight_client.answers import Answer
 from headlight_client.config import make_config
-from headlight_client.exchange import Send, exchange
+from headlight_client.exchange import exchange, run
 from tests.client.conftest import Ask
+from tests.client.played import Clock, Played
 from tests.client.scripted import Reply, predicted, problem, scripted
 
 KEY, SENTENCE = "a-secret-key", "a private sentence"
@@ -18,8 +19,9 @@ KEY, SENTENCE = "a-secret-key", "a private sentence"
 def test_what_a_call_goes_through() -> None:
     config = make_config("http://there", api_key=KEY, timeout=1.0, retries=0)
     call = calls.predict([SENTENCE], truncation="right", on_error="request")
-    step = next(exchange(call, config))
-    assert isinstance(step, Send)
+    played = Played(Clock(), lambda _: Answer(200, {}, predicted("good").content))
+    run(exchange(call, config, played))
+    (step,) = played.sends
     assert step.headers["Authorization"] == f"Bearer {KEY}"
     assert SENTENCE.encode() in (step.body or b"")
 

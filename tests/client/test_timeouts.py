@@ -11,8 +11,7 @@ from headlight_client import (
     ServiceTimedOutError,
     TimedOutError,
 )
-from headlight_client.exchange import Send
-from headlight_client.sending import send
+from headlight_client.exchange import Blocking, Send, run
 from tests.client.conftest import Ask
 from tests.client.scripted import Reply, predicted, scripted
 
@@ -67,7 +66,7 @@ def test_each_wait_gets_what_is_left_when_its_part_begins() -> None:
     limits = httpx.Timeout(8.0, connect=5.0, pool=7.0)
     with httpx.Client(transport=httpx.MockTransport(handle)) as http:
         step = Send("GET", "http://there", httpx.Headers(), None, 8.0, limits)
-        outcome = send(http, step, lambda: at[0])
+        outcome = run(Blocking(http, lambda: at[0]).send(step))
 
     assert seen == [
         {"connect": 5.0, "read": 8.0, "write": 8.0, "pool": 7.0},
