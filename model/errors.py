@@ -35,6 +35,11 @@ def shorten(text: str, most: int = _MOST_VALUE) -> str:
     return text if len(text) <= most else f"{text[: most - end - 1]}…{text[-end:]}"
 
 
+def install_hint(extras: str) -> str:
+    """Returns the command that installs extras of the project, such as `train,mlflow`."""
+    return f"pip install 'headlight[{extras}]'"
+
+
 class ModelError(Exception):
     """Base of every error that this package raises on purpose."""
 

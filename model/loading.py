@@ -11,11 +11,8 @@ from model.backends.device import (
     dtype_name,
 )
 from model.checkpoint.opening import Checkpoint
-from model.checkpoint.overflow import check_magnitudes
 from model.explain.attention_steps import HeadInspector
 from model.explain.gradients import Gradients
-from model.files import WEIGHTS
-from model.network.architecture import stored_names
 from model.network.shared_weights import SharedWeights
 from model.predictor import ModelInfo, Predictor
 from model.validation import kind_of
@@ -35,8 +32,7 @@ def load_predictor(
             or torch's own.
 
     Raises:
-        CheckpointError: a weight is not finite or too large to compute with, or the file changed
-            since it was checked.
+        CheckpointError: a weight is not finite, or the file changed since it was checked.
         ConfigurationError: the machine lacks the device, or cannot compute in that type.
         TypeError: an argument has the wrong type.
     """
@@ -58,12 +54,6 @@ def load_on(checkpoint: Checkpoint, backend: Backend) -> Predictor:
     The weights are read once, and the networks that serve and explain share memory.
     """
     network = checkpoint.load_network()
-    check_magnitudes(
-        checkpoint.path / WEIGHTS,
-        network,
-        dtype=backend.dtype,
-        stored_name=stored_names(checkpoint.config),
-    )
     network = network.to(backend.device)
     parameters = sum(parameter.numel() for parameter in network.parameters())
     info = _describe(checkpoint, parameters, backend)

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.backends.base import Backend, Runner, Selection, in_halves, isolate
-from model.checkpoint.manifest import Metric
-from model.checkpoint.thresholds import Thresholds
+from model.checkpoint.records import Metric, Thresholds
 from model.errors import NotFiniteError
 from model.explain.attention_steps import HeadInspector
 from model.explain.gradients import Gradients

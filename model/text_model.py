@@ -3,13 +3,12 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import torch
 
-from model.checkpoint.hub_folder import local_folder
+from model.checkpoint.location import local_folder
 from model.checkpoint.opening import open_checkpoint
 from model.cli.progress import progress as show
 from model.errors import InputError
@@ -61,8 +60,7 @@ def load(
         TypeError: an argument has the wrong type.
     """
     path = folder_path(checkpoint, by="load")
-    folder = local_folder(path, check=partial(open_checkpoint, trial=True))
-    opened = open_checkpoint(folder, trial=True)
+    opened = open_checkpoint(local_folder(path), trial=True)
     return TextModel(load_predictor(opened, device=device, dtype=dtype))
 
 

@@ -14,8 +14,9 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
+from model.checkpoint.location import DEFAULT
 from model.cli.arguments import LineParser, add_no_header, add_spelling, add_version, positive
-from model.errors import ModelError
+from model.errors import ModelError, install_hint
 from scoring.errors import InterruptedJobError, OptionError, ScoringError
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from scoring.output.manifest import Success
     from scoring.parts import Result
 
-_CHECKPOINT = Path(__file__).parents[1] / "checkpoints" / "default"
 _PART_BYTES = 8 * 1024 * 1024
 _SHARD = re.compile(r"([1-9]\d*)/([1-9]\d*)")
 _EXTRAS = {"ray": "score,ray"}
@@ -45,10 +45,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         package = (error.name or "").partition(".")[0]
         if package in {"model", "scoring"}:
             raise
-        extras = _EXTRAS.get(package, "score")
+        hint = install_hint(_EXTRAS.get(package, "score"))
         return _fail(
-            f"{error.name} is not installed, which scoring files needs and serving does not: "
-            f".venv/bin/pip install --constraint constraints.txt --editable '.[{extras}]'"
+            f"{error.name} is not installed, which scoring files needs and serving does not: {hint}"
         )
     except InterruptedJobError as error:
         return _fail(str(error), 128 + error.signal)
@@ -264,7 +263,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--checkpoint",
         type=Path,
-        default=_CHECKPOINT,
+        default=DEFAULT,
         metavar="DIR",
         help="the model: a folder, or hf:NAME@REVISION (default: the one that ships)",
     )

@@ -5,7 +5,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from model.checkpoint.hub_folder import local_folder
+from model.checkpoint.location import local_folder
 from model.checkpoint.opening import open_checkpoint
 from model.tables.columns import find
 from model.tokenization.windows import Reading

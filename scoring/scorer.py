@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from model.backends.device import DtypeChoice, choose_backend, choose_device, choose_dtype
-from model.checkpoint.hub_folder import local_folder
+from model.checkpoint.location import local_folder
 from model.checkpoint.opening import Checkpoint, open_checkpoint
 from model.errors import ConfigurationError, InputError, NotFiniteError, TokenizerError
 from model.loading import load_on

@@ -13,7 +13,7 @@ from typing import NoReturn
 from model import Checkpoint
 from model.allocator import share_one_heap
 from model.backends.base import Backend
-from model.checkpoint.hub_folder import renamed
+from model.checkpoint.location import renamed
 from model.cli.arguments import LineParser, add_version
 from service.app import create_app
 from service.http.middleware import Layer, Lifecycle

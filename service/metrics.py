@@ -20,7 +20,7 @@ from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
 from model import Checkpoint, Encoding, ModelInfo, Prediction
-from model.checkpoint.baseline import LENGTH_BOUNDS, SCORE_BOUNDS, Baseline
+from model.checkpoint.records import LENGTH_BOUNDS, SCORE_BOUNDS, Baseline
 from model.predictor import PathName
 from service.errors import ALL_ERRORS, Refusal, ServiceError
 

@@ -3,15 +3,20 @@
 import importlib
 import os
 from collections.abc import Callable, Collection, Mapping
-from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from model import Checkpoint, open_checkpoint
 from model.backends.base import Backend
 from model.backends.device import choose_backend, choose_device, choose_dtype
-from model.checkpoint.hub_folder import local_folder
-from model.errors import CheckpointError, ConfigurationError, HubError, SigningKeyError
+from model.checkpoint.location import local_folder
+from model.errors import (
+    CheckpointError,
+    ConfigurationError,
+    HubError,
+    SigningKeyError,
+    install_hint,
+)
 from service.formats.size_estimates import MOST_BYTES_PER_WEIGHT
 from service.http.access import load_api_keys
 from service.http.gate import ApiKeys
@@ -52,11 +57,8 @@ def _open_checkpoint(settings: Settings, options: Collection[str]) -> Checkpoint
     """Opens the checkpoint; raises SettingsError if it is damaged, missing or wrongly signed."""
     name = name_of("checkpoint", options)
     try:
-        folder = local_folder(
-            settings.checkpoint,
-            check=partial(open_checkpoint, trial=True),
-            note=lambda _: None,  # `command` logs it, once there is a log
-        )
+        # `command` logs the note, once there is a log.
+        folder = local_folder(settings.checkpoint, note=lambda _: None)
         if settings.checkpoint_key is None:
             return open_checkpoint(folder, trial=True)
         return _open_signed(folder, settings.checkpoint_key, name_of("checkpoint_key", options))
@@ -81,7 +83,7 @@ def _open_signed(folder: Path, key: Path, name: str) -> Checkpoint:
         raise SettingsError(
             [
                 f"{name}: {error.name} is not installed, which signatures need: "
-                "install the extra signing, or build the image with --build-arg EXTRA=signing"
+                f"{install_hint('signing')}, or build the image with --build-arg EXTRA=signing"
             ]
         ) from error
     return checkpoint

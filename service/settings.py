@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, cast, get_args
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from model.checkpoint.location import DEFAULT
 from model.tokenization.sentences import MAX_SENTENCES
 from model.tokenization.windows import MAX_WINDOWS
 from model.validation import nearest, tell_fault
@@ -180,7 +181,7 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid")
 
     checkpoint: Path = Field(
-        Path("checkpoints/default"),
+        DEFAULT,
         description="folder of the checkpoint to serve, or hf:NAME@REVISION",
     )
     checkpoint_key: Annotated[Path | None, BeforeValidator(_blank_is_none)] = Field(

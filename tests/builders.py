@@ -5,10 +5,9 @@ from typing import Any
 
 import torch
 
-from model.checkpoint.baseline import Baseline
-from model.checkpoint.manifest import Manifest, Precision, PrecisionSet
+from model.checkpoint.manifest import Manifest
+from model.checkpoint.records import Baseline, Precision, PrecisionSet, Thresholds
 from model.checkpoint.saving import save_checkpoint
-from model.checkpoint.thresholds import Thresholds
 from model.network.config import ConvAttentionConfig, EncoderConfig
 from model.network.conv_attention import ConvAttentionClassifier, build_conv_attention
 from model.network.encoder import EncoderClassifier, build_encoder

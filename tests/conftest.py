@@ -3,7 +3,7 @@
 import fcntl
 import logging
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,7 @@ import torch
 from hypothesis import settings
 
 from tests.builders import tiny_checkpoint
+from tests.hub_stand_in import Hub, run_hub
 
 
 def pytest_configure() -> None:
@@ -51,3 +52,18 @@ def _settle_torch() -> None:
 def checkpoint_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny checkpoint; write another with `tiny_checkpoint` to change one."""
     return tiny_checkpoint(tmp_path_factory.mktemp("checkpoints") / "tiny")
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    """A hub on this machine that huggingface_hub asks in this process, with a cache of its own."""
+    import huggingface_hub.constants  # here, because it is an extra that few tests need
+
+    with run_hub() as running:
+        for name, value in {
+            "ENDPOINT": running.url,
+            "HUGGINGFACE_CO_URL_TEMPLATE": running.url + "/{repo_id}/resolve/{revision}/{filename}",
+            "HF_HUB_CACHE": str(tmp_path / "home"),
+        }.items():
+            monkeypatch.setattr(huggingface_hub.constants, name, value)
+        yield running

@@ -15,6 +15,8 @@ from urllib.parse import unquote, urlsplit
 _INFO = re.compile(r"/api/(models|datasets)/(.+?)(?:/revision/(.+))?")
 _TREE = re.compile(r"/api/(models|datasets)/(.+?)/tree/([^/]+)/?")
 _FILE = re.compile(r"/(datasets/)?(.+?)/resolve/([^/]+)/(.+)")
+# The hub keeps these files beside the repository, by their SHA-256.
+_LARGE = (".safetensors", ".parquet", ".bin")
 
 
 @dataclass
@@ -26,22 +28,12 @@ class Repository:
         branches: the commit of each branch.
         token: that a request must carry.
         gated: whether access needs consent.
-        cut: how often a file is cut in its middle from now on.
-        wrong: files whose content is not what the listing promised.
-        gone: files that are listed and not there.
-        broken: whether files are answered with status 500.
-        sizes: whether the listing tells them.
     """
 
     commits: dict[str, dict[str, bytes]]
     branches: dict[str, str]
     token: str | None = None
     gated: bool = False
-    cut: dict[str, int] = field(default_factory=dict)
-    wrong: set[str] = field(default_factory=set)
-    gone: set[str] = field(default_factory=set)
-    broken: bool = False
-    sizes: bool = True
 
     def commit_of(self, revision: str) -> str | None:
         """The commit of a branch or of its own name."""
@@ -152,72 +144,40 @@ class _Handler(BaseHTTPRequestHandler):
         if commit is None:
             self._refuse(404, "RevisionNotFound")
             return
-        siblings = [_sibling(*file) for file in repository.commits[commit].items()]
-        if not repository.sizes:
-            siblings = [{"rfilename": each["rfilename"]} for each in siblings]
-        content = {"id": name, "sha": commit, "siblings": siblings}
-        self._send(json.dumps(content).encode(), {"Content-Type": "application/json"})
+        content = json.dumps({"id": name, "sha": commit}).encode()
+        self._send(content, {"Content-Type": "application/json"})
 
     def _tree(self, kind: str, name: str, revision: str) -> None:
         repository = self._repository(kind, name)
         if repository is None:
             return
-        entries = []
-        for file in repository.commits[revision].items():
-            found = _sibling(*file)
-            entry = {"type": "file", "path": file[0], "oid": found["blobId"], "size": found["size"]}
-            if "lfs" in found:
-                entry["lfs"] = {**found["lfs"], "oid": found["lfs"]["sha256"]}
-            entries.append(entry)
+        entries = [_entry(*file) for file in repository.commits[revision].items()]
         self._send(json.dumps(entries).encode(), {"Content-Type": "application/json"})
 
     def _file(self, kind: str, name: str, revision: str, file: str) -> None:
         repository = self._repository(kind, name)
         if repository is None:
             return
-        if repository.broken:
-            self._refuse(500, None)
-            return
         commit = repository.commit_of(revision)
-        if commit is None:
-            self._refuse(404, "RevisionNotFound")
-            return
-        content = repository.commits[commit].get(file)
-        if content is None or file in repository.gone:
+        content = None if commit is None else repository.commits[commit].get(file)
+        if commit is None or content is None:
             self._refuse(404, "EntryNotFound")
             return
-        sha256 = _sibling(file, content).get("lfs", {}).get("sha256")
-        if file in repository.wrong:
-            content = content[:-1] + bytes([content[-1] ^ 1])
-        etag = sha256 or _blob(content)
-        headers = {"ETag": f'"{etag}"', "X-Repo-Commit": commit, "Accept-Ranges": "bytes"}
-        if sha256 is not None:
+        is_large = file.endswith(_LARGE)
+        etag = hashlib.sha256(content).hexdigest() if is_large else _blob(content)
+        headers = {"ETag": f'"{etag}"', "X-Repo-Commit": commit}
+        if is_large:
             headers |= {"X-Linked-Etag": f'"{etag}"', "X-Linked-Size": str(len(content))}
-        self._send(content, headers, cut=self.command == "GET" and self._is_cut(repository, file))
+        self._send(content, headers)
 
-    def _is_cut(self, repository: Repository, file: str) -> bool:
-        left = repository.cut.get(file, 0)
-        repository.cut[file] = left - 1
-        return left > 0
-
-    def _send(self, content: bytes, headers: Mapping[str, str], *, cut: bool = False) -> None:
-        start = 0
-        asked = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range") or "")
-        if asked is not None:
-            start = int(asked[1])
-        self.send_response(206 if start else 200)
-        if start:
-            self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
+    def _send(self, content: bytes, headers: Mapping[str, str]) -> None:
+        self.send_response(200)
         for name, value in headers.items():
             self.send_header(name, value)
-        self.send_header("Content-Length", str(len(content) - start))
+        self.send_header("Content-Length", str(len(content)))
         self.end_headers()
-        if self.command == "HEAD":
-            return
-        rest = content[start:]
-        self.wfile.write(rest[: len(rest) // 2] if cut else rest)
-        if cut:
-            self.close_connection = True
+        if self.command != "HEAD":
+            self.wfile.write(content)
 
     def _refuse(self, status: int, code: str | None) -> None:
         body = b'{"error": "refused"}'
@@ -231,12 +191,13 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
 
-def _sibling(name: str, content: bytes) -> dict[str, Any]:
-    found: dict[str, Any] = {"rfilename": name, "size": len(content), "blobId": _blob(content)}
-    if name.endswith((".safetensors", ".parquet", ".bin")):
+def _entry(name: str, content: bytes) -> dict[str, Any]:
+    size = len(content)
+    entry: dict[str, Any] = {"type": "file", "path": name, "oid": _blob(content), "size": size}
+    if name.endswith(_LARGE):
         digest = hashlib.sha256(content).hexdigest()
-        found["lfs"] = {"size": len(content), "sha256": digest, "pointerSize": 130}
-    return found
+        entry["lfs"] = {"size": size, "oid": digest, "sha256": digest, "pointerSize": 130}
+    return entry
 
 
 def _blob(content: bytes) -> str:

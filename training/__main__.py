@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from model.cli.arguments import LineParser, add_version
 from model.cli.progress import escape_what_cannot_be_written
-from model.errors import ModelError
+from model.errors import ModelError, install_hint
 from training.cli import compare, evaluate_options, fetch, fit_options, signing
 from training.errors import (
     InterruptedComparisonError,
@@ -57,11 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if package in {"model", "training"}:
             raise
         needed, extras = _EXTRAS.get(package, ("training needs and serving does not", "train"))
-        return _report(
-            f"{error.name} is not installed, which {needed}: "
-            f".venv/bin/pip install --constraint constraints.txt --editable '.[{extras}]'",
-            1,
-        )
+        return _report(f"{error.name} is not installed, which {needed}: {install_hint(extras)}", 1)
     except (InterruptedRunError, InterruptedComparisonError) as error:
         return _report(str(error), 128 + error.signal)
     except (TrainingError, ModelError) as error:

@@ -18,7 +18,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from model.backends.device import choose_device
-from model.checkpoint.hub_folder import local_folder
+from model.checkpoint.location import local_folder
 from model.checkpoint.saving import replaced
 from model.cli.progress import say, silent
 from model.text_model import load

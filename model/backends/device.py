@@ -12,9 +12,8 @@ from model.backends.cpu_packed import has_amx
 from model.backends.eager import CpuBackend, CudaBackend
 from model.backends.kernels import choose_set, fault
 from model.backends.threads import choose_threads
-from model.checkpoint.manifest import Precision
 from model.checkpoint.opening import Checkpoint
-from model.checkpoint.precision import judge
+from model.checkpoint.records import Precision, judge
 from model.errors import ConfigurationError
 from model.network.config import EncoderConfig
 

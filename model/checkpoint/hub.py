@@ -1,30 +1,48 @@
-"""Fetches files from one commit of a repository on the Hugging Face hub, which the user named.
+"""Fetches files of a repository on the Hugging Face hub, which the user named.
 
-huggingface_hub is an extra, imported only here and only then; it reads `HF_TOKEN`, `HF_ENDPOINT`
-and `HF_HOME`.
+They are kept in the cache of huggingface_hub. That library is an extra, imported only here and only
+then; it reads `HF_TOKEN`, `HF_ENDPOINT`, `HF_HOME`, `HF_HUB_OFFLINE` and `HTTPS_PROXY`.
 """
 
 import re
 import shutil
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from glob import escape
 from pathlib import Path
 from types import ModuleType
 from typing import Literal
 
-from model.errors import HubError
-from model.files import sync
+from model.errors import CheckpointError, HubError, install_hint
+from model.files import (
+    ADAPTER,
+    CONFIG,
+    INDEX,
+    JOIN_ADAPTER,
+    MANIFEST,
+    MOST_BYTES,
+    SIGNATURE,
+    TOKENIZER_FILES,
+    WEIGHTS,
+    read_object,
+    sync,
+    write_object,
+)
 
 SCHEME = "hf:"
 Kind = Literal["model", "dataset"]
+#: the record in a folder that `fetch` made of where it came from
+ORIGIN = "hub.json"
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(?:/[A-Za-z0-9][\w.-]{0,95})?", re.ASCII)
 _REVISION = re.compile(r"[\w./-]{1,200}", re.ASCII)
-_COMMIT = re.compile(r"[0-9a-f]{40}")
-_DIGESTS = {"sha256": "SHA-256", "git-sha1": "SHA-1"}
+_IN_CACHE = re.compile(r".*/(?:model|dataset)s--([^/]+)/snapshots/([0-9a-f]{40})(?:/(.+))?")
+_PART = re.compile(r"model-\d{1,6}-of-\d{1,6}\.safetensors", re.ASCII)
+_PICKLED = (".bin", ".pt", ".pth", ".ckpt")
+# Many times the largest encoder. A wrong name must not fill the disk.
+_MOST_WEIGHTS = 16_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +57,10 @@ class Reference:
         """Returns the reference as a user writes it."""
         return f"{SCHEME}{self.name}@{self.revision}"
 
-    @property
-    def is_pinned(self) -> bool:
-        """Whether the revision is a commit, so that its files never change."""
-        return _COMMIT.fullmatch(self.revision) is not None
-
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The files of a repository at one commit, with their sizes in bytes; -1 if it is unknown."""
+    """The files of a repository at one commit, with their sizes in bytes."""
 
     reference: Reference
     commit: str
@@ -78,155 +91,194 @@ def parse(value: Path | str, *, kind: Kind = "model") -> Reference:
 
 
 def list_files(reference: Reference) -> Listing:
-    """Asks the hub for the commit of a revision, and for its files.
+    """Finds the commit of a revision and its files; without the hub, those that the cache knows.
 
     Raises:
         HubError: the repository, the revision, the network or the extra is missing.
     """
-    hub = _library(reference)
-    with _explained(hub, reference):
-        info = hub.HfApi().repo_info(
-            reference.name,
-            repo_type=reference.kind,
-            revision=reference.revision,
-            files_metadata=True,
+    with _library(reference) as hub:
+        where = {"repo_id": reference.name, "repo_type": reference.kind}
+        api = hub.HfApi()
+        commit = api.resolve_revision(**where, revision=reference.revision).resolved
+        try:
+            files = hub.get_cached_repo_tree(**where, revision=commit)
+        except hub.errors.CachedRepoTreeNotFoundError:
+            files = api.list_repo_tree(**where, revision=commit, recursive=True)
+        return Listing(
+            reference, commit, {each.path: each.size for each in files if hasattr(each, "size")}
         )
-    if info.sha is None or not _COMMIT.fullmatch(info.sha):
-        raise HubError(str(reference), f"the hub names no commit for it, but {info.sha!r}")
-    files = {file.rfilename: -1 if file.size is None else file.size for file in info.siblings or []}
-    return Listing(reference, info.sha, files)
 
 
-def download(listing: Listing, names: Collection[str], folder: Path) -> None:
-    """Downloads files of one commit into a folder under the same paths, and checks their digests.
+def download(listing: Listing, names: Collection[str], *, output: Path | None = None) -> Path:
+    """Downloads files of a commit that are not there yet, and returns the folder that they are in.
 
-    What an interrupted download left there is completed.
+    Args:
+        output: a folder to use instead of the cache.
 
     Raises:
-        HubError: a file or the network is missing, or a file is not what the hub promised.
+        HubError: a file or the network is missing.
     """
-    reference = listing.reference
-    hub = _library(reference)
-    where = {"repo_type": reference.kind, "revision": listing.commit, "local_dir": folder}
-    with _explained(hub, reference):
-        hub.snapshot_download(reference.name, allow_patterns=[*map(escape, names)], **where)
-        checked = hub.HfApi().verify_repo_checksums(reference.name, **where)
-    wrong = [each for each in checked.mismatches if each["path"] in names]
-    missing = [name for name in checked.missing_paths if name in names]
-    for each in wrong:
-        (folder / each["path"]).unlink()
-    if not missing:
-        # Notes of the library for its next download into this folder.
-        shutil.rmtree(folder / ".cache", ignore_errors=True)
-    for each in wrong:
-        raise HubError(
-            str(reference),
-            f"{each['path']} does not match its {_DIGESTS[each['algorithm']]} on the hub: it was "
-            "changed on its way; fetch it again",
+    with _library(listing.reference) as hub:
+        folder = hub.snapshot_download(
+            listing.reference.name,
+            repo_type=listing.reference.kind,
+            revision=listing.commit,
+            allow_patterns=[*map(escape, names)],
+            local_dir=output,
         )
-    for name in missing:
-        raise HubError(str(reference), f"{name} was not downloaded whole; fetch it again")
-    for name in names:
-        sync(folder / name)
+    return Path(folder)
 
 
-def kept_folder(pinned: Listing | Reference) -> Path:
-    """Returns the folder below `HF_HOME` that keeps the files of a commit between runs."""
-    if isinstance(pinned, Listing):
-        pinned = replace(pinned.reference, revision=pinned.commit)
-    home = Path(_library(pinned).constants.HF_HOME) / "headlight"
-    parts = f"{pinned.kind}s--{pinned.name.replace('/', '--')}"
-    return home / parts / pinned.revision / pinned.name.rpartition("/")[2]
+def download_checkpoint(reference: Reference) -> Path:
+    """Returns the folder in the cache of a checkpoint, which is downloaded once.
+
+    Raises:
+        HubError: it cannot be downloaded.
+    """
+    listing = list_files(reference)
+    return download(listing, _choose_files(listing))
+
+
+def fetch(reference: Reference, output: Path, *, check: Callable[[Path], object]) -> str:
+    """Downloads a checkpoint beside `output`, checks it, and renames it; returns its commit.
+
+    Raises:
+        HubError: it cannot be downloaded, or is not accepted; then nothing is left.
+        CheckpointError: `output` holds something else.
+        OSError: the folder cannot be written.
+    """
+    listing = list_files(reference)
+    if origin_of(output) == (reference.name, listing.commit):
+        return listing.commit
+    if output.is_file() or (output.is_dir() and any(output.iterdir())):
+        raise CheckpointError(
+            output,
+            f"is there already, and is not {reference.name}@{listing.commit}: choose another",
+        )
+    names = _choose_files(listing)
+    part = output.with_name(f".{output.name}.part")
+    download(listing, names, output=part)
+    # The library's notes for its next download, and files of an older commit.
+    for path in part.iterdir():
+        if path.name not in names:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    try:
+        check(part)
+    except CheckpointError as error:
+        shutil.rmtree(part)
+        raise HubError(_full_name(listing), f"{error.path.name} {error.fault}") from error
+    if SIGNATURE not in names:  # which covers every file, so none may be added
+        origin = {"name": reference.name, "revision": reference.revision, "commit": listing.commit}
+        write_object(part / ORIGIN, origin)
+    for path in part.iterdir():
+        sync(path)
+    if output.is_dir():
+        output.rmdir()  # it is empty
+    part.rename(output)
+    return listing.commit
+
+
+def origin_of(folder: Path) -> tuple[str, str] | None:
+    """Returns the name and commit of a folder that came from the hub, else None."""
+    if (folder / ORIGIN).is_file():
+        content = read_object(folder / ORIGIN)
+        return str(content.get("name")), str(content.get("commit"))
+    found = find_in_cache(folder.resolve())
+    return None if found is None else found[:2]
+
+
+def name_of(folder: Path) -> str:
+    """Returns the name of a checkpoint: that of its folder, or of its repository in the cache."""
+    found = find_in_cache(folder.resolve())
+    return folder.resolve().name if found is None else found[0].rpartition("/")[2]
+
+
+def find_in_cache(path: Path) -> tuple[str, str, str] | None:
+    """Returns the name, the commit and the path there of a file or folder in the cache."""
+    found = _IN_CACHE.fullmatch(path.as_posix())
+    return found and (found[1].replace("--", "/", 1), found[2], found[3] or "")
+
+
+def _choose_files(listing: Listing) -> list[str]:
+    """Returns the files to download; refuses a folder without safetensors, or too large files."""
+    what = _full_name(listing)
+    if CONFIG not in listing.files:
+        is_adapter = ADAPTER in listing.files
+        raise HubError(
+            what,
+            JOIN_ADAPTER if is_adapter else f"has no {CONFIG}: it is no folder of transformers",
+        )
+    others = [CONFIG, *TOKENIZER_FILES, MANIFEST, SIGNATURE]
+    weights = [WEIGHTS]
+    if WEIGHTS not in listing.files:
+        weights = sorted(filter(_PART.fullmatch, listing.files))
+        others.append(INDEX)
+        if INDEX not in listing.files or not weights:
+            raise HubError(what, _why_no_weights(listing))
+    others = [name for name in others if name in listing.files]
+    for names, most in *(([name], MOST_BYTES) for name in others), (weights, _MOST_WEIGHTS):
+        size = sum(listing.files[name] for name in names)
+        if size > most:
+            raise HubError(what, f"{names[0]} has {size} bytes, at most {most} are fetched")
+    return [*others, *weights]
+
+
+def _full_name(listing: Listing) -> str:
+    return f"{listing.reference} ({listing.commit[:12]})"
+
+
+def _why_no_weights(listing: Listing) -> str:
+    pickled = [name for name in listing.files if name.endswith(_PICKLED)]
+    if not pickled:
+        return f"has no {WEIGHTS}"
+    return (
+        f"has no {WEIGHTS}, only {pickled[0]}, and nothing is unpickled here: choose a revision "
+        "with safetensors (the hub's bot offers one as a pull request, --revision refs/pr/N), or "
+        "save it as safetensors with transformers"
+    )
 
 
 @contextmanager
-def one_at_a_time(folder: Path) -> Iterator[None]:
-    """Holds a lock beside a folder, so that replicas that start together fetch once."""
-    from huggingface_hub.utils import WeakFileLock  # type: ignore[attr-defined]
-
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with WeakFileLock(folder.with_name(f".{folder.name}.lock")):
-        yield
-
-
-def _library(reference: Reference) -> ModuleType:
+def _library(reference: Reference) -> Iterator[ModuleType]:
+    """Imports huggingface_hub, and turns what it raises into one line that says what to do."""
     try:
         import huggingface_hub
-        import huggingface_hub.constants
         import huggingface_hub.errors
         from huggingface_hub.utils.tqdm import disable_progress_bars
     except ModuleNotFoundError as error:
         raise HubError(
             str(reference),
-            f"{error.name} is not installed, which names of the hub need: install the extra hub "
-            "(.venv/bin/pip install --constraint constraints.txt --editable '.[hub]')",
+            f"{error.name} is not installed, which names of the hub need: {install_hint('hub')}",
         ) from error
     if not sys.stderr.isatty():
         disable_progress_bars()
-    return huggingface_hub
-
-
-@contextmanager
-def _explained(hub: ModuleType, reference: Reference) -> Iterator[None]:
-    """Turns what the library raises into one line that says what to do."""
     try:
-        yield
+        yield huggingface_hub
     except Exception as error:  # the HTTP client below the library raises errors of its own
-        raise HubError(str(reference), _explain(error, hub, reference)) from error
+        raise HubError(str(reference), _explain(error, huggingface_hub, reference)) from error
 
 
 def _explain(error: Exception, hub: ModuleType, reference: Reference) -> str:
-    errors = hub.errors
+    name, revision = reference.name, reference.revision
     match error:
-        case errors.GatedRepoError():
+        case hub.errors.GatedRepoError():
             return (
-                f"access needs consent: give it on the page of {reference.name}, and set HF_TOKEN "
-                "to a token of that account"
+                f"access needs consent: give it on the page of {name}, and set HF_TOKEN to a token "
+                "of that account"
             )
-        case errors.RevisionNotFoundError():
-            return f"the repository has no revision {reference.revision}: check the name"
-        case errors.RepositoryNotFoundError():
+        case hub.errors.RevisionNotFoundError():
+            return f"the repository has no revision {revision}: check the name"
+        case hub.errors.RepositoryNotFoundError():
             return (
                 f"the hub shows no {reference.kind} of this name: check the name, or set HF_TOKEN "
                 "if it is private"
             )
-        case errors.EntryNotFoundError():
-            return f"a file of the commit is not there: {_root_cause(error)}; fetch it again"
-        case errors.OfflineModeIsEnabled():
-            return (
-                "HF_HUB_OFFLINE is set, so the hub is not asked: unset it, or "
-                f"{_elsewhere(reference)}"
-            )
-        case errors.HfHubHTTPError():
-            status = error.response.status_code
-            is_forbidden = status in (401, 403)
-            advice = "check HF_TOKEN" if is_forbidden else f"try again, or {_elsewhere(reference)}"
-            return f"the hub answers with status {status}: {advice}"
-        case errors.HFValidationError():
-            return f"is no name of the hub: {_root_cause(error)}"
-    # An address may hold a name and a password before its host.
-    endpoint = re.sub(r"//[^/]*@", "//", hub.constants.ENDPOINT)
-    return (
-        f"the hub at {endpoint} cannot be read ({_root_cause(error)}): try again, or "
-        f"{_elsewhere(reference)}"
-    )
-
-
-def _elsewhere(reference: Reference) -> str:
-    name, revision = reference.name, reference.revision
     command = f"headlight-train fetch {name} --revision {revision} --output DIR"
     if reference.kind == "dataset":
         command = f"hf download {name} --repo-type dataset --revision {revision} --local-dir DIR"
+    # An address may hold a name and a password before its host.
+    cause, *_ = re.sub(r"//[^/\s]*@", "//", f"{type(error).__name__}: {error}").splitlines()
     return (
-        f"on a machine that reaches it, run: {command}; then copy the folder here and give its path"
+        f"cannot be downloaded ({cause}): try again, or on a machine that reaches the hub, run: "
+        f"{command}; then copy the folder here and give its path"
     )
-
-
-def _root_cause(error: BaseException) -> str:
-    """Returns the first line of the error that caused the others."""
-    while error.__cause__ is not None or (
-        error.__context__ is not None and not error.__suppress_context__
-    ):
-        error = error.__cause__ or error.__context__ or error
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0][:200]}" if lines else type(error).__name__

@@ -13,7 +13,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from model.checkpoint.hub import name_of
 from model.checkpoint.manifest import MARK, Manifest, seal
+from model.checkpoint.records import Baseline, Precision, Thresholds
 from model.checkpoint.weights import check_weights, digest_weights, load_weights, read_weights
 from model.errors import CheckpointError, UnsupportedCheckpointError, describe_faults
 from model.files import CONFIG, MANIFEST, WEIGHTS, check_folder, digest, read_object
@@ -25,7 +27,6 @@ from model.network.architecture import (
     read_config,
     stored_names,
 )
-from model.network.config import EncoderConfig
 from model.network.prediction import Choice, choose_among
 from model.tokenization.reader import load_tokenizer
 from model.tokenization.sandbox import try_tokenizer
@@ -116,11 +117,10 @@ def open_checkpoint(path: str | Path, *, trial: bool = False) -> Checkpoint:
             f"{config.vocab_size} embeddings",
         )
     weights_sha256 = digests.get(WEIGHTS) or digest_weights(path / WEIGHTS)
-    _check_precision(path / MANIFEST, manifest, config, weights_sha256)
-    _check_baseline(path / MANIFEST, manifest, weights_sha256)
+    _check_records(path / MANIFEST, manifest, weights_sha256)
     return Checkpoint(
         path=path,
-        name=path.resolve().name,
+        name=name_of(path),
         weights_sha256=weights_sha256,
         config=config,
         manifest=manifest,
@@ -204,38 +204,22 @@ def _check_fit(path: Path, manifest: Manifest, config: NetworkConfig) -> None:
         )
 
 
-def _check_precision(
-    path: Path, manifest: Manifest, config: NetworkConfig, weights_sha256: str
-) -> None:
-    """Refuses a record of precision that says nothing about this folder."""
-    for record in manifest.precision:
-        if record.weights_sha256 != weights_sha256:
-            raise CheckpointError(
-                path,
-                f"its record of {record.dtype} belongs to version "
-                f"{record.weights_sha256[:_VERSION_LENGTH]}, and {WEIGHTS} is version "
-                f"{weights_sha256[:_VERSION_LENGTH]}: take the record and sha256 out, then measure "
-                f"again (headlight-train evaluate --record-dtype {record.dtype})",
-            )
-        if record.dtype == "int8" and not isinstance(config, EncoderConfig):
-            raise CheckpointError(
-                path,
-                f"it has a record of int8, which is for encoders, and this is a "
-                f"{config.architecture}: take the record and sha256 out",
-            )
-
-
-def _check_baseline(path: Path, manifest: Manifest, weights_sha256: str) -> None:
-    """Refuses records of other weights: their answers say nothing of those of the folder's."""
-    for name, verb, record in (
-        ("baseline", "belongs", manifest.baseline),
-        ("thresholds", "belong", manifest.thresholds),
-    ):
+def _check_records(path: Path, manifest: Manifest, weights_sha256: str) -> None:
+    """Refuses records of other weights: they say nothing of those of the folder."""
+    records: list[tuple[str, Precision | Baseline | Thresholds | None, str]] = [
+        ("baseline", manifest.baseline, "baseline"),
+        ("thresholds", manifest.thresholds, "baseline"),
+        *(
+            (f"precision of {each.dtype}", each, f"dtype {each.dtype}")
+            for each in manifest.precision
+        ),
+    ]
+    for name, record, what in records:
         if record is None or record.weights_sha256 in (None, weights_sha256):
             continue
         raise CheckpointError(
             path,
-            f"its {name} {verb} to version {str(record.weights_sha256)[:_VERSION_LENGTH]}, and "
-            f"{WEIGHTS} is version {weights_sha256[:_VERSION_LENGTH]}: take {name} and sha256 "
-            "out, then record again (headlight-train evaluate --record-baseline)",
+            f"{name} was recorded of version {str(record.weights_sha256)[:_VERSION_LENGTH]}, and "
+            f"{WEIGHTS} is version {weights_sha256[:_VERSION_LENGTH]}: take it and sha256 out, "
+            f"then record again (headlight-train evaluate --record-{what})",
         )

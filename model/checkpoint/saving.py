@@ -9,11 +9,9 @@ from typing import Any
 
 import torch
 
-from model.checkpoint.baseline import Baseline
-from model.checkpoint.manifest import FORMAT_VERSION, MARK, Manifest, Precision, seal
+from model.checkpoint.manifest import FORMAT_VERSION, MARK, Manifest, seal
 from model.checkpoint.opening import Checkpoint, open_checkpoint
-from model.checkpoint.record_types import Record
-from model.checkpoint.thresholds import Thresholds
+from model.checkpoint.records import Baseline, Precision, Record, Thresholds
 from model.checkpoint.weights import save_weights
 from model.errors import CheckpointError
 from model.files import (

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from model.errors import TableError
+from model.errors import TableError, install_hint
 from model.tables.files import Compression, open_zip, zip_member
 from model.tables.workbook import workbook_to_csv
 
@@ -248,8 +248,7 @@ def import_pyarrow(path: str | Path, what: str) -> Any:  # noqa: ANN401
     except ImportError as error:
         raise TableError(
             path,
-            f"{what} needs pyarrow, which is not installed: "
-            ".venv/bin/pip install --constraint constraints.txt --editable '.[train]'",
+            f"{what} needs pyarrow, which is not installed: {install_hint('train')}",
         ) from error
     return pyarrow
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
 
-from model.errors import TableError
+from model.errors import TableError, install_hint
 
 
 def workbook_to_csv(path: str | Path, file: BinaryIO) -> BinaryIO:
@@ -24,7 +24,7 @@ def workbook_to_csv(path: str | Path, file: BinaryIO) -> BinaryIO:
     except ImportError as error:
         raise TableError(
             path,
-            ".xlsx needs openpyxl, which is not installed: install 'headlight[xlsx]' or save as "
+            f".xlsx needs openpyxl, which is not installed: {install_hint('xlsx')}, or save as "
             "CSV UTF-8",
         ) from error
     try:

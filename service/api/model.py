@@ -5,7 +5,7 @@ from dataclasses import asdict
 from starlette.requests import Request
 from starlette.responses import Response
 
-from model.checkpoint.thresholds import Thresholds
+from model.checkpoint.records import Thresholds
 from model.explain.attribution import MOST_STEPS
 from model.explain.thumbnails import MOST_SIDE
 from model.tokenization.tokenizer import MOST_GROWN

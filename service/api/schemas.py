@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
-from model.checkpoint.manifest import Metric
+from model.checkpoint.records import Metric
 from service.errors import TYPE_PREFIX
 
 

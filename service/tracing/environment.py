@@ -9,6 +9,8 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from urllib.parse import urlsplit
 
+from model.errors import install_hint
+
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 TRACES_ENDPOINT = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
 
@@ -62,8 +64,8 @@ def _missing(given: Mapping[str, str]) -> Iterator[str]:
     except ModuleNotFoundError as error:
         name = TRACES_ENDPOINT if TRACES_ENDPOINT in given else ENDPOINT
         yield (
-            f"{name}: {error.name} is not installed, which traces need: install the extra otel, or "
-            "build the image with --build-arg EXTRA=otel; or unset the variable"
+            f"{name}: {error.name} is not installed, which traces need: {install_hint('otel')}, "
+            "or build the image with --build-arg EXTRA=otel; or unset the variable"
         )
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from model import open_checkpoint
-from model.checkpoint.precision import judge
+from model.checkpoint.records import judge
 from tests.documentation.markdown import ROOT
 from tools.card_tables import CHECKPOINTS, read_report
 

@@ -13,9 +13,16 @@ from opentelemetry import environment_variables
 from opentelemetry.sdk import environment_variables as sdk_variables
 from pydantic import BaseModel
 
-from model.checkpoint.baseline import Baseline
-from model.checkpoint.manifest import DataSource, Manifest, Metric, Precision, PrecisionSet
-from model.checkpoint.thresholds import Threshold, Thresholds
+from model.checkpoint.manifest import Manifest
+from model.checkpoint.records import (
+    Baseline,
+    DataSource,
+    Metric,
+    Precision,
+    PrecisionSet,
+    Threshold,
+    Thresholds,
+)
 from model.network.config import Activation
 from service.api import request_schemas, schemas
 from service.api.attention import FORMS

@@ -61,8 +61,8 @@ def test_a_key_without_the_extra(
     monkeypatch.setitem(sys.modules, package, None)
     [fault] = faults(signed, keys.public)
     assert fault.partition(" is not installed")[2] == (
-        ", which signatures need: install the extra signing, or build the image with --build-arg "
-        "EXTRA=signing"
+        ", which signatures need: pip install 'headlight[signing]', or build the image with "
+        "--build-arg EXTRA=signing"
     )
     assert fault.startswith(f"--checkpoint-key: {package}")
 

@@ -184,4 +184,4 @@ def test_traces_without_the_extra(
     first, second = stderr.splitlines()
     assert first == "headlight-serve: 1 setting is wrong:"
     assert second.startswith(f"  {ENDPOINT}: {package}")
-    assert "install the extra otel" in second
+    assert "pip install 'headlight[otel]'" in second

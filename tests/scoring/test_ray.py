@@ -133,5 +133,5 @@ def test_without_ray_the_extra_is_named(
 
     assert told_of(capsys.readouterr().err) == [
         "headlight-score: ray is not installed, which scoring files needs and serving does not: "
-        ".venv/bin/pip install --constraint constraints.txt --editable '.[score,ray]'"
+        "pip install 'headlight[score,ray]'"
     ]

@@ -1,14 +1,12 @@
-"""What the tests of training share: a whole run, a run of a plan, and a hub on this machine."""
+"""What the tests of training share: a whole run, and a run of a plan."""
 
 import contextlib
 import io
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-import huggingface_hub.constants
 import pytest
 
-from tests.hub_stand_in import Hub, run_hub
 from tests.training.tiny_plans import TinyPlan, write_plan
 from tests.training.tiny_runs import arguments, write_sentences
 from training.__main__ import main
@@ -63,18 +61,3 @@ def made(tiny: TinyPlan) -> Path:
     output = tiny.plan.parent / "out"
     assert main(tiny.command(output)) == 0
     return output
-
-
-@pytest.fixture
-def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
-    """A hub that huggingface_hub asks in this process."""
-    with run_hub() as running:
-        home = str(tmp_path / "home")
-        for name, value in {
-            "ENDPOINT": running.url,
-            "HUGGINGFACE_CO_URL_TEMPLATE": running.url + "/{repo_id}/resolve/{revision}/{filename}",
-            "HF_HOME": home,
-            "HF_HUB_CACHE": f"{home}/hub",
-        }.items():
-            monkeypatch.setattr(huggingface_hub.constants, name, value)
-        yield running

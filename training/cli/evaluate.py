@@ -11,7 +11,7 @@ import torch
 
 from model.backends.device import choose_dtype
 from model.backends.threads import choose_threads
-from model.checkpoint.hub_folder import local_folder
+from model.checkpoint.location import local_folder
 from model.checkpoint.opening import Checkpoint, open_checkpoint
 from model.checkpoint.saving import check_recordable, save_baseline, save_precision
 from model.errors import ConfigurationError

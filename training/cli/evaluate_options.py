@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from model.checkpoint.manifest import DataSource
+from model.checkpoint.records import DataSource
 from model.cli.arguments import positive
 from model.files import digest
 from training.cli.shared_options import add_columns, add_device, add_files, add_labels, columns_of

@@ -32,8 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Downloads and checks a folder, and prints its commit."""
-    from model.checkpoint.hub import parse
-    from model.checkpoint.hub_folder import fetch
+    from model.checkpoint.hub import fetch, parse
     from model.checkpoint.opening import open_checkpoint
     from model.errors import HubError
 

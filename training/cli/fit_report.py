@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-import training as package
+from model.checkpoint.location import DEFAULT, local_folder
 from model.checkpoint.opening import open_checkpoint
 from model.cli.progress import say
 from model.errors import CheckpointError
@@ -32,7 +32,6 @@ from training.run import Run
 FEW_ROWS = 20_000
 # At fewer steps even a pretrained network hardly moves, unless its rate is high.
 FEW_STEPS, HIGH_RATE = 100, 3e-4
-_CHECKPOINT = Path("checkpoints") / "default"
 
 
 def say_beginning(
@@ -78,8 +77,8 @@ def _advice(typed: Sequence[str]) -> str:
 
 def find_pretrained() -> Path | None:
     """Finds the folder of the checkpoint that ships; None if it is missing."""
-    beside = Path(package.__file__).resolve().parents[1] / _CHECKPOINT
-    return next((folder for folder in (_CHECKPOINT, beside) if folder.is_dir()), None)
+    folder = local_folder(DEFAULT)
+    return folder if folder.is_dir() else None
 
 
 def say_end(fit: Run, history: Sequence[Measurement], exported: Exported) -> None:

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from model.checkpoint.hub_folder import local_folder
+from model.checkpoint.location import local_folder
 from model.files import check_folder
 from training.cli.shared_options import columns_of
 from training.data.dataset import Dataset

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pydantic import TypeAdapter
 
-from model.checkpoint.manifest import DataSource
+from model.checkpoint.records import DataSource
 from training.fit.rows import LossAndAccuracy
 from training.measure.history import Measurement
 

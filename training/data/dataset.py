@@ -12,12 +12,13 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from model.checkpoint.manifest import DataSource
+from model.checkpoint.records import DataSource
 from model.errors import place
 from model.network.labels import POLES, check_label, has_pair
 from model.tables.columns import Columns
 from model.tables.rows import Row, read_rows
 from model.tables.values import text_fault
+from training.data.hub import name_of
 from training.data.labels import (
     Label,
     class_number,
@@ -108,7 +109,7 @@ def read_dataset(
         faults += found
         if not found:
             digest = hashlib.sha256(content).hexdigest()
-            sources.append(DataSource(file=path.name, rows=len(examples[path]), sha256=digest))
+            sources.append(DataSource(file=name_of(path), rows=len(examples[path]), sha256=digest))
     if labels is None:
         faults += _class_faults(examples, has_others=bool(faults))
     if faults:

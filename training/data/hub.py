@@ -6,24 +6,13 @@ set with several configurations needs `CONFIGURATION/SPLIT`. See `model.checkpoi
 
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
-from model.checkpoint.hub import (
-    Listing,
-    Reference,
-    download,
-    is_reference,
-    kept_folder,
-    list_files,
-    one_at_a_time,
-    parse,
-)
+from model.checkpoint.hub import download, find_in_cache, is_reference, list_files, parse
 from model.errors import HubError
-from model.files import read_object, write_object
 
 _DEFAULT_SPLIT = "train"
-_FILES = "files.json"
 # As tools of data sets name the parts of a split; a plain number stands in the split's folder.
 _PART = re.compile(r"(.+?)(?:-[0-9]{5}-of-[0-9]{5}(?:-[0-9a-f]+)?)?\.parquet")
 # A file is read whole.
@@ -41,49 +30,25 @@ def local_files(values: Iterable[Path]) -> list[Path]:
 def _fetch(value: str) -> list[Path]:
     text, _, chosen = value.removeprefix("hf:").partition(":")
     reference = parse(f"hf:{text}", kind="dataset")
-    if reference.is_pinned:
-        folder = kept_folder(reference)
-        if (folder / _FILES).is_file():
-            known = list(read_object(folder / _FILES))
-            paths = [
-                folder / _own_name(reference, reference.revision, name)
-                for name in _choose(value, known, chosen)
-            ]
-            if all(path.is_file() for path in paths):
-                return paths
     listing = list_files(reference)
     names = _choose(value, listing.files, chosen)
-    for name in names:
-        if listing.files[name] < 0:
-            raise HubError(value, f"the hub does not tell how large {name} is: try again")
     size = sum(listing.files[name] for name in names)
     if size > _MOST_BYTES:
         raise HubError(value, f"has {size} bytes, at most {_MOST_BYTES} are fetched")
-    folder = kept_folder(listing)
-    with one_at_a_time(folder):
-        paths = _download(listing, names, folder)
+    folder = download(listing, names)
     # Not on the standard output, which may be meant for JSON.
     sys.stderr.write(f"{value} is commit {listing.commit}\n")
-    return paths
+    return [folder / name for name in names]
 
 
-def _download(listing: Listing, names: Sequence[str], folder: Path) -> list[Path]:
-    """Downloads what is not there yet; a file has its name only once it is whole."""
-    paths = [folder / _own_name(listing.reference, listing.commit, name) for name in names]
-    for name, path in zip(names, paths, strict=True):
-        if not path.is_file():
-            part = folder / ".part"
-            download(listing, [name], part)
-            (part / name).rename(path)
-    write_object(folder / _FILES, dict.fromkeys(listing.files))
-    return paths
-
-
-def _own_name(reference: Reference, commit: str, name: str) -> str:
-    """Names a file so that the record of a run says where it came from, and no two are the same."""
-    last = reference.name.rpartition("/")[2]
-    own = name.replace("%", "%25").replace("_", "%5F").replace("/", "_")
-    return f"{last}@{commit[:12]}_{own}"
+def name_of(path: Path) -> str:
+    """Names a file in a record; one of the hub so that its commit shows and no two are the same."""
+    found = find_in_cache(path.absolute())
+    if found is None:
+        return path.name
+    repository, commit, inside = found
+    own = inside.replace("%", "%25").replace("_", "%5F").replace("/", "_")
+    return f"{repository.rpartition('/')[2]}@{commit[:12]}_{own}"
 
 
 def _choose(value: str, names: Iterable[str], chosen: str) -> list[str]:

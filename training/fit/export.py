@@ -10,10 +10,9 @@ import torch
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from model.checkpoint.baseline import count_baseline
-from model.checkpoint.manifest import Manifest, Metric
+from model.checkpoint.manifest import Manifest
+from model.checkpoint.records import Metric, count_baseline, count_thresholds
 from model.checkpoint.saving import save_checkpoint
-from model.checkpoint.thresholds import count_thresholds
 from model.network.labels import POLES, has_pair
 from model.tokenization.language import is_not_english
 from model.tokenization.tokenizer import Encoding, count_unknown

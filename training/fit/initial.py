@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from pydantic import ValidationError
 
-from model.checkpoint.hub_folder import origin_of
+from model.checkpoint.hub import name_of, origin_of
 from model.checkpoint.weights import digest_weights, load_encoder_weights
 from model.errors import CheckpointError, UnsupportedCheckpointError, describe_faults
 from model.files import CONFIG, MANIFEST, WEIGHTS, check_folder, read_object
@@ -159,12 +159,12 @@ def origin_of_weights(folder: Path | None) -> dict[str, str]:
     if folder is None:
         return {}
     origin = {
-        "init_from": folder.resolve().name,
+        "init_from": name_of(folder),
         "init_from_sha256": digest_weights(folder / WEIGHTS),
     }
     fetched = origin_of(folder)
     if fetched is not None:
-        origin["init_from_hub"] = fetched
+        origin["init_from_hub"] = "@".join(fetched)
     return origin
 
 

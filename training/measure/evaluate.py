@@ -13,15 +13,23 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from model.checkpoint.baseline import Baseline, count_baseline
-from model.checkpoint.manifest import Precision, PrecisionSet
 from model.checkpoint.opening import Checkpoint
-from model.checkpoint.precision import INT8_SCHEME, judge
-from model.checkpoint.record_types import LONGEST_NAME
-from model.checkpoint.thresholds import Thresholds, count_thresholds, threshold_reports
+from model.checkpoint.records import (
+    INT8_SCHEME,
+    LONGEST_NAME,
+    Baseline,
+    Precision,
+    PrecisionSet,
+    Thresholds,
+    count_baseline,
+    count_thresholds,
+    judge,
+    threshold_reports,
+)
 from model.predictor import ModelInfo, Predictor
 from training.data.batches import MAX_BATCH_TOKENS
 from training.data.dataset import Dataset
+from training.data.hub import name_of
 from training.device import processor
 from training.errors import RecipeError
 from training.measure.inference import Probabilities, predict_probabilities
@@ -125,6 +133,8 @@ def set_names(files: Iterable[Path], *, others: Sequence[str] = ()) -> list[str]
     for file in files:
         stem = file.name.partition(".")[0] or file.name
         name = "/".join((*file.parts[-2:-1], stem)).removeprefix("//")
+        if (own := name_of(file)) != file.name:  # of the hub
+            name = own.removesuffix(".parquet")
         if not name.isprintable() or len(name) > LONGEST_NAME:
             raise RecipeError(
                 f"a set would be recorded as {name!r}, which has {len(name)} characters: must be "

@@ -10,8 +10,7 @@ import numpy as np
 import tabulate
 from numpy.typing import NDArray
 
-from model.checkpoint.manifest import DataSource
-from model.checkpoint.thresholds import ThresholdReport
+from model.checkpoint.records import DataSource, ThresholdReport
 from model.predictor import ModelInfo
 from training.measure.metrics import Figures
 from training.measure.probe import Probe

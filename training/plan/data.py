@@ -4,7 +4,7 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from model.checkpoint.manifest import DataSource
+from model.checkpoint.records import DataSource
 from model.files import digest
 from model.tables.rows import read_texts
 from training.data.dataset import Dataset, read_dataset

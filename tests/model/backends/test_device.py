@@ -21,7 +21,7 @@ from model.backends.device import (
 from model.backends.eager import CpuBackend, CudaBackend
 from model.backends.kernels import InstructionSet
 from model.backends.threads import choose_threads
-from model.checkpoint.manifest import Precision
+from model.checkpoint.records import Precision
 from model.errors import ConfigurationError
 from tests.builders import precision, precision_set, tiny_checkpoint, tiny_conv_checkpoint
 from tests.matching import exactly

@@ -105,8 +105,8 @@ def test_a_workbook_without_openpyxl(tmp_path: Path, monkeypatch: pytest.MonkeyP
     path = tmp_path / "a.xlsx"
     path.write_bytes(b"")
     message = (
-        f"{path}: .xlsx needs openpyxl, which is not installed: install 'headlight[xlsx]' or save "
-        "as CSV UTF-8"
+        f"{path}: .xlsx needs openpyxl, which is not installed: pip install 'headlight[xlsx]', or "
+        "save as CSV UTF-8"
     )
     with pytest.raises(TableError, match=exactly(message)):
         read(path)

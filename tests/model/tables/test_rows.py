@@ -279,8 +279,7 @@ def test_parquet_needs_pyarrow_and_says_so(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setitem(sys.modules, "pyarrow", None)
 
     message = (
-        f"{path}: Parquet needs pyarrow, which is not installed: "
-        ".venv/bin/pip install --constraint constraints.txt --editable '.[train]'"
+        f"{path}: Parquet needs pyarrow, which is not installed: pip install 'headlight[train]'"
     )
     with pytest.raises(TableError, match=exactly(message)):
         read(path)

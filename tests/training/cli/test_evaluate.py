@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from model import load_predictor, open_checkpoint
-from model.checkpoint.thresholds import threshold_reports
+from model.checkpoint.records import threshold_reports
 from model.files import digest
 from tests.builders import tiny_checkpoint, tiny_config, tiny_manifest
 from tests.labelled_files import write_rows

@@ -9,8 +9,8 @@ import huggingface_hub.constants
 import pytest
 from safetensors.torch import load_file, save
 
-from model.checkpoint.hub_folder import ORIGIN
-from model.files import CONFIG, WEIGHTS
+from model.checkpoint.hub import ORIGIN
+from model.files import WEIGHTS
 from tests.families import save_family
 from tests.hub_stand_in import Hub, files_of
 from training.__main__ import main
@@ -117,33 +117,6 @@ def test_a_branch_and_a_token(
     assert output.startswith(f"hf:{NAME}@refs/pr/2 is commit {commit}\n")
 
 
-def test_a_cut_download_goes_on(hub: Hub, folder: Path, tmp_path: Path, fetch: Fetch) -> None:
-    hub.add(NAME, files_of(folder))
-    hub[NAME].cut[WEIGHTS] = 2
-
-    assert fetch(NAME)[0] == 0
-
-    assert hub.downloads().count(WEIGHTS) == 3
-    assert (tmp_path / "out" / WEIGHTS).read_bytes() == (folder / WEIGHTS).read_bytes()
-
-
-def test_a_wrong_checksum_is_refused(
-    hub: Hub, folder: Path, fetch: Fetch, refused: Callable[..., str]
-) -> None:
-    hub.add(NAME, files_of(folder))
-    for name, kind in ((WEIGHTS, "SHA-256"), (CONFIG, "SHA-1")):
-        hub[NAME].wrong = {name}
-        assert refused(NAME) == (
-            f"hf:{NAME}@main: {name} does not match its {kind} on the hub: it was changed on its "
-            "way; fetch it again"
-        )
-    hub[NAME].wrong = set()
-    hub[NAME].gone = {WEIGHTS}
-    assert refused(NAME).startswith(f"hf:{NAME}@main: a file of the commit is not there: ")
-    hub[NAME].gone = set()
-    assert fetch(NAME)[0] == 0
-
-
 @pytest.mark.parametrize(
     ("files", "fault"),
     [
@@ -162,7 +135,7 @@ def test_a_wrong_checksum_is_refused(
         ),
         (
             {"config.json": b'{"model_type": "t5"}', "model.safetensors": b"x"},
-            "is not accepted: config.json model_type is 't5', only 'bert', ",
+            "config.json model_type is 't5', only 'bert', ",
         ),
     ],
 )
@@ -207,15 +180,13 @@ def test_without_a_network_the_command_for_another_machine(
         )
         message = refused(NAME, "--revision", "v2")
 
-    command = f"headlight-train fetch {NAME} --revision v2 --output DIR"
-    assert message == (
-        f"hf:{NAME}@v2: the hub at http://{address} cannot be read (ConnectError: [Errno 111] "
-        f"Connection refused): try again, or on a machine that reaches it, run: {command}; then "
-        "copy the folder here and give its path"
+    assert "secret" not in message
+    assert message.startswith(f"hf:{NAME}@v2: cannot be downloaded (RevisionResolutionError: ")
+    assert message.endswith(
+        "try again, or on a machine that reaches the hub, run: "
+        f"headlight-train fetch {NAME} --revision v2 --output DIR; then copy the folder here and "
+        "give its path"
     )
-
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    assert refused(NAME).startswith(f"hf:{NAME}@main: HF_HUB_OFFLINE is set, so the hub is not ")
 
 
 def test_an_encoder_alone_is_accepted_if_asked_for(
@@ -229,6 +200,6 @@ def test_an_encoder_alone_is_accepted_if_asked_for(
     }
     hub.add(NAME, {**files_of(folder), WEIGHTS: save(weights)})
 
-    assert "is not accepted: model.safetensors lacks classifier.bias" in refused(NAME)
+    assert "model.safetensors lacks classifier.bias" in refused(NAME)
 
     assert fetch(NAME, "--encoder")[0] == 0

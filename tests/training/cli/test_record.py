@@ -9,8 +9,7 @@ import torch
 
 from model import load_predictor, open_checkpoint
 from model.backends.device import choose_dtype, computes_int8
-from model.checkpoint.manifest import Precision
-from model.checkpoint.precision import judge
+from model.checkpoint.records import Precision, judge
 from model.files import MANIFEST, SIGNATURE
 from tests.builders import WORDS, tiny_checkpoint
 from tests.labelled_files import write_rows

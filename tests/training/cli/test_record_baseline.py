@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from model import load_predictor, open_checkpoint
-from model.checkpoint.baseline import count_baseline
+from model.checkpoint.records import count_baseline
 from tests.builders import tiny_checkpoint, tiny_config
 from tests.labelled_files import write_rows
 from tests.training.tiny_plans import TinyPlan

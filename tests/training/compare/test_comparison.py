@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 from pydantic import TypeAdapter
 
-from model.checkpoint.manifest import DataSource
+from model.checkpoint.records import DataSource
 from training.compare.comparison import Comparison, Outcome, VariantRun, spread, to_json
 from training.compare.report import to_markdown
 from training.fit.rows import LossAndAccuracy

@@ -9,7 +9,7 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from model.checkpoint.manifest import DataSource
+from model.checkpoint.records import DataSource
 from model.tables.columns import Columns
 from model.tables.rows import ClassName
 from tests.labelled_files import write_rows

@@ -12,7 +12,7 @@ from tests.families import save_family
 from tests.hub_stand_in import Hub, files_of
 from tests.training.tiny_runs import Refusal
 from training.__main__ import main
-from training.data.hub import local_files
+from training.data.hub import local_files, name_of
 
 NAME = "people/reviews"
 
@@ -97,20 +97,14 @@ def test_a_split_that_is_not_there(
     assert told.startswith(f"hf:{NAME}@main{chosen}: {fault}")
 
 
-def test_a_file_of_unknown_size_is_not_fetched(hub: Hub, tmp_path: Path, refusal: Refusal) -> None:
-    hub.add(NAME, {"train.parquet": rows(4)}, kind="datasets")
-    hub.repositories[f"datasets/{NAME}"].sizes = False
-
-    told = refusal(["fit", f"hf:{NAME}", "--output", str(tmp_path / "out")])
-    assert told.startswith(f"hf:{NAME}: the hub does not ")
-    assert hub.downloads() == []
-
-
 def test_files_whose_paths_look_alike_are_kept_apart(hub: Hub) -> None:
     """`a/train` is the training split of `a`; `a_train` is a split of its own."""
     files = {"a/train.parquet": rows(4), "a_train.parquet": rows(6)}
     hub.add(NAME, files, kind="datasets")
 
+    names = []
     for split, content in (("a/train", files["a/train.parquet"]), ("a_train", rows(6))):
         (path,) = local_files([Path(f"hf:{NAME}@main:{split}")])
         assert path.read_bytes() == content
+        names.append(name_of(path).partition("_")[2])
+    assert names == ["a_train.parquet", "a%5Ftrain.parquet"]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.checkpoint.manifest import DataSource
+from model.checkpoint.records import DataSource
 from model.tables.columns import Columns
 from tests.labelled_files import write_rows
 from tests.matching import exactly

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from model.checkpoint.manifest import DataSource
-from model.checkpoint.thresholds import ThresholdReport, threshold_reports
+from model.checkpoint.records import DataSource, ThresholdReport, threshold_reports
 from training.measure.metrics import Figures
 from training.measure.probe import Probe
 from training.measure.report import (

@@ -1,0 +1,357 @@
+"""Defines the records in `headlight.json`: data, figures, precision, baseline and thresholds.
+
+Legend: N texts, C classes.
+"""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal, Self, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeInt,
+    PositiveInt,
+    model_validator,
+)
+
+# Characters of the name of a set.
+LONGEST_NAME = 200
+#: the way in which int8 quantizes weights; the first one had a scale of 127 steps for each column
+INT8_SCHEME = 2
+# The upper bounds of bins; the last bin has all that is above. Scores gather near 1.
+SCORE_BOUNDS = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.97, 0.98, 0.99)
+LENGTH_BOUNDS = (8, 16, 32, 64, 128, 256, 512)
+# Each bin is a series of each replica.
+_MOST_BOUNDS = 32
+_THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
+_MOST_THRESHOLDS = 32
+# The most that the accuracy over all rows may differ from float32's.
+_MOST_POINTS = 0.2
+# On fewer rows, a single one is more than that.
+_LEAST_ROWS = 500
+# Squared, the number of standard deviations within which 95 % of a normal distribution lie.
+_Z_SQUARED = 1.96**2
+
+
+class Record(BaseModel):
+    """A part of `headlight.json`; a field that it does not know is refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+def _check_printable(name: str) -> str:
+    # The name of a set gets into logs and answers.
+    if not name.isprintable():
+        raise ValueError("must be printable")
+    return name
+
+
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
+Loss = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
+# Bounded, because a float must hold them.
+Rows = Annotated[int, Field(gt=0, le=1_000_000_000)]
+Count = Annotated[int, Field(ge=0, le=1_000_000_000_000)]
+SetName = Annotated[
+    str, Field(min_length=1, max_length=LONGEST_NAME), AfterValidator(_check_printable)
+]
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+class DataSource(Record):
+    """A file of training data; in a plan, `file` is the path that the plan states."""
+
+    file: str
+    rows: PositiveInt
+    sha256: Digest
+
+
+class Metric(Record):
+    """The accuracy on one set, with its 95 % Wilson interval, as it was measured in training.
+
+    `log_loss` is the mean negative log-likelihood after calibration, in nats; `ece` has 15 bins.
+    """
+
+    name: str
+    rows: PositiveInt
+    accuracy: Share
+    interval: tuple[Share, Share]
+    log_loss: Annotated[float, Field(ge=0.0)]
+    ece: Share
+
+
+class PrecisionSet(Record):
+    """How one type of numbers did on one set, beside float32; `log_loss` is in nats.
+
+    `lost` texts are right in float32 and wrong in the type, `gained` texts the other way.
+    """
+
+    name: SetName
+    rows: Rows
+    accuracy: Share
+    log_loss: Loss
+    float32_accuracy: Share
+    float32_log_loss: Loss
+    lost: NonNegativeInt
+    gained: NonNegativeInt
+
+    @property
+    def change(self) -> int:
+        """Right texts that the type has more than float32; below 0 if it has fewer."""
+        return self.gained - self.lost
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether it lost more than chance explains."""
+        return self.change < 0 and self.change**2 > _Z_SQUARED * (self.lost + self.gained)
+
+
+class Precision(Record):
+    """What a type of numbers was measured to cost the weights with this SHA-256."""
+
+    dtype: Literal["bfloat16", "int8"]
+    weights_sha256: Digest
+    processor: str
+    torch: str
+    #: of weights in int8
+    scheme: int = 1
+    sets: tuple[PrecisionSet, ...] = Field(min_length=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a type may be chosen by itself, with a clause that says why."""
+
+    allowed: bool
+    reason: str
+
+
+def judge(dtype: str, records: Sequence[Precision]) -> Verdict:
+    """Judges by its record whether a type of fewer bits may stand in for float32.
+
+    The accuracy over all rows must be within 0.2 points of float32's, over 500 rows or more. No
+    single set may get worse by more than chance explains (McNemar 1947): the rows lost minus those
+    gained must stay below 1.96 times the root of their sum.
+    """
+    record = next((each for each in records if each.dtype == dtype), None)
+    if record is None:
+        return Verdict(allowed=False, reason=f"the checkpoint has no record of {dtype}")
+    if dtype == "int8" and record.scheme != INT8_SCHEME:
+        reason = "the checkpoint's record of int8 comes from an older way to quantize"
+        return Verdict(allowed=False, reason=f"{reason}: record it again")
+    rows = sum(one.rows for one in record.sets)
+    change = sum(one.change for one in record.sets)
+    measured = (
+        f"within {_MOST_POINTS} points of float32 ({100 * change / rows:+.2f} over {rows:,} rows)"
+    )
+    worse = next((one for one in record.sets if one.is_worse), None)
+    allowed = False
+    if rows < _LEAST_ROWS:
+        reason = f"{dtype} was measured on only {rows} rows, of at least {_LEAST_ROWS}"
+    # Compared as whole numbers: 0.2 has no exact float.
+    elif abs(change) * 1000 > round(_MOST_POINTS * 10) * rows:
+        reason = f"{dtype} was not {measured}"
+    elif worse is not None:
+        reason = (
+            f"{dtype} lost {worse.lost} rows of {worse.name} and gained {worse.gained}, "
+            "which is more than chance"
+        )
+    else:
+        allowed = True
+        reason = f"{dtype} was measured {measured}"
+    return Verdict(allowed, reason)
+
+
+class Baseline(Record):
+    """What the texts that a checkpoint was measured on look like, and how it answers them.
+
+    A bin holds what is above the bound before it, up to its own; the last bin has no upper bound.
+
+    Args:
+        weights_sha256: SHA-256 of the weights file that answered; None before it is written.
+        rows: N.
+        scores: for each class, how many texts it is the answer to, by the bin of its probability.
+        lengths: how many texts there are, by the bin of the token count.
+        truncated: texts of which a part was cut off.
+        tokens: tokens that were read, special ones included.
+        unknown_tokens: tokens that stand for what the vocabulary lacks.
+    """
+
+    weights_sha256: Digest | None = None
+    sets: tuple[SetName, ...] = Field(min_length=1)
+    rows: Rows
+    score_bounds: tuple[Share, ...] = Field(min_length=1, max_length=_MOST_BOUNDS)
+    scores: dict[str, tuple[Count, ...]]
+    length_bounds: tuple[PositiveInt, ...] = Field(min_length=1, max_length=_MOST_BOUNDS)
+    lengths: tuple[Count, ...]
+    truncated: Count
+    tokens: Count
+    unknown_tokens: Count
+
+    @model_validator(mode="after")
+    def _check_bins(self) -> Self:
+        named = [
+            (f"scores of {label}", bins, self.score_bounds) for label, bins in self.scores.items()
+        ]
+        for name, bins, bounds in (*named, ("lengths", self.lengths, self.length_bounds)):
+            if any(low >= high for low, high in itertools.pairwise(bounds)):
+                raise ValueError(f"the bounds of {name} must ascend")
+            if len(bins) != len(bounds) + 1:
+                raise ValueError(
+                    f"{name} have {len(bins)} bins, must have {len(bounds) + 1}, one per bound"
+                )
+        return self
+
+
+def count_baseline(
+    probabilities: NDArray[np.floating],
+    token_counts: NDArray[np.integer],
+    *,
+    labels: Sequence[str],
+    sets: Sequence[str],
+    truncated: int,
+    unknown_tokens: int,
+) -> Baseline:
+    """Counts the texts of a measurement: probabilities are [N, C], token counts [N]."""
+
+    def count(bins: NDArray[np.integer], bounds: Sequence[float]) -> tuple[int, ...]:
+        return tuple(np.bincount(bins, minlength=len(bounds) + 1).tolist())
+
+    answers = probabilities.argmax(axis=1)  # [N]
+    # The index of the first bound that is not below it, as `bisect_left` finds it.
+    bins = np.searchsorted(SCORE_BOUNDS, probabilities.max(axis=1).astype(np.float64))  # [N]
+    return Baseline(
+        sets=tuple(sets),
+        rows=len(probabilities),
+        score_bounds=SCORE_BOUNDS,
+        scores={
+            label: count(bins[answers == index], SCORE_BOUNDS) for index, label in enumerate(labels)
+        },
+        length_bounds=LENGTH_BOUNDS,
+        lengths=count(np.searchsorted(LENGTH_BOUNDS, token_counts), LENGTH_BOUNDS),
+        truncated=truncated,
+        tokens=int(token_counts.sum()),
+        unknown_tokens=unknown_tokens,
+    )
+
+
+class ThresholdReport(TypedDict):
+    """What is left of some texts at one threshold; None where nothing can be counted.
+
+    `precision` and `recall` are by class. Recall counts a text without an answer as missed.
+    """
+
+    threshold: float
+    rows: int
+    share: float
+    accuracy: float | None
+    precision: dict[str, float | None]
+    recall: dict[str, float | None]
+
+
+class Threshold(Record):
+    """What is left at one threshold: answers with this score or more, by class."""
+
+    threshold: Share
+    answers: dict[str, Count]
+    right: dict[str, Count]
+
+
+class Thresholds(Record):
+    """What thresholds on the score leave of the texts that a checkpoint was measured on.
+
+    A model that may abstain trades the share of answers for their accuracy (El-Yaniv and Wiener
+    2010).
+
+    Args:
+        weights_sha256: SHA-256 of the weights file that answered; None before it is written.
+        texts: for each class, how many texts truly have it.
+        by_threshold: counts at each threshold, ascending.
+    """
+
+    weights_sha256: Digest | None = None
+    sets: tuple[SetName, ...] = Field(min_length=1)
+    rows: Rows
+    texts: dict[str, Count]
+    by_threshold: tuple[Threshold, ...] = Field(min_length=1, max_length=_MOST_THRESHOLDS)
+
+    @model_validator(mode="after")
+    def _check_classes(self) -> Self:
+        for left, name in itertools.product(self.by_threshold, ("answers", "right")):
+            known = getattr(left, name).keys()
+            if known != self.texts.keys():
+                raise ValueError(
+                    f"{name} at {left.threshold} are of {', '.join(known)}, must be of "
+                    f"{', '.join(self.texts)}"
+                )
+        return self
+
+    def reports(self) -> list[ThresholdReport]:
+        """The counts as shares, for each threshold."""
+        return [self._report(left) for left in self.by_threshold]
+
+    def _report(self, left: Threshold) -> ThresholdReport:
+        rows = sum(left.answers.values())
+        return {
+            "threshold": left.threshold,
+            "rows": rows,
+            "share": rows / self.rows,
+            "accuracy": _share(sum(left.right.values()), rows),
+            "precision": {
+                label: _share(left.right[label], left.answers[label]) for label in self.texts
+            },
+            "recall": {label: _share(left.right[label], self.texts[label]) for label in self.texts},
+        }
+
+
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
+
+
+def count_thresholds(
+    probabilities: NDArray[np.floating],
+    label_ids: NDArray[np.integer],
+    *,
+    labels: Sequence[str],
+    sets: Sequence[str],
+) -> Thresholds:
+    """Counts the answers whose score is a threshold or more, for thresholds from 0.5 to 0.99.
+
+    With more than two classes a score may be below 0.5, so there the first threshold is 0.
+
+    Args:
+        probabilities: of every class, each row summing to 1 [N, C]; N is at least 1.
+        label_ids: the true classes [N].
+        labels: names of the classes, in order.
+        sets: names of the sets that the texts are of.
+    """
+
+    def by_label(classes: NDArray[np.integer]) -> dict[str, int]:
+        counts = np.bincount(classes, minlength=len(labels)).tolist()  # [C]
+        return dict(zip(labels, counts, strict=True))
+
+    scores, predicted = probabilities.max(axis=1), probabilities.argmax(axis=1)  # [N]
+    thresholds = _THRESHOLDS if len(labels) == 2 else (0.0, *_THRESHOLDS)
+    left = tuple(
+        Threshold(
+            threshold=threshold,
+            answers=by_label(predicted[scores >= threshold]),
+            right=by_label(predicted[(scores >= threshold) & (predicted == label_ids)]),
+        )
+        for threshold in thresholds
+    )
+    return Thresholds(
+        sets=tuple(sets), rows=len(probabilities), texts=by_label(label_ids), by_threshold=left
+    )
+
+
+def threshold_reports(
+    probabilities: NDArray[np.floating], label_ids: NDArray[np.integer], labels: Sequence[str]
+) -> list[ThresholdReport]:
+    """Measures what thresholds leave of texts that are not recorded; see `count_thresholds`."""
+    return count_thresholds(probabilities, label_ids, labels=labels, sets=["texts"]).reports()
