@@ -20,14 +20,10 @@ from model.backends.base import Backend
 from model.backends.device import dtype_name
 from model.backends.threads import yield_to_others
 from model.loading import load_on
-from service.api import attention, attributions, health, metrics, model, predict, steps
-from service.api.compat import classify, huggingface, mlflow, openinference
-from service.api.compat.base import TRUNCATED, foreign_requests
-from service.api.openapi import DESCRIPTION, complete_openapi
-from service.api.requests import DirectApp, direct_routes
-from service.api.state import State, request_limits
+from service.compat import classify, huggingface, mlflow, openinference
+from service.compat.base import TRUNCATED, repeats_detail
+from service.compat.tensors import HEADER
 from service.errors import NOT_FOUND_DETAIL, MethodNotAllowedError, NotFoundError, Refusal
-from service.formats.tensors import HEADER
 from service.http.access import AllowedHosts
 from service.http.gate import ApiKeys, Gate, MemoryWatch
 from service.http.middleware import (
@@ -45,26 +41,22 @@ from service.metrics import AnswerCounts, Metrics
 from service.page import problems, routes
 from service.queue.engine import Engine
 from service.queue.preparing import Preparer
+from service.routes import attention, attributions, health, metrics, model, predict, steps
+from service.routes.openapi import DESCRIPTION, complete_openapi
+from service.routes.requests import DirectApp, State, direct_routes, request_limits
 from service.settings import Family, Rate, Settings
 
-_COMPUTING = (predict.router, attention.router, steps.router, attributions.router)
-OWN_ROUTERS: tuple[APIRouter, ...] = (
-    *_COMPUTING,
-    model.router,
-    health.router,
-    metrics.router,
-    routes.router,
-    problems.router,
-)
+_EXPLAINING = (attention.router, steps.router, attributions.router)
+_OTHERS = (model.router, health.router, metrics.router, routes.router, problems.router)
 # One for each family of other systems' clients, in the order of the settings.
-FOREIGN_ROUTERS: dict[Family, APIRouter] = {
+COMPAT_ROUTERS: dict[Family, APIRouter] = {
     "huggingface": huggingface.router,
     "openinference": openinference.router,
     "classify": classify.router,
     "mlflow": mlflow.router,
 }
 # All that can be served; settings switch some off.
-ROUTERS = (*OWN_ROUTERS, *FOREIGN_ROUTERS.values())
+ROUTERS = (predict.router, *_EXPLAINING, *_OTHERS, *COMPAT_ROUTERS.values())
 
 # Threads for work that would block the event loop.
 _ASIDE = 2
@@ -92,9 +84,11 @@ def create_app(
         tracing: makes spans of requests; None without traces.
     """
     lifecycle = lifecycle or Lifecycle()
-    foreign = [each for family, each in FOREIGN_ROUTERS.items() if family in settings.compat]
-    routers = (*OWN_ROUTERS, *foreign)
-    counted = Metrics(_series(_COMPUTING))
+    compat = [each for family, each in COMPAT_ROUTERS.items() if family in settings.compat]
+    either = huggingface.predict_router if "huggingface" in settings.compat else predict.router
+    own = (either, *_EXPLAINING)
+    routers = (*own, *_OTHERS, *compat)
+    counted = Metrics(_series(own))
     counted.expect_model(
         checkpoint.name, checkpoint.version, str(backend.device), dtype_name(backend.dtype)
     )
@@ -121,10 +115,10 @@ def create_app(
         # Whatever its variables say: it would send queries and messages of errors, which hold text.
         telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
     )
-    cors = _cors(settings, is_foreign=bool(foreign), is_traced=tracing is not None)
-    computing = [route for route in _routes(*foreign) if "POST" in (route.methods or ())]
+    cors = _cors(settings, has_compat=bool(compat), is_traced=tracing is not None)
+    computing = [route for route in _routes(*compat) if "POST" in (route.methods or ())]
     place = partial(direct_routes, names={"model": checkpoint.name, "version": checkpoint.version})
-    heavy = place([*_routes(*_COMPUTING), *computing])
+    heavy = place([*_routes(*own), *computing])
     memory = MemoryWatch()
     gate = Gate(
         engine,
@@ -133,7 +127,7 @@ def create_app(
         memory,
         api_keys=api_keys,
         routes={(method, quote(path)): route.path for (method, path), route in heavy.items()},
-        foreign=frozenset((method, quote(path)) for method, path in place(computing)),
+        with_error=frozenset((method, quote(path)) for method, path in place(computing)),
         seconds=settings.request_timeout,
         cors=None if cors is None else cors(app),
     )
@@ -162,7 +156,7 @@ def create_app(
         lifecycle=lifecycle,
         metrics=counted,
         request_timeout=settings.request_timeout,
-        is_foreign=foreign_requests(foreign),
+        with_error=repeats_detail(compat),
     )
     hosts = settings.allowed_hosts
     # From the innermost to the outermost.
@@ -175,19 +169,17 @@ def create_app(
     ]
     app.surround([layer for layer in layers if layer is not None], direct=heavy)
     complete_openapi(app, state.limits)
-    if "huggingface" not in settings.compat:
-        predict.forget_inputs(app.openapi())
     return app
 
 
 def _cors(
-    settings: Settings, *, is_foreign: bool, is_traced: bool
+    settings: Settings, *, has_compat: bool, is_traced: bool
 ) -> Callable[[ASGIApp], CORSMiddleware] | None:
     """Lets pages of allowed origins send requests and read answers; None if there are none."""
     if not settings.allowed_origins:
         return None
     # The first of them goes with requests too.
-    compat = [HEADER, TRUNCATED] if is_foreign else []
+    compat = [HEADER, TRUNCATED] if has_compat else []
     traced = ["traceparent", "tracestate"] if is_traced else []
     return partial(
         CORSMiddleware,

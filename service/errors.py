@@ -37,6 +37,8 @@ from starlette.responses import Response
 PROBLEM_MEDIA_TYPE = "application/problem+json"
 TYPE_PREFIX = "/problems/"
 
+Loc = tuple[str | int, ...]
+
 
 class Refusal(StrEnum):
     """Why a valid request is refused; another replica or a later time may answer it."""
@@ -56,8 +58,18 @@ class Refusal(StrEnum):
 class FieldError:
     """One fault of a request; `loc` is `body`, `query` or `header`, then names and indices."""
 
-    loc: tuple[str | int, ...]
+    loc: Loc
     msg: str
+
+    def __str__(self) -> str:
+        """Puts the place, such as `instances[3].text`, before a message that does not name it."""
+        if self.msg.startswith("`"):
+            return self.msg
+        parts = [
+            f"[{part}]" if isinstance(part, int) else f".{part}"
+            for part in self.loc[1:] or self.loc
+        ]
+        return f"{''.join(parts).removeprefix('.')}: {self.msg}"
 
 
 class ServiceError(Exception):
@@ -249,6 +261,14 @@ class DeadlineError(ServiceError):
     """The request missed its deadline; its work is dropped."""
 
     type, title, status = "timeout", "The request took too long", 504
+
+
+def invalid(
+    loc: Loc, message: str, error: type[ServiceError] = InvalidRequestError
+) -> ServiceError:
+    """Returns an error of one place of a request; `loc` as in `FieldError`."""
+    found = FieldError(loc, message)
+    return error(f"{found}.", errors=[found])
 
 
 ALL_ERRORS = tuple(ServiceError.__subclasses__())  # in the order above

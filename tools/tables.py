@@ -21,10 +21,10 @@ import model
 import model.errors
 import scoring.__main__
 import training.__main__
-from service.api import request_schemas
 from service.errors import ALL_ERRORS
 from service.metrics import AnswerCounts, Metrics
 from service.page.problems import EXPLANATIONS
+from service.routes import request_schemas
 from service.settings import PREFIX, Settings
 from tools import card_tables
 from tools.card_tables import CHECKPOINTS, ROOT, Rows, code

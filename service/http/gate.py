@@ -185,7 +185,7 @@ class Gate:
         memory: if it is nearly full, large bodies are refused before other requests.
         api_keys: the valid keys, which identify clients.
         routes: methods and paths that wait for the network, each with the path of its route.
-        foreign: those of other systems, whose problems have the member `error`, too.
+        with_error: those whose problems repeat their detail as `error`.
         seconds: time limit of a request.
         cors: lets other origins read the answers; None if no origin is allowed.
     """
@@ -199,7 +199,7 @@ class Gate:
         *,
         api_keys: ApiKeys,
         routes: Mapping[tuple[str, str], str],
-        foreign: Collection[tuple[str, str]] = (),
+        with_error: Collection[tuple[str, str]] = (),
         seconds: float,
         cors: CORSMiddleware | None = None,
     ) -> None:
@@ -211,13 +211,15 @@ class Gate:
         self._seconds = seconds
         self._cors = cors
         empty = OverloadedError("", refusal=Refusal.QUEUE_FULL)
-        self._written = {foreign: _write(empty, foreign) for foreign in (False, True)}
+        self._written = {repeats: _write(empty, repeats) for repeats in (False, True)}
         self._let_in = 0  # in this round of the event loop, and not yet in the queue
         self._routes = {
             (method.encode("ascii"), path.encode("ascii")): route
             for (method, path), route in routes.items()
         }
-        self._foreign = {(method.encode("ascii"), path.encode("ascii")) for method, path in foreign}
+        self._with_error = {
+            (each[0].encode("ascii"), each[1].encode("ascii")) for each in with_error
+        }
 
     def reject(
         self,
@@ -265,11 +267,11 @@ class Gate:
         """Counts a refused request of a method and path, and returns the whole answer."""
         method = UNMATCHED if route == UNMATCHED else place[0].decode("ascii")
         self._metrics.requests.labels(route, method, str(error.status)).inc()
-        is_foreign = place in self._foreign
+        repeats = place in self._with_error
         self._metrics.count_problem(error)
-        written = self._written[is_foreign]
+        written = self._written[repeats]
         if error is not written.error:  # the same for all requests that are refused within a moment
-            written = self._written[is_foreign] = _write(error, is_foreign)
+            written = self._written[repeats] = _write(error, repeats)
         own = [(REQUEST_ID.lower().encode("ascii"), request_id(headers).encode("ascii"))]
         if self._cors is not None:
             own += cors_headers(self._cors, headers)
@@ -299,8 +301,8 @@ class _Written(NamedTuple):
     body: bytes
 
 
-def _write(error: OverloadedError, is_foreign: bool) -> _Written:
-    response = error.response(with_error=is_foreign)
+def _write(error: OverloadedError, with_error: bool) -> _Written:
+    response = error.response(with_error=with_error)
     lines = [b"HTTP/1.1 %d %s" % (error.status, HTTPStatus(error.status).phrase.encode("ascii"))]
     lines += [b"%s: %s" % header for header in (*response.raw_headers, *RESPONSE_HEADERS)]
     return _Written(error, b"\r\n".join(lines), bytes(response.body))

@@ -20,11 +20,10 @@ from service.errors import (
     INTERNAL_DETAIL,
     DeadlineError,
     DrainingError,
-    FieldError,
     InternalError,
-    InvalidRequestError,
     MethodNotAllowedError,
     ServiceError,
+    invalid,
 )
 from service.logs import log_request
 from service.metrics import UNMATCHED, Metrics
@@ -154,7 +153,7 @@ class ProblemMiddleware:
         lifecycle: when the drain time is over, only health is answered.
         metrics: counts the problems.
         request_timeout: seconds until an answer must have begun, unless the client wants less.
-        is_foreign: whether a problem has the member `error`, too, for other systems' clients.
+        with_error: whether a problem of a request repeats its detail as `error`.
     """
 
     def __init__(
@@ -164,13 +163,13 @@ class ProblemMiddleware:
         lifecycle: Lifecycle,
         metrics: Metrics,
         request_timeout: float,
-        is_foreign: Callable[[Scope], bool] = lambda _: False,
+        with_error: Callable[[Scope], bool] = lambda _: False,
     ) -> None:
         self._app = app
         self._lifecycle = lifecycle
         self._metrics = metrics
         self._request_timeout = request_timeout
-        self._is_foreign = is_foreign
+        self._with_error = with_error
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one request; lets everything but HTTP through."""
@@ -193,7 +192,7 @@ class ProblemMiddleware:
                 scope[PROBLEM_KEY] = error.type
                 scope[_LOC_KEY] = error.errors[0].loc if error.errors else ()
                 response = error.response(
-                    with_error=self._is_foreign(scope), trace_id=ids_of(scope).get("trace_id")
+                    with_error=self._with_error(scope), trace_id=ids_of(scope).get("trace_id")
                 )
                 await response(scope, receive, send)
 
@@ -315,6 +314,5 @@ def _allowed_seconds(headers: Headers, limit: float) -> float:
         return limit
     seconds = float(given[0]) if len(given) == 1 and _SECONDS.fullmatch(given[0]) else 0.0
     if seconds <= 0:
-        errors = [FieldError(("header", TIMEOUT), _SECONDS_FAULT)]
-        raise InvalidRequestError(f"{TIMEOUT}: {_SECONDS_FAULT}.", errors=errors)
+        raise invalid(("header", TIMEOUT), _SECONDS_FAULT)
     return min(seconds, limit)

@@ -15,12 +15,11 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
-from service.api.openapi import PAGE
-from service.api.requests import answer_get, choose_form, make_router, require_access
-from service.api.state import state_of
 from service.errors import ALL_ERRORS, TYPE_PREFIX, NotFoundError, ServiceError
 from service.formats.json import JSON
 from service.page.routes import HTML, REVALIDATE, UNCHANGED, answer_kept, asset_version, source
+from service.routes.openapi import PAGE
+from service.routes.requests import answer_get, choose_form, make_router, require_access, state_of
 
 router = make_router(include_in_schema=False)
 

@@ -15,12 +15,11 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.staticfiles import StaticFiles
 
-from service.api.openapi import ASSET, PAGE
-from service.api.requests import answer_get, choose_form, make_router, require_access
-from service.api.state import state_of
 from service.errors import NOT_FOUND_DETAIL, NotFoundError
 from service.formats.json import JSON
 from service.page.terms import as_page
+from service.routes.openapi import ASSET, PAGE
+from service.routes.requests import answer_get, choose_form, make_router, require_access, state_of
 
 HTML = "text/html"
 _ASSET_TYPES = {

@@ -24,15 +24,15 @@ from model.checkpoint.records import (
     Thresholds,
 )
 from model.network.config import Activation
-from service.api import request_schemas, schemas
-from service.api.attention import FORMS
-from service.api.compat.classify import ClassifyRequest
-from service.api.compat.huggingface import InputsRequest, Parameters
-from service.api.compat.mlflow import InvocationsRequest
-from service.api.compat.openinference_schemas import InferRequest, RequestParameters
 from service.app import ROUTERS
+from service.compat.classify import ClassifyRequest
+from service.compat.huggingface import InputsRequest, Parameters
+from service.compat.mlflow import InvocationsRequest
+from service.compat.openinference_schemas import InferRequest, RequestParameters
+from service.compat.tensors import HEADER
 from service.errors import Refusal
-from service.formats.tensors import HEADER
+from service.routes import request_schemas, schemas
+from service.routes.attention import FORMS
 from service.settings import FAMILIES
 from tests.builders import tiny_checkpoint
 from tests.documentation.markdown import REFERENCE, ROOT, code, codes, examples, rows, sections

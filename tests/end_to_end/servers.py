@@ -24,9 +24,9 @@ from fastapi import FastAPI
 from model.checkpoint import opening
 from service import app as application
 from service import command
-from service.api.openapi import complete_openapi
 from service.http import server
 from service.logs import JsonFormatter
+from service.routes.openapi import complete_openapi
 
 ROOT = Path(__file__).parents[2]
 _ADDRESS = re.compile(r"listening at (http://\S+?)/[\"\s]")

@@ -15,7 +15,7 @@ import torch
 
 from model import Predictor, attribute, leave_each_out, reference
 from model.backends.kernels import choose_set
-from service.api import attributions
+from service.routes import attributions
 from tests.end_to_end.conftest import Start
 from tests.end_to_end.problems import assert_problem
 from tests.end_to_end.test_predict import ask

@@ -154,7 +154,7 @@ def test_no_choice_is_refused_with_the_labels(
     refused = client.post(path, json={**field, "labels": labels})
     fault = "give two or more different ones of the model's labels: negative, neutral, positive"
     assert_problem(refused, 422, "invalid-request", ("body", "labels"))
-    assert refused.json()["detail"] == f"body.labels: {fault}."
+    assert refused.json()["detail"] == f"labels: {fault}."
 
 
 def test_a_label_to_explain_is_one_of_the_labels(client: httpx.Client) -> None:

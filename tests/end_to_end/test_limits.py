@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from model.tokenization.windows import most_tokens
-from service.api.schemas import LimitsAnswer
+from service.routes.schemas import LimitsAnswer
 from tests.builders import MAX_LENGTH
 from tests.end_to_end.conftest import Start, shared
 from tests.end_to_end.servers import RunningService

@@ -14,8 +14,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as read_text
 
 from model.backends.kernels import choose_set
-from service.api.schemas import ModelAnswer
 from service.errors import ALL_ERRORS, Refusal
+from service.routes.schemas import ModelAnswer
 from tests.builders import VOCABULARY
 from tests.deploy.queries import board, panel_queries, rules
 from tests.end_to_end.conftest import Start

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from service.api.wording import TEXT_FIELDS
+from service.routes.wording import TEXT_FIELDS
 from tests.end_to_end.kinds import EXPLANATIONS, JSON
 from tests.end_to_end.problems import Loc, assert_problem
 

@@ -48,7 +48,7 @@ def make(queue: Queue, *, groups: Path = NOWHERE) -> tuple[Gate, Metrics]:
         memory,
         api_keys=ApiKeys(frozenset()),
         routes={("POST", "/predict"): "/predict", ("POST", "/hf"): "/predict"},
-        foreign={("POST", "/hf")},
+        with_error={("POST", "/hf")},
         seconds=5.0,
         cors=CORSMiddleware(Starlette(), ["https://a.example"], expose_headers=["Retry-After"]),
     )

@@ -1,1 +1,0 @@
-"""Answers clients of other systems in their own forms, as `POST /predict` answers its own."""

@@ -1,0 +1,1 @@
+"""Adapts the protocols of other systems: their body, our call, their answer; a file for each."""

@@ -1,0 +1,464 @@
+"""Answers clients of the Open Inference Protocol, such as those of Triton and KServe: `/v2/…`.
+
+Texts are classified as `POST /predict` does. With `attention` or `tokens` among the outputs, one
+text is answered as `/attention` does: its prediction and its weights come from one pass.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from importlib.metadata import version
+from typing import Annotated, Any
+
+import fastapi
+import numpy as np
+from numpy.typing import NDArray
+from starlette.requests import Request
+from starlette.responses import Response
+
+from model import AttentionOptions, Encoding, Explanation, Prediction
+from model.errors import InputError
+from model.reading import ReadingOptions, read_window
+from service.compat.base import (
+    CUT_HEADER,
+    TAG,
+    predict_texts,
+    truncated_header,
+    wrong,
+)
+from service.compat.openinference_schemas import (
+    INPUT,
+    InferAnswer,
+    InferRequest,
+    LiveAnswer,
+    ModelMetadataAnswer,
+    ModelNamesAnswer,
+    ModelReadyAnswer,
+    OutputName,
+    ReadyAnswer,
+    ServerAnswer,
+)
+from service.compat.tensors import (
+    HEADER,
+    Body,
+    Datatype,
+    Output,
+    cut_tensors,
+    read_bytes,
+    read_content,
+    read_nested,
+    split_body,
+    write_body,
+)
+from service.errors import (
+    CrossSiteError,
+    MalformedJsonError,
+    NotFoundError,
+    TooManyWeightsError,
+    invalid,
+)
+from service.formats.json import JSON, encode_weights, json_response
+from service.formats.size_estimates import Form, Size, estimate_size
+from service.http.middleware import hurry, seconds_of
+from service.queue.preparing import Steps
+from service.routes.bodies import parse_json, validate
+from service.routes.health import check_live, check_ready
+from service.routes.openapi import computes, describes, probes
+from service.routes.requests import (
+    Context,
+    RequestContext,
+    State,
+    answer_get,
+    answers,
+    make_router,
+    require_key,
+    state_of,
+)
+from service.routes.texts import Texts, bad_text, guarded, prepare
+
+router = make_router(tags=[TAG])
+
+_PLATFORM = "pytorch_safetensors"
+_MODEL, _VERSION = "/v2/models/{model}", "/v2/models/{model}/versions/{version}"
+_MODEL_NAME, _VERSION_NAME = (
+    {
+        "name": name,
+        "in": "path",
+        "required": True,
+        "description": description,
+        "schema": {"type": "string"},
+    }
+    for name, description in (
+        ("model", "The name of the served model."),
+        ("version", "Its version."),
+    )
+)
+_LENGTH = {
+    "name": HEADER,
+    "in": "header",
+    "required": False,
+    "description": "Bytes of the JSON, if tensors follow it as bytes.",
+    "schema": {"type": "integer", "minimum": 0},
+}
+OCTETS = "application/octet-stream"
+_Answer = tuple[Body, dict[str, str]]
+_Values = dict[str, NDArray[Any] | list[str]]
+
+_DATATYPES: Mapping[OutputName, Datatype] = {
+    "label": "BYTES",
+    "probabilities": "FP32",
+    "logits": "FP32",
+    "token_count": "INT32",
+    "truncated": "BOOL",
+    "attention": "FP32",
+    "tokens": "BYTES",
+}
+# What only one text is answered with, and only if it is asked for.
+_EXPLAINING: frozenset[OutputName] = frozenset({"attention", "tokens"})
+_BY_DEFAULT = [name for name in _DATATYPES if name not in _EXPLAINING]
+_MICROSECONDS = 1_000_000
+_SHORTER = "send a shorter text, or ask POST /attention for fewer layers or heads"
+_BYTES = {OCTETS: {"schema": {"type": "string", "format": "binary"}}}
+_EXAMPLES: dict[str, Any] = {
+    "two": {
+        "summary": "Two texts",
+        "value": {
+            "inputs": [
+                {
+                    "name": INPUT,
+                    "shape": [2],
+                    "datatype": "BYTES",
+                    "data": ["A warm, funny film.", "A waste of time."],
+                }
+            ],
+            "outputs": [{"name": "label"}, {"name": "probabilities"}],
+        },
+    },
+}
+
+
+async def _read(context: RequestContext) -> InferRequest:
+    """Reads a request of the protocol; `data` of its input becomes a flat list of the texts."""
+    request, state = context.request, context.state
+    _require_served(request)
+    content = await read_content(context, JSON, OCTETS)
+    lengths = request.headers.getlist(HEADER)
+    return await context.parse(content, lambda: _parse(content, lengths, state.limits))
+
+
+def _parse(content: bytes, lengths: Sequence[str], limits: dict[str, object]) -> InferRequest:
+    head, behind = split_body(content, lengths)
+    try:
+        value = parse_json(head)
+    except MalformedJsonError as error:
+        if lengths:
+            raise
+        hint = f"If tensors follow the JSON as bytes, give its length in {HEADER}."
+        raise MalformedJsonError(f"{error.detail} {hint}") from error
+    body = validate(InferRequest, value, source="body", context=limits)
+    inputs, place = list(body.inputs), body.place
+    tensor = inputs[place]
+    part = cut_tensors(behind, [each.binary_size for each in inputs])[place]
+    texts: Sequence[object]
+    if part is None:
+        texts = read_nested(tensor.data, tensor.shape, body.data)
+    else:
+        texts = read_bytes(part, tensor.shape, body.data)
+    inputs[place] = tensor.model_copy(update={"data": texts})
+    return body.model_copy(update={"inputs": inputs})
+
+
+def _infers(*names: dict[str, Any]) -> dict[str, Any]:
+    return computes(
+        "body",
+        InferAnswer,
+        *(NotFoundError, TooManyWeightsError, CrossSiteError),
+        good={**CUT_HEADER, "content": _BYTES},
+        parameters=(*names, _LENGTH),
+        requestBody={"content": _BYTES},
+    )
+
+
+@router.post(
+    f"{_MODEL}/infer",
+    name="infer",
+    summary="Inference of the Open Inference Protocol",
+    **_infers(_MODEL_NAME),
+)
+@router.post(
+    f"{_VERSION}/infer",
+    name="infer_version",
+    summary="Inference of one version",
+    **_infers(_MODEL_NAME, _VERSION_NAME),
+)
+@answers(_read, JSON, OCTETS, same_site=True)
+async def infer_model(
+    context: Context, body: Annotated[InferRequest, fastapi.Body(openapi_examples=_EXAMPLES)]
+) -> Response:
+    """Classifies texts; tensors come and go as JSON, or as bytes behind it."""
+    async with hurry(context.scope, (body.options.timeout or 0) / _MICROSECONDS or None):
+        context.client = replace(context.client, seconds=seconds_of(context.scope))
+        answer, headers = await _infer(context, body)
+    if answer.header_length is None:
+        return Response(answer.content, headers=headers, media_type=JSON)
+    headers |= {HEADER: str(answer.header_length)}
+    return Response(answer.content, headers=headers, media_type=OCTETS)
+
+
+@answer_get(
+    router,
+    "/v2",
+    summary="The server, by the Open Inference Protocol",
+    **describes(ServerAnswer),
+)
+async def server(request: Request) -> Response:
+    """Names the server and the extensions of the protocol that it has."""
+    require_key(request)
+    return json_response(
+        {
+            "name": "headlight",
+            "version": version("headlight"),
+            "extensions": ["binary_tensor_data"],
+        }
+    )
+
+
+@answer_get(
+    router,
+    "/v2/models",
+    name="models_v2",
+    summary="The models, by the Open Inference Protocol",
+    **describes(ModelNamesAnswer),
+)
+async def models(request: Request) -> Response:
+    """Lists the served model."""
+    require_key(request)
+    return json_response({"models": [state_of(request).checkpoint.name]})
+
+
+@answer_get(router, "/v2/health/live", summary="Whether the server is alive", **probes(LiveAnswer))
+async def server_live(request: Request) -> Response:
+    """Reports that the process answers, and that no forward pass hangs."""
+    check_live(request)
+    return json_response({"live": True})
+
+
+@answer_get(
+    router, "/v2/health/ready", summary="Whether the server is ready", **probes(ReadyAnswer)
+)
+async def server_ready(request: Request) -> Response:
+    """Reports whether requests should be sent here."""
+    check_ready(request)
+    return json_response({"ready": True})
+
+
+@answer_get(
+    router,
+    f"{_MODEL}/ready",
+    summary="Whether the model is ready",
+    **describes(ModelReadyAnswer, NotFoundError, parameters=(_MODEL_NAME,)),
+)
+@answer_get(
+    router,
+    f"{_VERSION}/ready",
+    name="model_version_ready",
+    summary="Whether one version is ready",
+    **describes(ModelReadyAnswer, NotFoundError, parameters=(_MODEL_NAME, _VERSION_NAME)),
+)
+async def model_ready(request: Request) -> Response:
+    """Reports whether requests for the model should be sent here."""
+    require_key(request)
+    _require_served(request)
+    check_ready(request)
+    return json_response({"name": state_of(request).checkpoint.name, "ready": True})
+
+
+@answer_get(
+    router,
+    _MODEL,
+    summary="Inputs and outputs of the model",
+    **describes(ModelMetadataAnswer, NotFoundError, parameters=(_MODEL_NAME,)),
+)
+@answer_get(
+    router,
+    _VERSION,
+    name="model_version_metadata",
+    summary="Inputs and outputs of one version",
+    **describes(ModelMetadataAnswer, NotFoundError, parameters=(_MODEL_NAME, _VERSION_NAME)),
+)
+async def model_metadata(request: Request) -> Response:
+    """Names the inputs and outputs of the model."""
+    require_key(request)
+    _require_served(request)
+    state = state_of(request)
+    checkpoint = state.checkpoint
+    return json_response(
+        {
+            "name": checkpoint.name,
+            "versions": [checkpoint.version],
+            "platform": _PLATFORM,
+            "inputs": [{"name": INPUT, "datatype": "BYTES", "shape": [-1]}],
+            "outputs": _describe_outputs(state),
+            "parameters": {"labels": list(checkpoint.config.labels)},
+        }
+    )
+
+
+def _require_served(request: Request) -> None:
+    """Refuses a model or version that is not served."""
+    checkpoint, given = state_of(request).checkpoint, request.path_params
+    # The other name is the client's own text, so it is not repeated. On the short way to an
+    # endpoint both are right, and the request has no path parameters.
+    if given.get("model", checkpoint.name) != checkpoint.name:
+        raise NotFoundError("No model of this name is served: GET /v2/models lists what is.")
+    if given.get("version", checkpoint.version) != checkpoint.version:
+        raise NotFoundError(
+            f"This version of the model is not served: ask for {checkpoint.version}, or for none."
+        )
+
+
+def _describe_outputs(state: State) -> list[dict[str, object]]:
+    """Describes the outputs of the model, as its metadata has them; -1 is any size."""
+    config = state.checkpoint.config
+    classes = len(config.labels)
+    shapes: Mapping[OutputName, tuple[int, ...]] = {
+        "label": (-1,),
+        "probabilities": (-1, classes),
+        "logits": (-1, classes),
+        "token_count": (-1,),
+        "truncated": (-1,),
+        "attention": (1, config.num_layers, config.num_heads, -1, -1),
+        "tokens": (1, -1),
+    }
+    return [
+        {"name": name, "datatype": _DATATYPES[name], "shape": shape}
+        for name, shape in shapes.items()
+    ]
+
+
+async def _infer(context: RequestContext, body: InferRequest) -> _Answer:
+    """Returns the body of the answer, and headers that name the texts which were cut."""
+    if any(name in _EXPLAINING for name in _outputs(body)):
+        return await _explain(context, body)
+    options = ReadingOptions(body.options.truncation)
+    texts = Texts(body.texts, options, body.data, lambda index: (*body.data, index))
+    predictions = await predict_texts(context, texts)
+    return _write(context.state, body, predictions, _values(predictions))
+
+
+def _outputs(body: InferRequest) -> dict[OutputName, bool]:
+    """Returns the outputs to answer, each with whether its tensor follows the JSON as bytes."""
+    by_default = bool(body.options.binary_data_output)
+    if not body.outputs:
+        return dict.fromkeys(_BY_DEFAULT, by_default)
+    outputs: dict[OutputName, bool] = {}
+    for output in body.outputs:
+        binary = None if output.parameters is None else output.parameters.binary_data
+        outputs[output.name] = by_default if binary is None else binary
+    return outputs
+
+
+async def _explain(context: RequestContext, body: InferRequest) -> _Answer:
+    state = context.state
+    encoding = await _encode(context, body)
+    tokens = [token.text for token in encoding.tokens or ()]
+    reserved = None
+    weights = 0
+    outputs = _outputs(body)
+    if "attention" in outputs:
+        size = _measure(state, tokens, binary=outputs["attention"])
+        weights = size.weights
+        reserved = context.reserve(size, _SHORTER)
+
+    def write(_: int, explanation: Explanation) -> _Answer:
+        """Runs on the worker that computed it."""
+        values = _values([explanation.prediction])
+        values |= {"attention": explanation.attention[np.newaxis], "tokens": tokens}
+        return _write(state, body, [explanation.prediction], values)
+
+    ((answer, headers),) = await state.engine.batcher.explain(
+        [AttentionOptions(encoding)],
+        write,
+        numbers=weights,
+        deadline=context.deadline,
+        # It costs as much as a request of this route, and admission estimates by route.
+        caller=replace(context.client, route="/attention"),
+    )
+    if reserved is not None:
+        reserved.shrink(len(answer.content))
+    return answer, headers
+
+
+async def _encode(context: RequestContext, body: InferRequest) -> Encoding:
+    """Encodes the one text of a request, with its tokens."""
+    count = len(body.texts)
+    if count != 1:
+        message = f"attention and tokens work with one text, got {count}: leave both out"
+        raise wrong(("outputs",), message)
+    (text,) = body.texts
+    loc = ("body", *body.data, 0)
+    if not isinstance(text, str):
+        raise invalid(loc, "the item is not a string: send text")
+    predictor = context.state.engine.predictor
+    options = ReadingOptions(body.options.truncation)
+
+    def read() -> Steps[Encoding]:
+        yield
+        try:
+            with guarded():
+                return read_window(predictor, text, options)
+        except InputError as error:
+            raise bad_text(error, loc) from error
+
+    return await prepare(context, read(), [text])
+
+
+def _write(
+    state: State, body: InferRequest, predictions: Sequence[Prediction], values: _Values
+) -> _Answer:
+    outputs = [_output(name, values[name], binary) for name, binary in _outputs(body).items()]
+    head = {
+        "model_name": state.checkpoint.name,
+        "model_version": state.checkpoint.version,
+        **({} if body.id is None else {"id": body.id}),
+    }
+    return write_body(head, outputs), truncated_header(predictions)
+
+
+def _measure(state: State, tokens: list[str], *, binary: bool) -> Size:
+    """Measures an answer with attention; raises TooManyWeightsError."""
+    info, most = state.engine.info, state.settings.max_attention_weights
+    maps = info.num_layers * info.num_heads
+    form: Form = "tensors" if binary else "json"
+    size = estimate_size(form, [tokens], maps=maps, float_bytes=4, listed=True)
+    if size.weights > most:
+        raise TooManyWeightsError(
+            f"{info.num_layers} layers of {info.num_heads} heads over {len(tokens)} tokens are "
+            f"{size.weights} weights; the limit is {most}: {_SHORTER}."
+        )
+    return size
+
+
+def _values(predictions: Sequence[Prediction]) -> _Values:
+    """The values of all outputs that any number of texts is answered with."""
+    return {
+        "label": [each.label for each in predictions],
+        "probabilities": np.array(
+            [list(each.probabilities.values()) for each in predictions], np.float32
+        ),
+        "logits": np.array([each.logits for each in predictions], np.float32),
+        "token_count": np.array([each.token_count for each in predictions], np.int32),
+        "truncated": np.array([each.truncated for each in predictions], np.bool_),
+    }
+
+
+def _output(name: OutputName, values: NDArray[Any] | list[str], binary: bool) -> Output:
+    shape: tuple[int, ...]
+    if isinstance(values, np.ndarray):
+        shape = values.shape
+    else:  # the tokens of the one text, or a label for each
+        shape = (1, len(values)) if name == "tokens" else (len(values),)
+    written = None
+    if name == "attention" and not binary:
+        assert isinstance(values, np.ndarray)  # noqa: S101 - its type is FP32
+        written = encode_weights(values[0], before=b"[", after=b"]")
+    return Output(name, _DATATYPES[name], shape, values, binary, written)

@@ -1,0 +1,302 @@
+"""Defines the requests and answers of the Open Inference Protocol.
+
+The protocol allows further parameters. Unknown ones of a tensor are ignored. Unknown ones of the
+request are refused, because a misspelled name would change the answer.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Literal, cast, get_args
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    WithJsonSchema,
+    model_validator,
+)
+
+from model.tokenization.tokenizer import Truncation
+from service.compat.base import count_texts
+from service.compat.tensors import Datatype
+from service.routes.request_schemas import RequestBody, RequestMember
+
+OutputName = Literal[
+    "label", "probabilities", "logits", "token_count", "truncated", "attention", "tokens"
+]
+OUTPUTS: tuple[OutputName, ...] = get_args(OutputName)
+INPUT = "text"
+MOST_ID = 256
+# Values in the JSON of tensors that are sent as shared memory, which two machines do not have.
+_SHARED = "shared memory is not offered: send the tensor in the body"
+
+_SHAPE, _MOST_RANK = "must be [N] or [N, 1] for N texts", 2
+_TEXT, _MOST_INPUTS = "BYTES", 16
+
+
+def _reject_shared(_: object) -> object:
+    raise ValueError(_SHARED)
+
+
+def _reject_classes(_: object) -> object:
+    raise ValueError("classification is not offered: ask for probabilities, which has every class")
+
+
+def _is_text(info: ValidationInfo) -> bool:
+    return bool(info.data.get("datatype") == _TEXT)
+
+
+def _check_rank(shape: object, info: ValidationInfo) -> object:
+    """Counts the numbers before any is looked at: a body may hold a million."""
+    if isinstance(shape, list) and not 1 <= len(shape) <= _MOST_RANK:
+        if _is_text(info):
+            raise ValueError(_SHAPE)
+        return []  # of an input that is ignored
+    return shape
+
+
+def _check_shape(shape: list[int], info: ValidationInfo) -> list[int]:
+    if not _is_text(info):
+        return shape
+    if shape[1:] not in ([], [1]):
+        raise ValueError(_SHAPE)
+    most = (info.context or {}).get("max_sentences")
+    if most is not None and shape[0] > most:
+        raise ValueError(f"at most {most} texts are taken at once, got {shape[0]}")
+    return shape
+
+
+def _check_inputs(inputs: object) -> object:
+    """Counts the inputs before any is looked at."""
+    if isinstance(inputs, list) and not 1 <= len(inputs) <= _MOST_INPUTS:
+        raise ValueError(f"must be a list of 1 to {_MOST_INPUTS} inputs, and the model has one")
+    return inputs
+
+
+def _check_text(inputs: "list[Input]") -> "list[Input]":
+    if not any(each.datatype == _TEXT for each in inputs):
+        raise ValueError(f"none has the datatype {_TEXT}, as texts have: send one")
+    return inputs
+
+
+def _count_texts(data: object, info: ValidationInfo) -> object:
+    return count_texts(data, info) if _is_text(info) else data
+
+
+def _check_outputs(outputs: object) -> object:
+    if isinstance(outputs, list) and len(outputs) > len(OUTPUTS):
+        raise ValueError("ask for each output once")
+    return outputs
+
+
+class TensorParameters(BaseModel):
+    """The parameters of an input or an output; others are ignored."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
+
+    shared_memory_region: Annotated[None, BeforeValidator(_reject_shared)] = None
+
+
+class InputParameters(TensorParameters):
+    """The parameters of an input."""
+
+    binary_data_size: int | None = Field(
+        None, ge=0, description="Bytes of the tensor behind the JSON, if it is not in `data`."
+    )
+
+
+class OutputParameters(TensorParameters):
+    """The parameters of an output."""
+
+    binary_data: bool | None = Field(
+        None, description="Whether the tensor follows the JSON as bytes."
+    )
+    classification: Annotated[None, BeforeValidator(_reject_classes)] = None
+
+
+class Input(RequestMember):
+    """The texts; inputs after the first of `BYTES`, and of other types, are ignored."""
+
+    name: str = Field(description="Any name; the model's own is `text`.")
+    datatype: str = Field(description="`BYTES`.")
+    shape: Annotated[
+        list[Annotated[int, Field(ge=0)]],
+        BeforeValidator(_check_rank),
+        AfterValidator(_check_shape),
+    ] = Field(description="`[N]` or `[N, 1]` for N texts.")
+    parameters: InputParameters | None = None
+    data: Annotated[
+        object,
+        WithJsonSchema({"type": "array", "items": {}}),
+        BeforeValidator(_count_texts),
+    ] = Field(None, description="The texts, flat or nested as the shape is.")
+
+    @model_validator(mode="after")
+    def _once(self) -> "Input":
+        is_binary = self.binary_size is not None
+        if is_binary and self.data is not None:
+            raise ValueError("both data and binary_data_size are given: send one")
+        if not is_binary and self.data is None:
+            raise ValueError("neither data nor binary_data_size is given: send one")
+        return self
+
+    @property
+    def binary_size(self) -> int | None:
+        """Bytes of the tensor behind the JSON; None if it is in it."""
+        return None if self.parameters is None else self.parameters.binary_data_size
+
+
+class WantedOutput(RequestMember):
+    """An output to answer."""
+
+    name: OutputName
+    parameters: OutputParameters | None = None
+
+
+class RequestParameters(RequestMember):
+    """The parameters of a request."""
+
+    binary_data_output: bool | None = Field(
+        None, description="Whether outputs follow the JSON as bytes, unless they say it themselves."
+    )
+    truncation: Truncation = Field(
+        "right",
+        description="Which end of a text that is too long is cut off; `error` refuses it.",
+    )
+    timeout: int | None = Field(
+        None, ge=0, description="Microseconds until the answer is useless; 0 says nothing."
+    )
+    priority: object = Field(None, description="Ignored: all clients have the same share.")
+    sequence_id: object = Field(None, description="Ignored: the model has no state.")
+    sequence_start: object = Field(None, description="Ignored.")
+    sequence_end: object = Field(None, description="Ignored.")
+    content_type: object = Field(None, description="Ignored: text is UTF-8.")
+
+
+class InferRequest(RequestBody):
+    """The body of `POST /v2/models/{model}/infer`, or its JSON if bytes follow."""
+
+    id: str | None = Field(None, max_length=MOST_ID, description="Comes back with the answer.")
+    inputs: Annotated[list[Input], BeforeValidator(_check_inputs), AfterValidator(_check_text)] = (
+        Field(description="The first input of the datatype `BYTES` holds the texts.")
+    )
+    outputs: Annotated[list[WantedOutput], BeforeValidator(_check_outputs)] | None = Field(
+        None,
+        description="The outputs to answer, in this order; all but `attention` and `tokens` if "
+        "none is named.",
+    )
+    parameters: RequestParameters | None = None
+
+    @property
+    def place(self) -> int:
+        """The index of the input that holds the texts."""
+        return next(at for at, each in enumerate(self.inputs) if each.datatype == _TEXT)
+
+    @property
+    def texts(self) -> Sequence[object]:
+        """The texts, once they are read from `data` or from the bytes behind the JSON."""
+        return cast("Sequence[object]", self.inputs[self.place].data)
+
+    @property
+    def data(self) -> tuple[str | int, ...]:
+        """Where the body holds the texts."""
+        return ("inputs", self.place, "data")
+
+    @property
+    def options(self) -> RequestParameters:
+        """The parameters, with their defaults."""
+        return self.parameters or RequestParameters()
+
+    @model_validator(mode="after")
+    def _each_once(self) -> "InferRequest":
+        names = [output.name for output in self.outputs or ()]
+        if len(set(names)) < len(names):
+            raise ValueError("outputs: ask for each output once")
+        return self
+
+
+class ServerAnswer(BaseModel):
+    """The answer of `GET /v2`."""
+
+    name: str
+    version: str
+    extensions: list[str]
+
+
+class ModelNamesAnswer(BaseModel):
+    """The answer of `GET /v2/models`."""
+
+    models: list[str]
+
+
+class LiveAnswer(BaseModel):
+    """The answer of `GET /v2/health/live`."""
+
+    live: Literal[True]
+
+
+class ReadyAnswer(BaseModel):
+    """The answer of `GET /v2/health/ready`."""
+
+    ready: Literal[True]
+
+
+class ModelReadyAnswer(BaseModel):
+    """The answer of `GET /v2/models/{model}/ready`."""
+
+    name: str
+    ready: Literal[True]
+
+
+class TensorMetadata(BaseModel):
+    """An input or an output of the model."""
+
+    name: str
+    datatype: Datatype
+    shape: list[int] = Field(description="-1 is any size.")
+
+
+class MetadataParameters(BaseModel):
+    """Further facts of the model."""
+
+    labels: list[str] = Field(description="The classes, in the order of the probabilities.")
+
+
+class ModelMetadataAnswer(BaseModel):
+    """The answer of `GET /v2/models/{model}`."""
+
+    name: str
+    versions: list[str]
+    platform: str
+    inputs: list[TensorMetadata]
+    outputs: list[TensorMetadata]
+    parameters: MetadataParameters
+
+
+class BinaryData(BaseModel):
+    """How many bytes of a tensor follow the JSON."""
+
+    binary_data_size: int
+
+
+class OutputTensor(BaseModel):
+    """An output; its values stand in `data`, or follow the JSON."""
+
+    name: str
+    datatype: Datatype
+    shape: list[Annotated[int, Field(ge=0)]]
+    parameters: BinaryData | None = None
+    data: list[object] | None = Field(
+        None, description="In row-major order: flat, or, of `attention`, nested as its shape is."
+    )
+
+
+class InferAnswer(BaseModel):
+    """The answer of `POST /v2/models/{model}/infer`."""
+
+    model_name: str
+    model_version: str
+    id: str | None = None
+    outputs: list[OutputTensor]

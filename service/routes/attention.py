@@ -1,0 +1,281 @@
+"""Answers `/attention` with the weights of every head, in the view and the form asked for."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated, Any, cast
+
+from fastapi import Body, Query
+from starlette.responses import Response
+
+from model import AttentionOptions, Encoding, Explanation, ModelInfo
+from model.errors import InputError, NoSuchWindowError
+from model.explain.thumbnails import Thumbnail, thumbnail_side
+from model.explain.views import reduced_shape
+from model.reading import ReadingOptions, read_window
+from model.tokenization.tokenizer import Token
+from model.tokenization.words import Words, group_words
+from service.errors import Loc, TooManyWeightsError, invalid
+from service.formats.json import JSON, attention_body, join_list
+from service.formats.npz import npz_archive, npz_arrays
+from service.formats.size_estimates import Size, estimate_size
+from service.formats.svg import MOST_CELLS, draw, svg_picture
+from service.formats.views import View, make_view
+from service.queue.preparing import Steps
+from service.routes.bodies import read_query
+from service.routes.openapi import computes
+from service.routes.request_schemas import (
+    EXAMPLE,
+    THUMBNAIL_FORMS,
+    AttentionListRequest,
+    AttentionQuery,
+    AttentionRequest,
+    AttributionsRequest,
+    FormName,
+    ImportanceRequest,
+    StepsRequest,
+    wrong_thumbnail,
+)
+from service.routes.requests import (
+    Context,
+    Reader,
+    RequestContext,
+    answers,
+    from_body,
+    make_router,
+)
+from service.routes.schemas import AttentionAnswer
+from service.routes.texts import bad_text, guarded, heads_off, prepare, shape
+from service.tracing.record import stage
+
+router = make_router(tags=["attention"])
+
+NPZ = "application/x-npz"
+SVG = "image/svg+xml"
+# What `format` calls each media type; the first is the answer where any is welcome.
+FORMS: dict[str, FormName] = {JSON: "json", NPZ: "npz", SVG: "svg"}
+
+_MEDIA_TYPES = {name: media_type for media_type, name in FORMS.items()}
+_OTHER_FORMS = {
+    "content": {
+        NPZ: {"schema": {"type": "string", "format": "binary"}},
+        SVG: {"schema": {"type": "string"}},
+    }
+}
+_EXAMPLES: dict[str, Any] = {
+    "one_head": {
+        "summary": "One head of the first layer",
+        "value": {"sentence": EXAMPLE, "layer": [0], "head": [0]},
+    },
+    "words": {
+        "summary": "All layers joined, between words, of two sentences",
+        "value": {
+            "sentences": [EXAMPLE, "The plot drags, and the cast is dull."],
+            "reduce": "rollout",
+            "level": "word",
+        },
+    },
+}
+
+Attention = AttentionQuery | AttentionListRequest
+_read_body: Reader[AttentionRequest | AttentionListRequest] = from_body(
+    AttentionRequest, several=AttentionListRequest
+)
+
+
+async def _read_query(context: RequestContext) -> AttentionQuery:
+    query: bytes = context.scope["query_string"]
+    return await context.parse(
+        query, lambda: read_query(query, AttentionQuery, context.state.limits)
+    )
+
+
+Explaining = Attention | AttributionsRequest | ImportanceRequest | StepsRequest
+
+
+@router.get(
+    "/attention",
+    summary="Attention of a sentence in the URL",
+    **computes("query", AttentionAnswer, TooManyWeightsError, good=_OTHER_FORMS),
+)
+@answers(_read_query, *FORMS)
+async def attention_of_query(
+    context: Context, query: Annotated[AttentionQuery, Query()]
+) -> Response:
+    """Shows which tokens each head attends to, for a sentence in the URL."""
+    return await _explain(context, query)
+
+
+@router.post(
+    "/attention",
+    summary="Attention of one sentence or several",
+    **computes(
+        "body", AttentionAnswer | list[AttentionAnswer], TooManyWeightsError, good=_OTHER_FORMS
+    ),
+)
+@answers(_read_body, *FORMS)
+async def attention_of_body(
+    context: Context,
+    body: Annotated[AttentionRequest | AttentionListRequest, Body(openapi_examples=_EXAMPLES)],
+) -> Response:
+    """The same for a text that is too long or too private for a URL, or for several."""
+    return await _explain(context, body)
+
+
+async def _explain(context: RequestContext, request: Attention) -> Response:
+    engine = context.state.engine
+    form = request.format or FORMS[context.form]
+    if request.thumbnail is not None and form not in THUMBNAIL_FORMS:
+        raise invalid((context.source, "thumbnail"), wrong_thumbnail(form))
+    encodings, words, size = await prepare(
+        context, _read_and_measure(context, request, form), _texts(request)
+    )
+    reserved = context.reserve(size, "ask for fewer layers or heads, or for a shorter text")
+
+    answered, texts = shape(context, request.labels), _texts(request)
+
+    def write(number: int, explanation: Explanation) -> object:
+        prediction = answered(explanation.prediction, texts[number])
+        explanation = replace(explanation, prediction=prediction)
+        view = make_view(explanation, reduce=request.reduce, words=words[number])
+        return _write_part(engine.info, request, form, view)
+
+    options = [
+        AttentionOptions(encoding, request.layer, request.head, _thumbnail(request, grouped))
+        for encoding, grouped in zip(encodings, words, strict=True)
+    ]
+    parts = await engine.batcher.explain(
+        options, write, numbers=size.weights, deadline=context.deadline, caller=context.client
+    )
+    body: bytes | memoryview
+    if form == "json" and isinstance(request, AttentionQuery):
+        body = cast("memoryview", parts[0])
+    else:
+        body = await asyncio.to_thread(_join, request, form, parts)
+    if reserved is not None:
+        reserved.shrink(len(body))
+    return Response(body, media_type=_MEDIA_TYPES[form])
+
+
+def _read_and_measure(
+    context: RequestContext, request: Attention, form: FormName
+) -> Steps[tuple[list[Encoding], list[Words | None], Size]]:
+    """Encodes the texts, and refuses an answer with too many weights."""
+    encodings = yield from _encode(context, request)
+    words: list[Words | None] = []
+    for text, encoding in zip(_texts(request), encodings, strict=True):
+        words.append(group_words(text, encoding.tokens or ()) if request.level == "word" else None)
+        yield
+    tokens = [
+        encoding.tokens or () if grouped is None else grouped.tokens
+        for encoding, grouped in zip(encodings, words, strict=True)
+    ]
+    return encodings, words, _measure(context, request, form, tokens)
+
+
+def _thumbnail(request: Attention, words: Words | None) -> Thumbnail | None:
+    if request.thumbnail is None:
+        return None
+    return Thumbnail(request.thumbnail, request.special, request.reduce, words)
+
+
+def _write_part(info: ModelInfo, request: Attention, form: FormName, view: View) -> object:
+    """Writes the view of one sentence; runs on the worker that computed it."""
+    if form == "npz":
+        return npz_arrays(info, view, dtype=request.dtype)
+    return draw(info, view) if form == "svg" else attention_body(info, view)
+
+
+def _join(request: Attention, form: FormName, parts: Sequence[Any]) -> bytes:
+    """Joins the parts of all sentences."""
+    if form == "npz":
+        return npz_archive(parts, numbered=isinstance(request, AttentionListRequest))
+    return svg_picture(parts) if form == "svg" else join_list(parts)
+
+
+def _measure(
+    context: RequestContext, request: Attention, form: FormName, tokens: Sequence[Sequence[Token]]
+) -> Size:
+    """Measures an answer over tokens or words; raises TooManyWeightsError."""
+    info = context.state.engine.info
+    layers, heads = reduced_shape(
+        request.reduce,
+        len(set(request.layer)) if request.layer else info.num_layers,
+        len(set(request.head)) if request.head else info.num_heads,
+    )
+    sides = None
+    over = f"{len(tokens)} sentences" if len(tokens) > 1 else f"{len(tokens[0])} {request.level}s"
+    shorter = "for a shorter text"
+    if request.thumbnail is not None:
+        sides = [
+            thumbnail_side(names, request.thumbnail, special=request.special) for names in tokens
+        ]
+        over += f" in thumbnails of {max(sides)}"
+        shorter = "for smaller thumbnails"
+    size = estimate_size(
+        form,
+        [[token.text for token in names] for names in tokens],
+        maps=layers * heads,
+        float_bytes=2 if request.dtype == "float16" else 4,
+        listed=isinstance(request, AttentionListRequest),
+        sides=sides,
+    )
+    limit = most_weights(form, context.state.settings.max_attention_weights)
+    if size.weights > limit:
+        of_form = "" if form == "json" else f" of {form}"
+        raise TooManyWeightsError(
+            f"{_count(layers, 'layer')} of {_count(heads, 'head')} over {over} are {size.weights} "
+            f"weights; the limit{of_form} is {limit}: ask for fewer layers or heads, or {shorter}."
+        )
+    return size
+
+
+def most_weights(form: FormName, max_weights: int) -> int:
+    """Returns the most weights of one answer of a form, by the setting `max_weights`."""
+    return min(max_weights, MOST_CELLS) if form == "svg" else max_weights
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' if number != 1 else ''}"
+
+
+async def encode(context: RequestContext, request: Explaining) -> list[Encoding]:
+    """Encodes the sentences of a request with their tokens.
+
+    Raises:
+        SentenceTooLongError: a text is too long for the `truncation` of the request.
+        InvalidRequestError: a text has no window of this index.
+        InternalError: the tokenizer broke on a text.
+        NotReadyError: the model is still loading or failed to load.
+    """
+    return await prepare(context, _encode(context, request), _texts(request))
+
+
+def _texts(request: Explaining) -> list[str]:
+    return request.sentences if isinstance(request, AttentionListRequest) else [request.sentence]
+
+
+def _encode(context: RequestContext, request: Explaining) -> Steps[list[Encoding]]:
+    predictor, source = context.state.engine.predictor, context.source
+    options = ReadingOptions(
+        request.truncation,
+        max_windows=context.state.settings.max_windows,
+        heads=heads_off(request),
+        omit=getattr(request, "omit", None) or (),
+    )
+    window = getattr(request, "window", 0)
+    several = isinstance(request, AttentionListRequest)
+    encodings = []
+    with stage("tokenize", len(_texts(request))):
+        for number, text in enumerate(_texts(request)):
+            yield
+            loc: Loc = (source, "sentences", number) if several else (source, "sentence")
+            try:
+                with guarded():
+                    encodings.append(read_window(predictor, text, options, window))
+            except NoSuchWindowError as error:
+                of_text = f"of sentences[{number}], " if several else ""
+                raise invalid((source, "window"), f"{of_text}{error}") from error
+            except InputError as error:
+                raise bad_text(error, loc) from error
+    return encodings

@@ -1,0 +1,230 @@
+"""Answers `/attributions` and `/importance`: what a prediction depends on, by tokens or heads.
+
+Gradients are cut into jobs about as large as a batch, so that other requests run between them, and
+the remaining jobs are dropped when the client leaves or the deadline passes. Leaving out takes
+predictions like any others, in portions that admission lets in.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Annotated, Any, TypeVar
+
+from fastapi import Body
+from starlette.responses import Response
+
+from model import (
+    Attribution,
+    Attributor,
+    Encoding,
+    HeadImportance,
+    LeaveOut,
+    LeaveOutAttribution,
+    Prediction,
+    TextUnits,
+)
+from model.errors import InputError
+from model.explain.units import Unit
+from model.reading import ReadingOptions, read_units_in_steps
+from service.errors import (
+    DrainingError,
+    InternalError,
+    NotReadyError,
+    RateLimitedError,
+    ServiceError,
+)
+from service.formats.json import attributions_answer, importance_answer, json_response
+from service.metrics import FUSED
+from service.queue.preparing import Steps, one_step
+from service.queue.work_items import Job
+from service.routes.attention import encode
+from service.routes.openapi import computes
+from service.routes.request_schemas import EXAMPLE, AttributionsRequest, ImportanceRequest
+from service.routes.requests import Context, RequestContext, answers, from_body, make_router
+from service.routes.schemas import AttributionsAnswer, ImportanceAnswer, LeaveOutAnswer
+from service.routes.texts import bad_text, choice_of, guarded, prepare, shape
+from service.tracing.record import stage
+
+Result = TypeVar("Result")
+Explained = TypeVar("Explained", Attribution, LeaveOutAttribution, HeadImportance)
+Maybe = TypeVar("Maybe", Prediction, Prediction | None)
+
+router = make_router()
+
+# Leaving out ends after this share of the time; the rest is for the answer.
+_SHARE_OF_TIME = 0.9
+
+_OF_WORDS: dict[str, Any] = {
+    "attributions": {"summary": "Of words", "value": {"sentence": EXAMPLE, "level": "word"}},
+    "pair": {
+        "summary": "Of a choice between two labels",
+        "value": {"sentence": EXAMPLE, "labels": ["negative", "positive"]},
+    },
+    "left_out": {
+        "summary": "What changes without each word",
+        "value": {"sentence": EXAMPLE, "method": "leave_out", "level": "word"},
+    },
+}
+_OF_HEADS: dict[str, Any] = {
+    "importance": {"summary": "Of every head", "value": {"sentence": EXAMPLE}}
+}
+
+
+@router.post(
+    "/attributions",
+    summary="What moved the prediction of a sentence",
+    tags=["attributions"],
+    **computes("body", AttributionsAnswer | LeaveOutAnswer),
+)
+@answers(from_body(AttributionsRequest))
+async def attributions_of_body(
+    context: Context, request: Annotated[AttributionsRequest, Body(openapi_examples=_OF_WORDS)]
+) -> Response:
+    """Returns what each token, word or sentence adds to the log-odds of a label."""
+    if request.method == "leave_out":
+        return await _leave_out(context, request)
+    engine = context.state.engine
+    (encoding,) = await encode(context, request)
+    if request.method == "integrated_gradients":
+        engine.limits.check_steps(request.steps, len(encoding.input_ids), context.client.seconds)
+    attributor = Attributor(
+        engine.predictor.gradients,
+        encoding,
+        label=request.label,
+        choice=choice_of(context, request.labels),
+        method=request.method,
+        steps=request.steps,
+    )
+    attempt = engine.predictor.attempt
+    jobs = [
+        Job(
+            partial(attempt, partial(attributor.integrate, piece)),
+            # The first piece also computes the ends of the path: the text and its baseline.
+            [encoding] * (len(piece) + 2 * (not piece.start)),
+        )
+        for piece in attributor.pieces(engine.max_batch_tokens)
+    ]
+    shares = await engine.batcher.run(jobs, deadline=context.deadline, caller=context.client)
+    attribution = attributor.finish(shares)
+    if request.level == "word":
+        attribution = attribution.by_word()
+    warned = _warned(context, request, attribution)
+    return json_response(attributions_answer(engine.info, warned, level=request.level))
+
+
+@router.post(
+    "/importance",
+    summary="Importance of the heads for a sentence",
+    tags=["importance"],
+    **computes("body", ImportanceAnswer),
+)
+@answers(from_body(ImportanceRequest))
+async def importance_of_body(
+    context: Context, request: Annotated[ImportanceRequest, Body(openapi_examples=_OF_HEADS)]
+) -> Response:
+    """Returns how much the log-odds of a label depend on each head, for this sentence."""
+    engine = context.state.engine
+    (encoding,) = await encode(context, request)
+    work = partial(
+        engine.predictor.gradients.head_importance,
+        encoding,
+        label=request.label,
+        choice=choice_of(context, request.labels),
+    )
+    job = Job(partial(engine.predictor.attempt, work), [encoding])
+    (importance,) = await engine.batcher.run(
+        [job], deadline=context.deadline, caller=context.client
+    )
+    return json_response(importance_answer(engine.info, _warned(context, request, importance)))
+
+
+async def _leave_out(context: RequestContext, request: AttributionsRequest) -> Response:
+    engine, now = context.state.engine, asyncio.get_running_loop().time()
+    until = now + _SHARE_OF_TIME * (context.deadline - now)
+    text = await prepare(context, _read_units(context, request), [request.sentence])
+    whole = await engine.batcher.predict(
+        text.whole, deadline=context.deadline, caller=context.client
+    )
+    choice = choice_of(context, request.labels)
+    start = partial(
+        LeaveOut, temperature=engine.info.temperature, label=request.label, choice=choice
+    )
+    work = await _call(context, request, partial(start, text, _sound(whole)))
+    await _compute_units(context, request, work, until)
+
+    def write() -> Response:
+        found = _warned(context, request, work.finish())
+        return json_response(attributions_answer(engine.info, found, level=request.level))
+
+    return await _call(context, request, write)
+
+
+def _read_units(context: RequestContext, request: AttributionsRequest) -> Steps[TextUnits]:
+    predictor = context.state.engine.predictor
+    options = ReadingOptions(request.truncation, max_windows=context.state.settings.max_windows)
+    steps = read_units_in_steps(predictor, request.sentence, options, request.level)
+    with stage("tokenize", 1):
+        try:
+            with guarded():
+                return (yield from steps)
+        except InputError as error:
+            raise bad_text(error, ("body", "sentence")) from error
+
+
+async def _compute_units(
+    context: RequestContext, request: AttributionsRequest, work: LeaveOut, until: float
+) -> None:
+    """Computes units until all are done, the time is over, or no more are admitted.
+
+    Raises:
+        ServiceError: not even the first unit was admitted, or the service fails.
+    """
+    most = context.state.engine.limits.most_tokens(FUSED, context.client.seconds)
+    while asyncio.get_running_loop().time() < until:
+        units, encodings = await _call(context, request, partial(_choose, work, most))
+        if not units:
+            return
+        try:
+            predictions = await context.state.engine.batcher.predict_until(
+                encodings, until, caller=context.client
+            )
+        except (InternalError, NotReadyError, DrainingError):
+            raise
+        except ServiceError as refusal:
+            if len(units) > 1 and not isinstance(refusal, RateLimitedError):
+                most = sum(map(work.text.count_tokens, units)) // 2
+            elif work.has_found:
+                return
+            else:
+                raise
+        else:
+            work.add(units, _sound(predictions))
+
+
+def _choose(work: LeaveOut, most_tokens: int) -> tuple[list[Unit], list[Encoding]]:
+    units = work.take(most_tokens)
+    return units, work.text.without(units)
+
+
+def _sound(predictions: Sequence[Maybe | InternalError]) -> list[Maybe]:
+    """Raises the first error among predictions."""
+    for each in predictions:
+        if isinstance(each, InternalError):
+            raise each
+    return [each for each in predictions if not isinstance(each, InternalError)]
+
+
+async def _call(
+    context: RequestContext, request: AttributionsRequest, function: Callable[[], Result]
+) -> Result:
+    """Calls what takes longer for a longer text: for a long one on a thread."""
+    return await prepare(context, one_step(function), [request.sentence])
+
+
+def _warned(
+    context: RequestContext, request: AttributionsRequest | ImportanceRequest, found: Explained
+) -> Explained:
+    """Adds warnings about the text, if there are any."""
+    prediction = shape(context, None)(found.prediction, request.sentence)
+    return replace(found, prediction=prediction)

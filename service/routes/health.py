@@ -1,0 +1,47 @@
+"""Answers `GET /health/live` and `/health/ready` for orchestrators and load balancers.
+
+Both ignore `Accept`: an odd header of a probe must not take a replica out.
+"""
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from service.errors import DrainingError, NotReadyError
+from service.formats.json import json_response
+from service.routes.openapi import probes
+from service.routes.requests import answer_get, make_router, state_of
+from service.routes.schemas import HealthAnswer
+
+router = make_router(tags=["health"])
+
+
+@answer_get(router, "/health/live", summary="Whether the process is alive", **probes(HealthAnswer))
+async def live(request: Request) -> Response:
+    """Reports that the process answers, and that no forward pass hangs."""
+    check_live(request)
+    return json_response({"status": "live"})
+
+
+@answer_get(
+    router, "/health/ready", summary="Whether requests should come here", **probes(HealthAnswer)
+)
+async def ready(request: Request) -> Response:
+    """Reports whether requests should be sent here."""
+    check_ready(request)
+    return json_response({"status": "ready"})
+
+
+def check_live(request: Request) -> None:
+    """Raises NotReadyError if the process has to be restarted."""
+    stuck = state_of(request).engine.stuck
+    if stuck is not None:
+        raise NotReadyError(stuck, refusal=None, retry_after=1)
+
+
+def check_ready(request: Request) -> None:
+    """Raises DrainingError or NotReadyError if requests should go to another replica."""
+    state = state_of(request)
+    if state.lifecycle.draining:
+        raise DrainingError("This replica is shutting down.", refusal=None, retry_after=1)
+    if state.engine.fault is not None:
+        raise NotReadyError(state.engine.fault, refusal=None, retry_after=1)

@@ -1,0 +1,25 @@
+"""Answers `GET /metrics` with Prometheus text or OpenMetrics."""
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from service.metrics import CONTENT_TYPES, OPEN_METRICS, PROMETHEUS_TEXT
+from service.routes.openapi import shows
+from service.routes.requests import answer_get, choose_form, make_router, require_access, state_of
+
+router = make_router(tags=["health"])
+
+_TEXT = {"schema": {"type": "string"}}
+_FORMS = {
+    "description": "Prometheus text, or OpenMetrics where `Accept` prefers it",
+    "content": {"text/plain": _TEXT, "application/openmetrics-text": _TEXT},
+}
+
+
+@answer_get(router, "/metrics", summary="Metrics for Prometheus", **shows(good=_FORMS))
+async def metrics(request: Request) -> Response:
+    """Shows what this replica has counted since its start."""
+    state = state_of(request)
+    require_access(request, state.settings.metrics)
+    form = choose_form(request, PROMETHEUS_TEXT, OPEN_METRICS)
+    return Response(await state.metrics.render_once(form), media_type=CONTENT_TYPES[form])

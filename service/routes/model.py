@@ -1,0 +1,85 @@
+"""Answers `GET /model` with a description of the served model and its limits."""
+
+from dataclasses import asdict
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from model.checkpoint.records import Thresholds
+from model.explain.attribution import MOST_STEPS
+from model.explain.thumbnails import MOST_SIDE
+from model.tokenization.tokenizer import MOST_GROWN
+from service.formats.json import json_response
+from service.http.protocol import LARGEST_HEAD
+from service.http.server import plan_capacity
+from service.metrics import EXPLICIT, FUSED
+from service.routes.attention import most_weights
+from service.routes.bodies import MOST_PARAMETERS
+from service.routes.openapi import describes
+from service.routes.request_schemas import MOST_NUMBERS
+from service.routes.requests import State, answer_get, make_router, require_key, state_of
+from service.routes.schemas import ModelAnswer
+from service.settings import Rate
+
+router = make_router(tags=["model"])
+
+
+@answer_get(router, "/model", summary="The served model and its limits", **describes(ModelAnswer))
+async def model(request: Request) -> Response:
+    """Describes the model, its accuracy in training, and the limits of requests."""
+    require_key(request)
+    state = state_of(request)
+    info = state.engine.info
+    return json_response(
+        {
+            **asdict(info),
+            "metrics": [metric.model_dump() for metric in info.metrics],
+            "thresholds": _thresholds(info.thresholds),
+            "limits": _limits(state),
+        }
+    )
+
+
+def _thresholds(thresholds: Thresholds | None) -> dict[str, object] | None:
+    if thresholds is None:
+        return None
+    return {
+        "sets": thresholds.sets,
+        "rows": thresholds.rows,
+        "by_threshold": thresholds.reports(),
+    }
+
+
+def _limits(state: State) -> dict[str, int | float | str | None]:
+    """Returns every limit beyond which a request is refused; a setting has its own name."""
+    settings = state.settings
+    max_weights, length = settings.max_attention_weights, state.checkpoint.manifest.max_length
+    work = state.engine.limits
+    return {
+        "max_length": length,
+        "max_windows": settings.max_windows,
+        "max_sentences": settings.max_sentences,
+        "max_item_sentences": settings.max_item_sentences,
+        "max_body_bytes": settings.max_body_bytes,
+        "max_head_bytes": LARGEST_HEAD,
+        "max_query_parameters": MOST_PARAMETERS,
+        "max_numbers": MOST_NUMBERS,
+        "max_steps": MOST_STEPS,
+        "max_attention_weights": max_weights,
+        "max_svg_weights": most_weights("svg", max_weights),
+        "max_thumbnail": MOST_SIDE,
+        "max_sending_bytes": settings.max_sending_bytes,
+        "max_normalized_characters": MOST_GROWN,
+        "max_work_tokens": work.most_tokens(FUSED, settings.request_timeout),
+        "max_attention_tokens": work.most_tokens(EXPLICIT, settings.request_timeout),
+        "max_work_steps": work.most_steps(length, settings.request_timeout),
+        "max_queue_tokens": settings.max_queue_tokens,
+        "max_connections": plan_capacity(settings.max_connections).connections,
+        "request_timeout": settings.request_timeout,
+        "rate_limit": _rate(settings.rate_limit),
+        "token_quota": _rate(settings.token_quota),
+    }
+
+
+def _rate(rate: Rate | None) -> str | None:
+    return None if rate is None else str(rate)

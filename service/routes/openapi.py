@@ -1,0 +1,189 @@
+"""Completes what FastAPI writes in `/openapi.json`: errors, keys, and the limits of this service.
+
+Bodies, queries and answers come from the types of the endpoints.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from fastapi import FastAPI
+
+from service import errors
+from service.http.middleware import TIMEOUT
+from service.routes.schemas import Problem
+
+Kind = type[errors.ServiceError]
+
+# Which errors a route can answer, and on top of them any route.
+_ANY: tuple[Kind, ...] = (errors.InternalError, errors.DrainingError, errors.DeadlineError)
+_PROBED: tuple[Kind, ...] = (errors.NotReadyError,)  # no header of a probe is refused
+_ASKED: tuple[Kind, ...] = (
+    errors.MisdirectedError,
+    errors.InvalidRequestError,
+    errors.UnauthorizedError,
+)
+_ASSET: tuple[Kind, ...] = (*_ASKED, errors.NotFoundError)  # settings can switch these off
+_PAGE: tuple[Kind, ...] = (*_ASSET, errors.NotAcceptableError)
+_KEYED: tuple[Kind, ...] = (*_ASKED, errors.NotAcceptableError, errors.NotReadyError)
+_COMPUTED: tuple[Kind, ...] = (
+    *_KEYED,
+    errors.TooMuchWorkError,
+    errors.SentenceTooLongError,
+    errors.RateLimitedError,
+    errors.OverloadedError,
+)
+_INPUT: dict[str, tuple[Kind, ...]] = {
+    "query": (errors.CrossSiteError,),
+    "body": (
+        errors.MalformedJsonError,
+        errors.PayloadTooLargeError,
+        errors.UnsupportedMediaTypeError,
+    ),
+}
+
+DESCRIPTION = """Sentiment of sentences with calibrated probabilities, and the raw attention
+weights behind them. Errors are problems after RFC 9457, [each with its own type](problems)."""
+
+_KEY: list[dict[str, list[str]]] = [{"key": []}, {}]
+_TIMEOUT = {
+    "name": TIMEOUT,
+    "in": "header",
+    "required": False,
+    "description": "Seconds until the answer is useless, up to the service's own limit.",
+    "schema": {"type": "string", "pattern": "^[0-9]{1,9}([.][0-9]{1,9})?$"},
+    "example": "2.5",
+}
+
+
+def problems(*kinds: Kind) -> dict[int | str, dict[str, Any]]:
+    """Returns `responses` of a route for the errors that it can answer."""
+    by_status: dict[int, list[Kind]] = {}
+    for kind in (*kinds, *_ANY):
+        by_status.setdefault(kind.status, []).append(kind)
+    return {
+        status: {
+            "model": Problem,
+            "description": " Or: ".join(f"{kind.title} (`{kind.type}`)." for kind in same),
+        }
+        for status, same in sorted(by_status.items())
+    }
+
+
+PAGE, ASSET = problems(*_PAGE), problems(*_ASSET)
+
+
+def computes(
+    source: Literal["query", "body"],
+    answer: object,
+    *more: Kind,
+    good: Mapping[str, Any] | None = None,
+    **extra: Any,  # noqa: ANN401 - anything that OpenAPI holds
+) -> dict[str, Any]:
+    """Returns what a router is given for a route that computes.
+
+    Args:
+        source: where the route takes what to compute from.
+        answer: type of a good answer.
+        more: errors that other such routes do not have.
+        good: what else the good answer has, beside its schema.
+        extra: further members of the operation.
+    """
+    return _operation((*_COMPUTED, *_INPUT[source], *more), answer, good, **extra)
+
+
+def describes(answer: object, *more: Kind, **extra: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Returns the same for a route that describes the model."""
+    return _operation((*_KEYED, *more), answer, None, **extra)
+
+
+def shows(good: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the same for a route that settings open or switch off."""
+    return _operation(_PAGE, None, good)
+
+
+def probes(answer: object, good: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Returns the same for a route that needs no key."""
+    return {
+        "responses": {200: {"model": answer, **(good or {})}, **problems(*_PROBED)},
+        "openapi_extra": {"security": []},
+    }
+
+
+def _operation(
+    kinds: tuple[Kind, ...],
+    answer: object,
+    good: Mapping[str, Any] | None,
+    *,
+    parameters: tuple[dict[str, Any], ...] = (),
+    **extra: Any,  # noqa: ANN401
+) -> dict[str, Any]:
+    return {
+        "responses": {200: {"model": answer, **(good or {})}, **problems(*kinds)},
+        "openapi_extra": {"security": _KEY, "parameters": [*parameters, _TIMEOUT], **extra},
+    }
+
+
+def complete_openapi(app: FastAPI, limits: Mapping[str, Any]) -> None:
+    """Completes `app.openapi()` once the app has all routes; schemas look up `limits`."""
+    document = app.openapi()
+    components = document["components"]
+    components["securitySchemes"] = {
+        "key": {"type": "http", "scheme": "bearer", "description": "Needed if API keys are set."}
+    }
+    for name, schema in components["schemas"].items():
+        if name.endswith("Request") or name == "HeadOff":
+            for field, described in schema["properties"].items():
+                _add_limit(field, described.get("anyOf", [described])[0], limits)
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            _choose_examples(operation, limits["labels"])
+            for parameter in operation.get("parameters", ()):
+                if parameter["in"] == "query":
+                    _describe_parameter(parameter, limits)
+            for status, response in operation["responses"].items():
+                if status >= "400":
+                    content = response["content"]
+                    content[errors.PROBLEM_MEDIA_TYPE] = content.pop("application/json")
+
+
+def _choose_examples(operation: dict[str, Any], labels: Sequence[str]) -> None:
+    """Lets the examples of a body that choose among labels name those of the model."""
+    sent = operation.get("requestBody", {"content": {}})["content"].get("application/json", {})
+    for example in sent.get("examples", {}).values():
+        if "labels" in example["value"]:
+            example["value"] = {**example["value"], "labels": list(labels[:2])}
+
+
+def _describe_parameter(parameter: dict[str, Any], limits: Mapping[str, Any]) -> None:
+    """Describes a parameter as it is read: never null, and a list of objects as JSON."""
+    schema = parameter.pop("schema")
+    schema |= schema.pop("anyOf", [{}])[0]
+    for beside in ("title", "description"):  # the parameter has them
+        schema.pop(beside, None)
+    default = schema.get("default")
+    example = schema.pop("examples", [default])[0]
+    _add_limit(parameter["name"], schema, limits)
+    if parameter["name"] == "label":
+        example = limits["labels"][0]
+    elif parameter["name"] == "labels":
+        example = list(limits["labels"][:2])
+    if "$ref" in schema.get("items", {}):
+        media = {"schema": schema, "example": example}
+        parameter["content"] = {"application/json": media}
+    else:
+        parameter |= {"schema": schema, "example": example}
+
+
+def _add_limit(name: str, field: dict[str, Any], limits: Mapping[str, Any]) -> None:
+    """Adds what holds for this model and these settings to the schema of a field."""
+    if name == "sentences":
+        field["maxItems"] = limits["max_sentences"]
+    elif name == "label":
+        field["enum"] = list(limits["labels"])
+    elif name == "labels":
+        field["items"] = {**field["items"], "enum": list(limits["labels"])}
+        field |= {"minItems": 2, "uniqueItems": True}
+    elif name in ("layer", "head") and field["type"] == "integer":
+        field["maximum"] = limits[f"{name}s"] - 1
+    elif name in ("layer", "head"):
+        field["items"] = {**field["items"], "maximum": limits[f"{name}s"] - 1}

@@ -1,0 +1,251 @@
+"""Reads and classifies the texts of a request; each bad text becomes an error that names it."""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
+
+from model import Choice, Encoding, Head, Prediction, Predictor
+from model.errors import (
+    InputError,
+    NoSuchTokenError,
+    TextGrowsError,
+    TextTooLongError,
+    TokenizerError,
+    TooManySentencesError,
+    TooManyWindowsError,
+)
+from model.reading import EncodedText, ReadingOptions, TextResult, join_results, read_in_steps
+from model.tokenization.language import ENGLISH, find_warnings
+from service.errors import (
+    UNREADABLE_DETAIL,
+    FieldError,
+    InternalError,
+    InvalidRequestError,
+    Loc,
+    SentenceTooLongError,
+    ServiceError,
+    invalid,
+)
+from service.metrics import FUSED
+from service.queue.preparing import Steps
+from service.routes.requests import RequestContext, State
+from service.routes.wording import MOST_WORDED
+from service.tracing.record import stage
+
+Result = TypeVar("Result")
+logger = logging.getLogger("headlight.texts")
+
+# A longer text takes more than a millisecond, so it leaves the event loop. With its tokens, a text
+# takes twice as long.
+_INLINE_CHARACTERS = 2_000
+# A text that is refused costs its client about so many characters for a token.
+_CHARACTERS_A_TOKEN = 4
+_TOO_LONG = (TextTooLongError, TextGrowsError, TooManySentencesError, TooManyWindowsError)
+# How the model's errors say that a text could be cut.
+_CUT = "set truncation to right or left"
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """The texts of a request.
+
+    Args:
+        items: should be strings; each is checked where it is encoded.
+        field: where the body holds them all.
+        locate: returns where an item stands in the body, by its index.
+        cut_by: how a client has a long text cut, in the words of its own system.
+    """
+
+    items: Sequence[object]
+    options: ReadingOptions = field(default_factory=ReadingOptions)
+    field: Loc = ("sentences",)
+    locate: Callable[[int], Loc] = lambda index: ("sentences", index)
+    cut_by: str = _CUT
+
+
+def heads_off(request: object) -> list[Head]:
+    """Returns the heads that a checked request of any kind switches off."""
+    return [Head(one.layer, one.head) for one in getattr(request, "head_mask", None) or ()]
+
+
+def is_english(state: State) -> bool:
+    """Whether answers warn of other languages than the only one that the model reads."""
+    return state.settings.language_warning == "on" and state.engine.info.language == ENGLISH
+
+
+def shape(context: RequestContext, labels: Sequence[str] | None) -> Callable[..., Prediction]:
+    """Returns what makes the prediction of an explained text the one that is answered.
+
+    It narrows it to the labels, if any, and adds warnings about the text.
+    """
+    choice = choice_of(context, labels)
+    warns = is_english(context.state)
+
+    def answered(prediction: Prediction, text: str) -> Prediction:
+        if choice is not None:
+            prediction = choice.narrow(prediction)
+        return prediction.warned(*find_warnings(text)) if warns else prediction
+
+    return answered
+
+
+def choice_of(context: RequestContext, labels: Sequence[str] | None) -> Choice | None:
+    """Returns the choice that a checked request asks for, if any."""
+    return None if labels is None else context.state.engine.info.choice(labels)
+
+
+async def classify(
+    context: RequestContext, texts: Texts, *, by_item: bool = False
+) -> list[TextResult | ServiceError]:
+    """Returns the result of each text of a request, or with `by_item` its error in its place.
+
+    Raises:
+        InvalidRequestError: a text is not a string, blank or not valid Unicode; or a token to
+            leave out is not there.
+        SentenceTooLongError: a text is longer than the options allow.
+        InternalError: the tokenizer or the network fails on a text.
+        ServiceError: whatever the engine raises.
+    """
+    state = context.state
+    predictor = state.engine.predictor
+    check = partial(state.engine.limits.check, FUSED, seconds=context.client.seconds)
+    work = _encode_items(predictor, texts, check, by_item=by_item)
+    items = await prepare(context, work, texts.items, with_tokens=bool(texts.options.omit))
+    refused = [
+        text
+        for text, item in zip(texts.items, items, strict=True)
+        if isinstance(item, ServiceError)
+    ]
+    if refused:
+        context.client.spend(_price(refused))
+    encodings = [
+        encoding for item in items if isinstance(item, EncodedText) for encoding in item.encodings
+    ]
+    predicted: list[Prediction | InternalError] = []
+    if encodings:
+        predicted = await state.engine.batcher.predict(
+            encodings, deadline=context.deadline, caller=context.client
+        )
+    results: list[TextResult | ServiceError] = []
+    answered: list[tuple[Sequence[Encoding], Prediction]] = []
+    remaining = iter(predicted)
+    for index, item in enumerate(items):
+        result: TextResult | ServiceError = (
+            join_results(predictor, item, remaining) if isinstance(item, EncodedText) else item
+        )
+        if isinstance(item, EncodedText) and isinstance(result, TextResult):
+            answered.append((item.windows, result.prediction))
+        elif isinstance(result, InternalError):
+            result = _at(("body", *texts.locate(index)), result)
+            if not by_item:
+                raise result
+        results.append(result)
+    # What a changed network or text says does not show how the model is used.
+    if not texts.options.intervenes:
+        state.metrics.observe_answers(answered)
+    return results
+
+
+async def prepare(
+    context: RequestContext,
+    work: Steps[Result],
+    texts: Sequence[object],
+    *,
+    with_tokens: bool = True,
+) -> Result:
+    """Runs work on texts and returns its result; its client pays for texts that it refuses.
+
+    Raises:
+        RateLimitedError: the work refused the texts, and the client has used up its tokens.
+        ServiceError: whatever the work raises.
+    """
+    longest = max((len(text) for text in texts if isinstance(text, str)), default=0)
+    inline = longest * (1 + with_tokens) <= _INLINE_CHARACTERS
+    try:
+        return await context.state.preparer.run(context.client.client, work, inline=inline)
+    except ServiceError as error:
+        if error.status < 500:
+            context.client.spend(_price(texts))
+        raise
+
+
+def _price(texts: Iterable[object]) -> int:
+    """About how many tokens texts have that were not counted."""
+    return sum(1 + len(text) // _CHARACTERS_A_TOKEN for text in texts if isinstance(text, str))
+
+
+def _encode_items(
+    predictor: Predictor, texts: Texts, check: Callable[..., None], *, by_item: bool
+) -> Steps[list[EncodedText | ServiceError]]:
+    """Encodes the texts; stops as soon as `check` refuses the work of the first."""
+    items: list[EncodedText | ServiceError] = []
+    tokens = 0
+    with stage("tokenize", len(texts.items)):
+        for index, text in enumerate(texts.items):
+            yield
+            item = yield from _encode_item(predictor, text, texts, index)
+            items.append(item)
+            if isinstance(item, EncodedText):
+                tokens += sum(len(encoding.input_ids) for encoding in item.encodings)
+            check(tokens, what=f"The first {index + 1} texts take" if index else "The text takes")
+    errors = [item for item in items if isinstance(item, ServiceError)]
+    if errors and not by_item:
+        raise _join_errors(errors)
+    return items
+
+
+def _encode_item(
+    predictor: Predictor, text: object, texts: Texts, index: int
+) -> Steps[EncodedText | ServiceError]:
+    try:
+        if isinstance(text, str):
+            with guarded():
+                return (yield from read_in_steps(predictor, text, texts.options))
+    except InternalError as error:
+        return _at(("body", *texts.locate(index)), error)
+    except InputError as error:
+        return bad_text(error, ("body", *texts.locate(index)), cut_by=texts.cut_by)
+    return invalid(("body", *texts.locate(index)), "the item is not a string: send text")
+
+
+@contextmanager
+def guarded() -> Iterator[None]:
+    """Raises InternalError where the tokenizer breaks on a text."""
+    try:
+        yield
+    except TokenizerError as error:
+        logger.exception("the tokenizer broke on a text", extra={"fault": str(error)})
+        raise InternalError(UNREADABLE_DETAIL) from error
+
+
+def bad_text(error: InputError, loc: Loc, *, cut_by: str = _CUT) -> ServiceError:
+    """Returns the error for a text at `loc` that cannot be read; `cut_by` as in `Texts`."""
+    if isinstance(error, NoSuchTokenError):
+        return invalid(("body", "omit", error.place), str(error))
+    kind = SentenceTooLongError if isinstance(error, _TOO_LONG) else InvalidRequestError
+    return invalid(loc, str(error).replace(_CUT, cut_by), kind)
+
+
+def _at(loc: Loc, error: InternalError) -> InternalError:
+    """Adds to an error where the text stands."""
+    if error.errors:
+        return error
+    message = error.detail.split(".")[0]
+    message = message[0].lower() + message[1:]
+    located = InternalError(error.detail, errors=[FieldError(loc, message)])
+    located.__cause__ = error.__cause__
+    return located
+
+
+def _join_errors(errors: Sequence[ServiceError]) -> ServiceError:
+    """Makes one error of those of the texts; invalid texts go before those that are too long."""
+    invalid_ones = [error for error in errors if isinstance(error, InvalidRequestError)]
+    first, *others = invalid_ones or errors
+    if not others:
+        return first
+    found = [each for error in (first, *others[: MOST_WORDED - 1]) for each in error.errors]
+    detail = f"{first.detail.removesuffix('.')}, and {len(others)} more are wrong too."
+    return type(first)(detail, errors=found)

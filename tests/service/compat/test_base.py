@@ -1,0 +1,195 @@
+"""What other systems' paths share: bodies, which texts were cut, places, and whose problems."""
+
+import asyncio
+import gzip
+import zlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.requests import Request
+from starlette.types import Message, Scope
+
+from model import Prediction
+from service.app import COMPAT_ROUTERS
+from service.compat.base import repeats_detail, truncated_header, wrong
+from service.compat.tensors import read_content, unpack
+from service.errors import (
+    MalformedJsonError,
+    PayloadTooLargeError,
+    UnsupportedMediaTypeError,
+)
+from service.routes.requests import direct_routes
+from service.settings import FAMILIES
+from tests.service.routes.contexts import context_of
+
+LIMIT = 1000
+JSON, BYTES = "application/json", "application/octet-stream"
+
+
+def read(content: bytes, **headers: str) -> bytes:
+    sent = [
+        (name.replace("_", "-").encode("ascii"), value.encode("ascii"))
+        for name, value in headers.items()
+    ]
+    scope: Scope = {"type": "http", "method": "POST", "headers": sent}
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": content, "more_body": False}
+
+    context = context_of(Request(scope, receive), LIMIT)
+    return asyncio.run(read_content(context, JSON, BYTES))
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"content_type": JSON},
+        {"content_type": "Application/JSON; charset=utf-8"},
+        {"content_type": BYTES, "content_encoding": "identity"},
+    ],
+)
+def test_a_body_may_lack_its_type(headers: dict[str, str]) -> None:
+    assert read(b"content", **headers) == b"content"
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "json", ""])
+def test_another_type_is_refused(kind: str) -> None:
+    with pytest.raises(UnsupportedMediaTypeError) as raised:
+        read(b"content", content_type=kind)
+
+    assert raised.value.detail == (
+        "The body must be application/json or application/octet-stream: name its type in "
+        "Content-Type, or none."
+    )
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "GZIP", " gzip"])
+def test_gzip_is_unpacked(encoding: str) -> None:
+    assert read(gzip.compress(b"content"), content_encoding=encoding) == b"content"
+
+
+@pytest.mark.parametrize("encoding", ["br", "deflate", "gzip, gzip", "gzip, br"])
+def test_another_encoding_is_refused(encoding: str) -> None:
+    with pytest.raises(UnsupportedMediaTypeError) as raised:
+        read(gzip.compress(b"content"), content_encoding=encoding)
+
+    assert raised.value.headers == {"Accept-Encoding": "gzip"}
+
+
+def test_the_size_is_judged_before_the_type() -> None:
+    with pytest.raises(PayloadTooLargeError):
+        read(b"x" * (LIMIT + 1), content_type="text/plain")
+
+
+@given(st.binary(max_size=2 * LIMIT), st.integers(0, 9))
+def test_what_fits_is_unpacked_and_what_does_not_is_refused(content: bytes, level: int) -> None:
+    packed = gzip.compress(content, level)
+    if len(content) <= LIMIT:
+        assert unpack(packed, LIMIT) == content
+    else:
+        with pytest.raises(PayloadTooLargeError) as raised:
+            unpack(packed, LIMIT)
+        assert raised.value.detail.startswith("The body is longer than it may be once it is unp")
+
+
+def test_a_bomb_is_refused_without_being_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    bomb = gzip.compress(bytes(10_000_000))
+    assert len(bomb) < 10_000
+    made: list[int] = []
+    real = zlib.decompressobj
+
+    class Watched:
+        """Notes how much it unpacks."""
+
+        def __init__(self, bits: int) -> None:
+            self._real = real(bits)
+
+        def decompress(self, content: bytes, most: int) -> bytes:
+            unpacked = self._real.decompress(content, most)
+            made.append(len(unpacked))
+            return unpacked
+
+    monkeypatch.setattr(zlib, "decompressobj", Watched)
+    with pytest.raises(PayloadTooLargeError):
+        unpack(bomb, LIMIT)
+    assert made == [LIMIT + 1]
+
+
+@given(st.binary(min_size=1, max_size=100), st.data())
+def test_only_one_whole_member_is_unpacked(content: bytes, data: st.DataObject) -> None:
+    packed = gzip.compress(content)
+    cut = data.draw(st.integers(0, len(packed) - 1))
+
+    for wrong_body, words in (
+        (packed[:cut], "ends too early"),
+        (packed + content, "Something follows"),
+        (b"x" + packed, "The body is not gzip"),
+    ):
+        with pytest.raises(MalformedJsonError, match=words):
+            unpack(wrong_body, LIMIT)
+
+
+def prediction(*, truncated: bool) -> Prediction:
+    return Prediction("good", 0.75, {"bad": 0.25, "good": 0.75}, 3, truncated=truncated)
+
+
+@given(st.lists(st.booleans(), max_size=300))
+def test_the_header_names_what_was_cut(cut: list[bool]) -> None:
+    header = truncated_header([prediction(truncated=each) for each in cut])
+
+    indices = [str(index) for index, each in enumerate(cut) if each]
+    more = [f"+{len(indices) - 100}"] if len(indices) > 100 else []
+    named = [*indices[:100], *more]
+    assert header == ({"X-Headlight-Truncated": ",".join(named)} if named else {})
+
+
+@pytest.mark.parametrize(
+    ("loc", "spelled"),
+    [
+        (("inputs",), "inputs"),
+        (("inputs", 3), "inputs[3]"),
+        (("inputs", 3, 0), "inputs[3][0]"),
+        (("dataframe_split", "data", 1, 2), "dataframe_split.data[1][2]"),
+    ],
+)
+def test_places_are_spelled(loc: tuple[str | int, ...], spelled: str) -> None:
+    error = wrong(loc, "is wrong")
+    assert error.detail == f"{spelled}: is wrong."
+    assert [(fault.loc, fault.msg) for fault in error.errors] == [(("body", *loc), "is wrong")]
+
+
+def test_each_family_has_its_router_in_the_order_of_the_settings() -> None:
+    assert list(COMPAT_ROUTERS) == list(FAMILIES)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "foreign"),
+    [
+        *(("POST", "/", True), ("GET", "/", False), ("PUT", "/", False)),
+        *(("POST", "/hf", True), ("GET", "/hf", True), ("GET", "/hf/", False)),
+        *(("GET", "/health", True), ("GET", "/health/ready", False), ("GET", "/health/x", False)),
+        *(("POST", "/v1/classify", True), ("GET", "/v1", True), ("GET", "/v1/x", True)),
+        *(("POST", "/predict", False), ("GET", "/docs", False), ("GET", "/hfx", False)),
+        *(("GET", "", False), ("GET", "//", False), ("GET", "*", False)),
+    ],
+)
+def test_problems_repeat_their_detail_on_the_paths_of_other_systems(
+    method: str, path: str, *, foreign: bool
+) -> None:
+    scope = {"method": method, "path": path}
+
+    assert repeats_detail(COMPAT_ROUTERS.values())(scope) is foreign
+    assert repeats_detail([])(scope) is False
+    assert repeats_detail([])({**scope, "headlight.foreign": True}) is True
+
+
+def test_the_short_way_takes_paths_whose_parameters_have_one_right_value() -> None:
+    routes = [route for router in COMPAT_ROUTERS.values() for route in router.routes]
+
+    places = direct_routes(routes, {"model": "tiny"})  # type: ignore[arg-type]
+
+    assert ("POST", "/classify") in places
+    assert ("POST", "/v2/models/tiny/infer") in places
+    assert all("{" not in path for _, path in places)

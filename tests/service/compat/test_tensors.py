@@ -1,0 +1,250 @@
+"""Tensors of the Open Inference Protocol: what one side writes, the other reads, and no more."""
+
+import json
+import struct
+import sys
+import tracemalloc
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hypothesis_numpy
+from numpy.typing import NDArray
+from tritonclient.http import InferenceServerClient, InferInput
+
+from service.compat.tensors import (
+    HEADER,
+    Datatype,
+    Output,
+    cut_tensors,
+    read_bytes,
+    read_nested,
+    split_body,
+    write_body,
+)
+from service.errors import FieldError, InvalidRequestError
+
+LOC = ("inputs", 0, "data")
+
+texts = st.text(st.characters(exclude_categories=["Cs"]))
+shapes = st.one_of(
+    st.tuples(st.integers(1, 5)),
+    st.tuples(st.integers(1, 5), st.just(1)),
+    st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(1, 2)),
+)
+
+
+@st.composite
+def tensors(draw: st.DrawFn) -> tuple[tuple[int, ...], list[str]]:
+    shape = draw(shapes)
+    return shape, draw(st.lists(texts, min_size=prod(shape), max_size=prod(shape)))
+
+
+def pack(*elements: bytes) -> memoryview:
+    return memoryview(b"".join(struct.pack("<I", len(each)) + each for each in elements))
+
+
+def refused(call: Any, *arguments: object) -> FieldError:  # noqa: ANN401
+    """The one fault for which a call refuses its arguments."""
+    with pytest.raises(InvalidRequestError) as caught:
+        call(*arguments)
+    (fault,) = caught.value.errors
+    assert caught.value.detail.endswith(f"{fault.msg}.")
+    return fault
+
+
+@given(st.lists(tensors(), min_size=1, max_size=3), st.data())
+def test_what_the_client_of_triton_writes_is_read(
+    sent: list[tuple[tuple[int, ...], list[str]]], data: st.DataObject
+) -> None:
+    inputs = []
+    for shape, elements in sent:
+        tensor = InferInput("text", list(shape), "BYTES")
+        values = np.array(elements, np.object_).reshape(shape)
+        inputs.append(tensor.set_data_from_numpy(values, binary_data=data.draw(st.booleans())))
+
+    content, length = InferenceServerClient.generate_request_body(inputs)
+
+    head, behind = split_body(content, [] if length is None else [str(length)])
+    described = json.loads(head)["inputs"]
+    sizes = [each.get("parameters", {}).get("binary_data_size") for each in described]
+    parts = cut_tensors(behind, sizes)
+    for each, part, (shape, elements) in zip(described, parts, sent, strict=True):
+        assert tuple(each["shape"]) == shape
+        found: Sequence[object]
+        if part is None:
+            found = read_nested(each["data"], shape, LOC)
+        else:
+            found = read_bytes(part, shape, LOC)
+        assert found == elements
+
+
+@given(tensors())
+def test_json_may_be_nested_as_the_shape_is(tensor: tuple[tuple[int, ...], list[str]]) -> None:
+    shape, elements = tensor
+    nested = np.array(elements, np.object_).reshape(shape).tolist()
+    assert read_nested(nested, shape, LOC) == elements
+    assert read_nested(elements, shape, LOC) == elements
+
+
+@given(
+    st.lists(texts, min_size=1, max_size=4),
+    hypothesis_numpy.arrays(
+        np.float32,
+        hypothesis_numpy.array_shapes(max_dims=5, max_side=3),
+        elements=st.floats(width=32, allow_nan=False, allow_infinity=False),
+    ),
+    st.lists(st.booleans(), min_size=4, max_size=4),
+)
+def test_the_client_of_triton_reads_what_is_written(
+    words: list[str], numbers: NDArray[np.float32], binary: list[bool]
+) -> None:
+    counts = np.arange(len(words), dtype=np.int64) - 2
+    values: dict[str, tuple[Datatype, tuple[int, ...], NDArray[Any] | list[str]]] = {
+        "words": ("BYTES", (len(words),), words),
+        "numbers": ("FP32", numbers.shape, numbers),
+        "counts": ("INT32", counts.shape, counts),
+        "signs": ("BOOL", counts.shape, counts < 0),
+    }
+    outputs = [
+        Output(name, datatype, shape, content, chosen)
+        for (name, (datatype, shape, content)), chosen in zip(values.items(), binary, strict=True)
+    ]
+
+    body = write_body({"model_name": "m", "id": "7"}, outputs)
+
+    assert (body.header_length is None) == (not any(binary))
+    result = InferenceServerClient.parse_response_body(
+        body.content, header_length=body.header_length
+    )
+    answer = result.get_response()
+    assert answer["model_name"] == "m"
+    assert answer["id"] == "7"
+    for output, chosen in zip(answer["outputs"], binary, strict=True):
+        assert ("data" in output) != chosen
+    np.testing.assert_array_equal(result.as_numpy("numbers"), numbers)
+    np.testing.assert_array_equal(result.as_numpy("counts"), counts)
+    assert result.as_numpy("counts").dtype == np.int32
+    np.testing.assert_array_equal(result.as_numpy("signs"), counts < 0)
+    found = [
+        word.decode() if isinstance(word, bytes) else word for word in result.as_numpy("words")
+    ]
+    assert found == words
+
+
+def test_bytes_are_little_endian_and_in_row_major_order() -> None:
+    numbers = np.asfortranarray(np.array([[1.0, 2.0], [3.0, -4.5]], ">f4"))
+    body = write_body({"id": "7"}, [Output("n", "FP32", (2, 2), numbers, binary=True)])
+    assert body.header_length is not None
+    assert body.content[body.header_length :] == struct.pack("<4f", 1.0, 2.0, 3.0, -4.5)
+    flat = write_body(
+        {"id": "7"}, [Output("n", "FP32", (2, 2), numbers.astype("f4"), binary=False)]
+    )
+    assert orjson.loads(flat.content) == {
+        "id": "7",
+        "outputs": [{"name": "n", "datatype": "FP32", "shape": [2, 2], "data": [1, 2, 3, -4.5]}],
+    }
+    assert flat.header_length is None
+
+
+@given(st.binary(max_size=60), st.lists(st.integers(0, 2**62), max_size=4))
+def test_any_bytes_give_texts_or_a_clean_error(content: bytes, shape: list[int]) -> None:
+    tracemalloc.start()
+    try:
+        found = read_bytes(memoryview(content), shape, LOC)
+    except InvalidRequestError as error:
+        assert len(error.errors) == 1  # noqa: PT017 - it may also be read
+    else:
+        assert pack(*(text.encode() for text in found)) == content
+        assert len(found) == prod(shape)
+    finally:
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert most < 200_000
+
+
+def test_an_inflated_length_is_refused() -> None:
+    content = memoryview(struct.pack("<I", 2**32 - 1) + b"good")
+    assert refused(read_bytes, content, (1,), LOC).msg == (
+        "element 0 says that it has 4294967295 bytes, but 4 are left: write each as its length in "
+        "4 bytes, little-endian, and its content"
+    )
+    assert refused(read_bytes, pack(b"good"), (2**60,), LOC).msg == (
+        f"its shape means {2**60} elements, but its bytes hold 1"
+    )
+
+
+def test_bytes_that_are_no_text_are_refused_by_their_place() -> None:
+    fault = refused(read_bytes, pack(b"good", b"caf\xe9 \xff"), (2,), LOC)
+    assert fault == FieldError(("body", *LOC, 1), "is not UTF-8: its byte 3 does not belong there")
+    # Half of a surrogate pair has no UTF-8.
+    assert refused(read_bytes, pack(b"\xed\xb2\x80"), (1,), LOC).loc == ("body", *LOC, 0)
+
+
+@pytest.mark.parametrize(
+    ("data", "shape"),
+    [
+        (["a", "b"], (3,)),
+        (["a", "b"], (1,)),
+        ([], (1,)),
+        ([["a"], ["b"]], (2,)),
+        ([["a", "b"]], (2, 1)),
+        ([["a"], "b"], (2, 1)),
+        ([["a"], []], (2, 1)),
+        ([[["a"]], [["b"]]], (2, 2)),
+        ("ab", (2,)),
+        (None, (1,)),
+        ({"a": 1}, (1,)),
+        (["a"], (2**60,)),
+        ([["a"]], (2**60, 2**60)),
+    ],
+)
+def test_json_of_another_shape_is_refused(data: object, shape: tuple[int, ...]) -> None:
+    assert refused(read_nested, data, shape, LOC) == FieldError(
+        ("body", *LOC),
+        f"must be a list of {prod(shape)} elements, or lists in lists, as its shape says",
+    )
+
+
+def test_deeply_nested_json_is_refused() -> None:
+    data: list[object] = []
+    for _ in range(sys.getrecursionlimit() * 2):
+        data = [data]
+    assert refused(read_nested, data, (1,), LOC).loc == ("body", *LOC)
+
+
+@pytest.mark.parametrize("sizes", [[3], [5], [], [None], [2, 1], [2**62, None]])
+def test_sizes_that_are_not_those_of_the_bytes_are_refused(sizes: list[int | None]) -> None:
+    total = sum(size or 0 for size in sizes)
+    assert refused(cut_tensors, memoryview(b"1234"), sizes) == FieldError(
+        ("body", "inputs"),
+        f"binary_data_size is {total} bytes in all, but 4 follow the JSON: give the size of every "
+        f"input that is sent as bytes, and the length of the JSON in {HEADER}",
+    )
+
+
+@pytest.mark.parametrize(
+    "given", [["-1"], ["2.0"], [""], ["\u0662"], ["2", "2"], ["9" * 19], ["x"]]
+)
+def test_a_header_that_is_no_length_is_refused(given: list[str]) -> None:
+    assert refused(split_body, b"{}", given) == FieldError(
+        ("header", HEADER), "must be the number of bytes of the JSON, given once"
+    )
+
+
+def test_a_header_longer_than_the_body_is_refused() -> None:
+    assert refused(split_body, b"{}", ["3"]).msg == (
+        "says 3 bytes, but the body has 2: give those of its JSON"
+    )
+    for content, length, expected in (
+        (b"{}", ["2"], (b"{}", b"")),
+        (b"{}1", ["2"], (b"{}", b"1")),
+        (b"{}1", [], (b"{}1", b"")),
+    ):
+        head, behind = split_body(content, length)
+        assert (head, bytes(behind)) == expected

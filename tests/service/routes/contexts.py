@@ -1,0 +1,17 @@
+"""Requests that were let in, without a service."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+from starlette.requests import Request
+
+from service.queue.admission import ClientId
+from service.queue.preparing import Preparer
+from service.routes.requests import RequestContext
+
+
+def context_of(request: Request, max_body_bytes: int) -> RequestContext:
+    """The context of a request whose body has a limit."""
+    settings = SimpleNamespace(max_body_bytes=max_body_bytes)
+    state = SimpleNamespace(settings=settings, preparer=Preparer())
+    return RequestContext(request, cast("Any", state), ClientId())

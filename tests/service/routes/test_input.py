@@ -1,0 +1,242 @@
+"""Bodies and queries of every kind: read whole and right, or refused by a documented error."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Iterable
+from urllib.parse import quote, quote_plus
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from starlette.requests import Request
+from starlette.types import Message
+
+from model.errors import InputError
+from model.tokenization.tokenizer import check_text
+from service.errors import (
+    InvalidRequestError,
+    MalformedJsonError,
+    PayloadTooLargeError,
+    ServiceError,
+    UnsupportedMediaTypeError,
+)
+from service.routes.bodies import read_query, validate
+from service.routes.request_schemas import AttentionRequest, PredictRequest
+from service.routes.requests import _INLINE_BYTES
+from tests.service.connections import at_once
+from tests.service.routes.contexts import context_of
+
+LIMIT = 200
+LAYERS = {"layers": 3, "heads": 2}
+
+
+def request_of(
+    pieces: Iterable[bytes], content_type: str = "application/json", **headers: str
+) -> Request:
+    messages = [{"type": "http.request", "body": piece, "more_body": True} for piece in pieces] + [
+        {"type": "http.request", "body": b"", "more_body": False}
+    ]
+
+    async def receive() -> Message:
+        return messages.pop(0)
+
+    sent = {"content-type": content_type, **headers}
+    raw = [(name.replace("_", "-").encode(), value.encode()) for name, value in sent.items()]
+    return Request({"type": "http", "headers": raw}, receive)
+
+
+def read(
+    pieces: Iterable[bytes], content_type: str = "application/json", **headers: str
+) -> PredictRequest:
+    request = request_of(pieces, content_type, **headers)
+
+    def check(value: object) -> PredictRequest:
+        return validate(PredictRequest, value, source="body", context={"max_sentences": 3})
+
+    return at_once(context_of(request, LIMIT).read_json(check))
+
+
+@pytest.mark.parametrize(("surplus", "inline"), [(0, True), (1, False)])
+def test_the_event_loop_is_not_held_up_by_a_large_body(surplus: int, inline: bool) -> None:
+    content = b"[]".ljust(_INLINE_BYTES + surplus)
+    threads: list[threading.Thread] = []
+
+    def check(value: object) -> object:
+        threads.append(threading.current_thread())
+        return value
+
+    context = context_of(request_of([content]), len(content))
+    assert asyncio.run(context.read_json(check)) == []
+    assert [thread is threading.main_thread() for thread in threads] == [inline]
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["sentences", "truncation", "on_error", "other"]), inner, max_size=4
+        )
+    ),
+    max_leaves=8,
+)
+
+
+@given(st.lists(st.binary(max_size=60), max_size=5))
+@example([b'{"sentences": ["\xed\xa0\x80"]}'])
+@example([b'{"sentences": [1e999999]}'])
+@example([b'{"sentences": ["\\ud800"]}'])
+@example([b'{"\\ud800": 1}'])
+def test_any_bytes_are_read_or_refused(pieces: list[bytes]) -> None:
+    try:
+        assert isinstance(read(pieces), PredictRequest)
+    except PayloadTooLargeError:
+        assert len(b"".join(pieces)) > LIMIT
+    except (MalformedJsonError, InvalidRequestError):
+        pass
+
+
+@given(json_values, st.integers(1, 40))
+def test_any_json_is_read_or_refused_however_it_is_cut(value: object, size: int) -> None:
+    text = json.dumps(value).encode()
+    outcomes = []
+    for step in (size, len(text)):
+        try:
+            pieces = [text[start : start + step] for start in range(0, len(text), step)]
+            outcomes.append(repr(read(pieces)))
+        except ServiceError as error:
+            outcomes.append(repr(error.response().body))
+    assert outcomes[0] == outcomes[1]
+
+
+@given(
+    st.lists(st.text(), min_size=1, max_size=3),
+    st.sampled_from(["right", "left", "error", "window"]),
+)
+def test_what_fits_comes_through_as_it_was_sent(sentences: list[str], truncation: str) -> None:
+    body = {"sentences": sentences, "truncation": truncation, "on_error": "item"}
+    text = json.dumps(body, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    try:
+        request = read([text])
+    except PayloadTooLargeError:
+        assert len(text) > LIMIT
+    else:
+        assert request.model_dump(exclude_unset=True) == body
+
+
+def test_a_byte_order_mark_is_ignored() -> None:
+    assert read([b'\xef\xbb\xbf{"sentences": ["a"]}']).sentences == ["a"]
+
+
+@pytest.mark.parametrize("length", [LIMIT, LIMIT + 1])
+@pytest.mark.parametrize("declared", [True, False])
+def test_the_limit_is_exact(length: int, *, declared: bool) -> None:
+    body = b'{"sentences": ["a"]}'.ljust(length)
+    headers = {"content_length": str(length)} if declared else {}
+    if length == LIMIT:
+        assert read([body[:150], body[150:]], **headers).sentences == ["a"]
+        return
+    with pytest.raises(PayloadTooLargeError) as refused:
+        read([body[:150], body[150:]], **headers)
+    what = "The body has 201 bytes" if declared else "The body is longer than it may be"
+    assert refused.value.detail == f"{what}; the limit is 200 bytes: send fewer sentences at once."
+
+
+@pytest.mark.parametrize(
+    ("content_type", "encoding", "sound"),
+    [
+        ("application/json", "identity", True),
+        ('application/problem+json; charset="utf-8"', "", True),
+        ("application/json; charset=utf8; profile=x", "", True),
+        ("application/json; charset=utf-16", "", False),
+        ("application/", "", False),
+        ("text/json", "", False),
+        ("application/jsonp", "", False),
+        ("application/json, application/json", "", False),
+        ("application/json", "GZIP", False),
+        ("application/json", "identity, br", False),
+    ],
+)
+def test_media_types(content_type: str, encoding: str, *, sound: bool) -> None:
+    body = [b'{"sentences": ["a"]}']
+    if sound:
+        assert read(body, content_type, content_encoding=encoding).sentences == ["a"]
+    else:
+        with pytest.raises(UnsupportedMediaTypeError):
+            read(body, content_type, content_encoding=encoding)
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        (b'{"a": 1, "a": 2} x', MalformedJsonError),
+        (b'{"a": 1, "a": 2', MalformedJsonError),
+        (b'{"sentences": ["a"], "sentences": ["b"]}', InvalidRequestError),
+        (b'{"sentences": [{"a": 1, "a": 2}]}', InvalidRequestError),
+    ],
+)
+def test_a_field_given_twice_is_reported_once_the_json_is_sound(
+    body: bytes, error: type[ServiceError]
+) -> None:
+    with pytest.raises(error) as caught:
+        read([body])
+    assert ("twice" in str(caught.value)) is (error is InvalidRequestError)
+
+
+def test_limits_hold_only_where_they_are_known() -> None:
+    """The schemas describe the interface too, where no model is loaded."""
+    whole = {"sentence": "a", "layer": [7], "head": None}
+    assert AttentionRequest.model_validate(whole).layer == [7]
+    with pytest.raises(ValueError, match="the model has layers 0 to 2"):
+        AttentionRequest.model_validate(whole, context=LAYERS)
+
+
+def read_parameters(query: bytes) -> AttentionRequest:
+    return read_query(query, AttentionRequest, {"layers": 2, "heads": 3})
+
+
+def is_sound(text: str) -> bool:
+    try:
+        check_text(text)
+    except InputError:
+        return False
+    return True
+
+
+@given(
+    st.binary(max_size=80) | st.text("sentencelayrhd=&;%+0123456789-", max_size=60).map(str.encode)
+)
+@example(b"sentence=a&layer=%D9%A1")
+@example(b"sentence=a&layer=1;layer=0")
+def test_any_query_is_read_or_refused(query: bytes) -> None:
+    try:
+        sentence = read_parameters(query).sentence
+    except InvalidRequestError as refused:
+        places = {fault.loc[0] for fault in refused.errors}
+    else:
+        assert is_sound(sentence)
+        return
+    assert places == {"query"}
+
+
+@given(
+    st.text(min_size=1).filter(is_sound),
+    st.sampled_from([quote, quote_plus]),
+    st.lists(st.integers(0, 1), max_size=5),
+    st.lists(st.integers(0, 2), max_size=5),
+)
+def test_every_text_can_be_sent(
+    text: str, encode: Callable[[str], str], layers: list[int], heads: list[int]
+) -> None:
+    numbers = [f"layer={number}" for number in layers] + [f"head={number}" for number in heads]
+    query = "&".join([f"sentence={encode(text)}", *numbers])
+    request = read_parameters(query.encode("ascii"))
+    assert request.sentence == text
+    assert (request.layer, request.head) == (layers or None, heads or None)
+
+
+@pytest.mark.parametrize("number", ["2", "-1", "01x", "1e0", "", "9" * 30, "%2B1", "+1", "1_0"])
+def test_other_layers_are_refused(number: str) -> None:
+    with pytest.raises(InvalidRequestError):
+        read_parameters(f"sentence=a&layer={number}".encode())

@@ -1,0 +1,113 @@
+"""Faults of requests are described in words of this service, without text of the user."""
+
+import re
+from typing import get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel
+from pydantic_core import ErrorDetails
+from pydantic_core.core_schema import ErrorType
+
+from model.validation import WORDS, nearest, tell_fault
+from service.errors import InvalidRequestError, ServiceError
+from service.routes.bodies import validate
+from service.routes.request_schemas import (
+    AttentionListRequest,
+    AttentionRequest,
+    AttributionsRequest,
+    ImportanceRequest,
+    PredictRequest,
+    StepsRequest,
+)
+from service.routes.wording import TEXT_FIELDS
+
+SCHEMAS = [
+    *(PredictRequest, AttentionRequest, AttentionListRequest),
+    *(StepsRequest, AttributionsRequest, ImportanceRequest),
+]
+CONTEXT = {"max_sentences": 3, "labels": ("no", "yes"), "layers": 2, "heads": 2}
+PYDANTIC = re.compile(
+    r"input should|value error|assertion failed|validation error|_type\b|_parsing\b|extra_forbidden"
+    r"|further information|errors\.pydantic|not permitted|after validation",
+    re.IGNORECASE,
+)
+CANARY = "Canary"
+
+values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-3, 1003)
+    | st.integers()
+    | st.floats()
+    | st.sampled_from([CANARY, "", " ", "a", "\ud800", "right", "item", "word", "npz", "yes"]),
+    lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.just(CANARY), inner, max_size=2),
+    max_leaves=6,
+)
+
+
+def refusal_of(schema: type[BaseModel], value: object, source: str) -> InvalidRequestError | None:
+    try:
+        validate(schema, value, source=source, context=CONTEXT, several=True)
+    except InvalidRequestError as refused:
+        return refused
+    return None
+
+
+def assert_ours(refused: ServiceError | None) -> None:
+    if refused is not None:
+        for words in (refused.detail, *(fault.msg for fault in refused.errors)):
+            assert not PYDANTIC.search(words), words
+            assert "not of the form" not in words  # a kind without words of its own
+            assert CANARY not in words
+
+
+@pytest.mark.parametrize("schema", SCHEMAS)
+@given(data=st.data(), source=st.sampled_from(["body", "query"]))
+def test_no_phrase_of_pydantic_comes_through(
+    schema: type[BaseModel], data: st.DataObject, source: str
+) -> None:
+    names = st.sampled_from([*schema.model_fields, *TEXT_FIELDS, CANARY])
+    assert_ours(refusal_of(schema, data.draw(st.dictionaries(names, values)), source))
+    assert_ours(refusal_of(schema, data.draw(values), "body"))
+
+
+@pytest.mark.parametrize("kind", get_args(ErrorType))
+def test_no_kind_of_pydantic_keeps_its_message(kind: str) -> None:
+    named = set(re.findall(r"{(\w+)}", WORDS.get(kind, ""))) - {"item", "character"}
+    limits = dict.fromkeys(named, 3)
+    fault = ErrorDetails(
+        type=kind, loc=("field",), msg="Input should be other", input=0, ctx=limits
+    )
+    if kind not in {"value_error", "assertion_error"}:  # those have messages of our own
+        assert "Input" not in tell_fault(fault)
+
+
+def test_every_name_in_the_table_is_a_kind() -> None:
+    custom = {"path_type"}  # of pydantic itself, not of its core
+    assert set(WORDS) <= set(get_args(ErrorType)) | custom
+
+
+def test_inputs_are_refused_with_the_right_form() -> None:
+    """Where the form of other systems is not answered."""
+    refused = refusal_of(PredictRequest, {"inputs": CANARY}, "body")
+    assert refused is not None
+    assert refused.detail == 'Send {"sentences": ["…"]}: there is no field "inputs" here.'
+
+
+def test_a_schema_without_a_text_has_no_right_form() -> None:
+    class Other(BaseModel):
+        number: int
+
+    refused = refusal_of(Other, {"text": "a"}, "body")
+    assert refused is not None
+    assert refused.detail == "number: is missing."
+
+
+@pytest.mark.parametrize(
+    ("typed", "found"),
+    [("lable", "label"), ("LABELS", "label"), ("layer", None), ("x" * 10**6, None), ("", None)],
+)
+def test_only_a_near_name_is_suggested(typed: str, found: str | None) -> None:
+    assert nearest(typed, ["sentence", "label", "steps"]) == found
