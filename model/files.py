@@ -52,6 +52,12 @@ def is_file_name(name: object) -> bool:
     )
 
 
+def sign_command(folder: Path) -> str:
+    """Returns the command that signs a folder."""
+    signature = folder / SIGNATURE
+    return f"model_signing sign key {folder} --private_key PRIVATE.pem --signature {signature}"
+
+
 def check_folder(path: Path) -> None:
     """Raises CheckpointError for a path where no checkpoint folder is, or none that is readable."""
     try:

@@ -23,6 +23,7 @@ from model.files import (
     digest,
     read_object,
     replace_folder,
+    sign_command,
     sync,
     to_bytes,
     write_object,
@@ -176,11 +177,10 @@ def _save_records(checkpoint: Checkpoint, records: Mapping[str, object]) -> None
 def check_recordable(folder: Path) -> None:
     """Raises CheckpointError for a folder that is signed, or that cannot be written."""
     if (folder / SIGNATURE).exists():
-        how = f"headlight-train sign {folder} --key PRIVATE.pem"
         raise CheckpointError(
             folder / SIGNATURE,
             f"covers {MANIFEST}, so a record there would make the signature wrong: remove "
-            f"{SIGNATURE}, record, and sign again ({how})",
+            f"{SIGNATURE}, record, and sign again ({sign_command(folder)})",
         )
     if not os.access(folder, os.W_OK):
         raise CheckpointError(folder, "cannot be written: a record needs the right to write there")

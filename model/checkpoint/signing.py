@@ -1,14 +1,14 @@
-"""Signs the files of a checkpoint folder with a key, and verifies them; never uses a network.
+"""Verifies the signature of a checkpoint folder with a public key; never uses a network.
 
 `model.sig` is an OpenSSF model signature (https://github.com/ossf/model-signing-spec) over every
-other file. Importing this module needs the extra `signing`.
+other file, as the command `model_signing sign key` makes it. Importing this module needs the extra
+`signing`.
 """
 
 import base64
 import contextlib
 import io
 import json
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from model_signing import hashing, signing, verifying
 
 from model.errors import CheckpointError, SigningKeyError
 from model.files import SIGNATURE as SIGNATURE
-from model.files import check_folder, digest, read_bytes, write_whole
+from model.files import check_folder, digest, read_bytes, sign_command
 
 _KEYS = "an elliptic-curve key (P-256, P-384 or P-521) in PEM form"
 # Other signers leave these out by default, and nothing here reads them.
@@ -25,27 +25,10 @@ _LEFT_OUT = frozenset({".git", ".gitattributes", ".github", ".gitignore"})
 
 
 def sign_checkpoint(folder: Path, key: Path) -> Path:
-    """Writes `model.sig` over every other file of a folder, and returns its path.
-
-    Raises:
-        CheckpointError: a file cannot be read, or is a link, a device or a pipe.
-        SigningKeyError: the key is no private key in PEM form without a password.
-        OSError: the signature cannot be written.
-    """
-    _check_readable(key)
-    try:
-        signer = signing.Config().use_elliptic_key_signer(private_key=key)
-    except Exception as error:  # the library raises whatever its reader of keys raises
-        fault = f"is not a private key that can sign: give {_KEYS}, without a password"
-        raise SigningKeyError(key, fault) from error
-    check_folder(folder)
-    # A link could lead out of the folder, and a pipe would be read for ever.
-    for path in _files(folder):
-        read_bytes(path)
-    with tempfile.TemporaryDirectory() as scratch:
-        fresh = Path(scratch) / SIGNATURE
-        signer.set_hashing_config(_every_file()).sign(folder.resolve(), fresh)
-        write_whole(folder / SIGNATURE, fresh.read_bytes())
+    """Writes `model.sig` over every other file of a folder, and returns its path."""
+    every_file = hashing.Config().set_ignored_paths(paths=[SIGNATURE], ignore_git_paths=True)
+    signer = signing.Config().use_elliptic_key_signer(private_key=key)
+    signer.set_hashing_config(every_file).sign(folder, folder / SIGNATURE)
     return folder / SIGNATURE
 
 
@@ -57,23 +40,28 @@ def verify_checkpoint(folder: Path, key: Path) -> None:
             changed, added or removed after it; the message names the file.
         SigningKeyError: the key cannot verify.
     """
-    _check_readable(key)
     try:
         verifier = verifying.Config().use_elliptic_key_verifier(public_key=key)
+    except OSError as error:
+        raise SigningKeyError(key, f"cannot be read: {error.strerror}") from error
     except Exception as error:  # the library raises whatever its reader of keys raises
         fault = f"is not a public key that can verify: give {_KEYS}"
         raise SigningKeyError(key, fault) from error
     check_folder(folder)
     signature = folder / SIGNATURE
     if not signature.is_file():
-        how = f"headlight-train sign {folder} --key PRIVATE.pem"
-        raise CheckpointError(signature, f"is missing, and a key is set: sign the folder ({how})")
+        raise CheckpointError(
+            signature, f"is missing, and a key is set: sign the folder ({sign_command(folder)})"
+        )
     signed = _signed_digests(signature)
     present = {path.relative_to(folder).as_posix() for path in _files(folder)}
+    every_file = hashing.Config().use_file_serialization(hashing_algorithm="sha256")
+    every_file.set_ignored_paths(paths=[SIGNATURE], ignore_git_paths=False)
+    every_file.set_allow_symlinks(True)  # of which the cache of the hub is made
     try:
         # Of an old signature the library says so on standard output.
         with contextlib.redirect_stdout(io.StringIO()):
-            verifier.set_hashing_config(_every_file()).verify(folder.resolve(), signature)
+            verifier.set_hashing_config(every_file).verify(folder.resolve(), signature)
     except Exception as error:  # the library raises whatever a damaged bundle makes it raise
         raise _explain(error, folder, signed, present, key) from error
     # The signer may have left out files, which then could be anything.
@@ -82,28 +70,16 @@ def verify_checkpoint(folder: Path, key: Path) -> None:
             raise _added(folder / name)
 
 
-def _every_file() -> hashing.Config:
-    config = hashing.Config().use_file_serialization(hashing_algorithm="sha256")
-    return config.set_ignored_paths(paths=[SIGNATURE], ignore_git_paths=False)
-
-
-def _check_readable(key: Path) -> None:
-    try:
-        key.read_bytes()
-    except OSError as error:
-        raise SigningKeyError(key, f"cannot be read: {error.strerror}") from error
-
-
 def _files(folder: Path) -> Iterator[Path]:
     """Every file of a folder and the folders in it, but the signature; in order."""
     for path in sorted(folder.rglob("*")):
-        if path.is_symlink():
+        if path.is_dir() and not path.is_symlink():
+            continue
+        if not path.is_file():
             raise CheckpointError(
-                path, "is a link, which a signature cannot cover: put the file itself there"
+                path, "is a device, a pipe or a linked folder: put a regular file there"
             )
-        if not path.is_dir() and path != folder / SIGNATURE:
-            if not path.is_file():
-                raise CheckpointError(path, "is a device or a pipe: put a regular file there")
+        if path != folder / SIGNATURE:
             yield path
 
 

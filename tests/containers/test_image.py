@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from model.checkpoint.opening import open_checkpoint
-from model.checkpoint.signing import sign_checkpoint
 from tests.builders import tiny_checkpoint
 from tests.containers.engine import ROOT, CommandError, Engine
 from tests.deploy.locks import canonical, pins
-from tests.model.keys import elliptic_pair
+from tests.model.keys import elliptic_pair, sign
 
 _MOST_BYTES = 1_000_000_000
 _VERSION = "from service.preflight import prepare; print(prepare({})[2].version)"
@@ -114,7 +113,7 @@ def test_can_be_built_with_extras(engine: Engine, image: str, tmp_path: Path) ->
 
     folder = tiny_checkpoint(tmp_path / "tiny")
     keys = elliptic_pair(tmp_path / "keys")
-    sign_checkpoint(folder, keys.private)
+    sign(folder, keys)
     serve = [
         *("run", "--rm", "--network", "none", "--env", "HEADLIGHT_CHECKPOINT=/data/tiny"),
         *("--env", "HEADLIGHT_CHECKPOINT_KEY=/data/keys/key-public.pem"),

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from model.checkpoint.opening import Checkpoint, open_checkpoint
-from model.checkpoint.signing import SIGNATURE, sign_checkpoint
+from model.files import SIGNATURE, sign_command
 from service import preflight as start
 from service.preflight import prepare
 from service.settings import SettingsError
 from tests.builders import tiny_checkpoint
 from tests.end_to_end.servers import local_service
 from tests.end_to_end.test_start import refuse
-from tests.model.keys import KeyPair, elliptic_pair
+from tests.model.keys import KeyPair, elliptic_pair, sign
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> KeyPair:
 @pytest.fixture
 def signed(tmp_path: Path, keys: KeyPair) -> Path:
     folder = tiny_checkpoint(tmp_path / "tiny")
-    sign_checkpoint(folder, keys.private)
+    sign(folder, keys)
     return folder
 
 
@@ -49,7 +49,7 @@ def test_an_unsigned_folder_stops_the_start(checkpoint_folder: Path, keys: KeyPa
     assert stderr == (
         "headlight-serve: 1 setting is wrong:\n"
         f"  --checkpoint: {checkpoint_folder / SIGNATURE}: is missing, and a key is set: "
-        f"sign the folder (headlight-train sign {checkpoint_folder} --key PRIVATE.pem)\n"
+        f"sign the folder ({sign_command(checkpoint_folder)})\n"
     )
 
 

@@ -27,7 +27,7 @@ from model.checkpoint.records import (
 )
 from model.checkpoint.saving import save_baseline, save_precision
 from model.errors import CheckpointError
-from model.files import MANIFEST, SIGNATURE, WEIGHTS
+from model.files import MANIFEST, SIGNATURE, WEIGHTS, sign_command
 from model.tokenization.tokenizer import Encoding, count_unknown
 from tests.builders import (
     precision,
@@ -428,8 +428,8 @@ def test_a_signed_folder_is_refused(checkpoint: Checkpoint) -> None:
     before = contents(checkpoint.path)
     message = (
         f"{checkpoint.path / SIGNATURE}: covers headlight.json, so a record there would make the "
-        "signature wrong: remove model.sig, record, and sign again (headlight-train sign "
-        f"{checkpoint.path} --key PRIVATE.pem)"
+        "signature wrong: remove model.sig, record, and sign again "
+        f"({sign_command(checkpoint.path)})"
     )
 
     with pytest.raises(CheckpointError, match=exactly(message)):
