@@ -24,6 +24,7 @@ from service.compat import classify, huggingface, mlflow, openinference
 from service.compat.base import TRUNCATED, repeats_detail
 from service.compat.tensors import HEADER
 from service.errors import NOT_FOUND_DETAIL, MethodNotAllowedError, NotFoundError, Refusal
+from service.formats.size_estimates import MOST_BYTES_PER_WEIGHT
 from service.http.access import AllowedHosts
 from service.http.gate import ApiKeys, Gate, MemoryWatch
 from service.http.middleware import (
@@ -58,6 +59,10 @@ COMPAT_ROUTERS: dict[Family, APIRouter] = {
 # All that can be served; settings switch some off.
 ROUTERS = (predict.router, *_EXPLAINING, *_OTHERS, *COMPAT_ROUTERS.values())
 
+# Bytes of large answers that are made or wait to be sent; one of the most weights always fits.
+SENDING_BYTES = 100_000_000
+# A longer forward pass is held to be stuck.
+WATCHDOG_SECONDS = 30.0
 # Threads for work that would block the event loop.
 _ASIDE = 2
 # They yield to the passes of small requests.
@@ -99,7 +104,7 @@ def create_app(
         backend,
         max_batch_tokens=settings.max_batch_tokens,
         max_queue_tokens=settings.max_queue_tokens,
-        watchdog_seconds=settings.watchdog_seconds,
+        watchdog_seconds=WATCHDOG_SECONDS,
         metrics=counted,
     )
     preparer = Preparer()
@@ -140,7 +145,10 @@ def create_app(
         lifecycle,
         counted,
         gate,
-        ResponseBudget(settings.max_sending_bytes, counted.sending_bytes),
+        ResponseBudget(
+            max(SENDING_BYTES, settings.max_attention_weights * MOST_BYTES_PER_WEIGHT),
+            counted.sending_bytes,
+        ),
         memory,
         preparer,
         requests=_limit(settings.rate_limit, "requests", Refusal.RATE_LIMIT),

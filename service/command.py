@@ -20,7 +20,14 @@ from service.http.middleware import Layer, Lifecycle
 from service.http.server import listen, serve
 from service.logs import configure_logging
 from service.preflight import prepare
-from service.settings import PREFIX, Settings, SettingsError, name_of
+from service.settings import (
+    FORMER,
+    PREFIX,
+    Settings,
+    SettingsError,
+    former_settings,
+    name_of,
+)
 from service.tracing.environment import is_wanted
 
 logger = logging.getLogger("headlight.server")
@@ -54,6 +61,8 @@ def run(arguments: Sequence[str] | None) -> int:
     configure_logging(settings.log_format)
     if (note := renamed(settings.checkpoint)) is not None:
         logger.warning(note)
+    if former := former_settings(options):
+        logger.warning("settings without effect: leave them out", extra={"settings": former})
     with _tracing(checkpoint, backend) as tracing:
         app = create_app(
             settings, checkpoint, backend, api_keys=api_keys, lifecycle=lifecycle, tracing=tracing
@@ -114,4 +123,6 @@ def make_parser() -> argparse.ArgumentParser:
             metavar=name.rsplit("_", 1)[-1].upper(),
             help=f"{field.description}{default}",
         )
+    for name in FORMER:
+        parser.add_argument(f"--{name.replace('_', '-')}", help=argparse.SUPPRESS)
     return parser

@@ -17,7 +17,6 @@ from model.errors import (
     SigningKeyError,
     install_hint,
 )
-from service.formats.size_estimates import MOST_BYTES_PER_WEIGHT
 from service.http.access import load_api_keys
 from service.http.gate import ApiKeys
 from service.http.server import plan_capacity
@@ -110,22 +109,12 @@ def _choose_backend(
 def _check_limits(
     settings: Settings, checkpoint: Checkpoint | None, options: Collection[str]
 ) -> list[str]:
-    """Returns what does not fit: connections, the largest answer, or the largest request."""
+    """Returns what does not fit: connections, or the largest request."""
     faults = []
     try:
         plan_capacity(settings.max_connections)
     except ValueError as error:
         faults.append(f"{name_of('max_connections', options)}: {error}")
-    largest = settings.max_attention_weights * MOST_BYTES_PER_WEIGHT
-    if settings.max_sending_bytes < largest:
-        name, other = (
-            name_of(field, options) for field in ("max_sending_bytes", "max_attention_weights")
-        )
-        faults.append(
-            f"{name}: is {settings.max_sending_bytes}, but an answer of "
-            f"{settings.max_attention_weights} weights takes up to {largest} bytes while it is "
-            f"made: raise it to {largest}, or lower {other}"
-        )
     if checkpoint is None:
         return faults
     max_length = checkpoint.manifest.max_length

@@ -12,11 +12,12 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, Validati
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from model.checkpoint.location import DEFAULT
-from model.tokenization.sentences import MAX_SENTENCES
 from model.tokenization.windows import MAX_WINDOWS
 from model.validation import nearest, tell_fault
 
 PREFIX = "HEADLIGHT_"
+#: settings that are constants now; their names are accepted for one release
+FORMER = ("max_item_sentences", "max_sending_bytes", "watchdog_seconds")
 
 _DEVICE = re.compile(r"auto|cpu|cuda|cuda:[0-9]{1,3}")
 _NAME = r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\]"
@@ -206,12 +207,6 @@ class Settings(BaseSettings):
         0, ge=0, description="threads of the forward pass; 0: from the CPU quota or cores"
     )
     max_sentences: int = Field(256, ge=1, le=1_000_000, description="most sentences in one request")
-    max_item_sentences: int = Field(
-        MAX_SENTENCES,
-        ge=1,
-        le=1_000_000,
-        description="most sentences of a text that is answered by sentence",
-    )
     max_windows: int = Field(
         MAX_WINDOWS, ge=1, le=1_000_000, description="most windows of a text that is read whole"
     )
@@ -228,20 +223,11 @@ class Settings(BaseSettings):
     max_attention_weights: int = Field(
         2_000_000, ge=1, le=_GIGABYTE, description="most numbers in one attention response"
     )
-    max_sending_bytes: int = Field(
-        100_000_000,
-        ge=1,
-        le=1000 * _GIGABYTE,
-        description="most bytes of large answers that are made or wait to be sent",
-    )
     max_connections: Annotated[int | Literal["auto"], BeforeValidator(_count_or_auto)] = Field(
         "auto", description="most connections; auto: by the limit of open files, at most 4096"
     )
     request_timeout: float = Field(
         10.0, gt=0, le=_DAY, description="seconds until a request is given up"
-    )
-    watchdog_seconds: float = Field(
-        30.0, gt=0, le=_DAY, description="seconds after which a forward pass is held to be stuck"
     )
     drain_seconds: float = Field(
         5.0, ge=0, le=_DAY, description="seconds of answering on after SIGTERM, not ready"
@@ -311,7 +297,7 @@ def read_settings(options: Mapping[str, str]) -> tuple[Settings, list[str]]:
     default replaces a wrong value, so that the others can still be checked.
     """
     faults = [_unknown(name) for name in os.environ if _is_unknown(name)]
-    given: dict[str, Any] = dict(options)
+    given: dict[str, Any] = {name: options[name] for name in options if name not in FORMER}
     try:
         return Settings(**given), faults
     except ValidationError as error:
@@ -324,10 +310,20 @@ def read_settings(options: Mapping[str, str]) -> tuple[Settings, list[str]]:
     return Settings(**given), faults
 
 
+def former_settings(options: Collection[str]) -> list[str]:
+    """Returns the names of the settings without effect that options or the environment give."""
+    given = {name.upper() for name in os.environ}
+    return [
+        name_of(field, options)
+        for field in FORMER
+        if field in options or PREFIX + field.upper() in given
+    ]
+
+
 def _is_unknown(name: str) -> bool:
     upper = name.upper()
     return upper.startswith(PREFIX) and (
-        upper.removeprefix(PREFIX).lower() not in Settings.model_fields
+        upper.removeprefix(PREFIX).lower() not in {*Settings.model_fields, *FORMER}
     )
 
 

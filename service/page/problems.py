@@ -91,7 +91,7 @@ EXPLANATIONS: Mapping[str, Explanation] = {
     ),
     "text-too-long": Explanation(
         "`truncation` is `error` and the text does not fit, or it is `window` and the text takes "
-        "more than `MAX_WINDOWS` windows; the text has more than `MAX_ITEM_SENTENCES` sentences, "
+        "more than `MAX_WINDOWS` windows; the text has more than 1,024 sentences, "
         "and `granularity` is `sentence`; or the normalizer of a foreign checkpoint makes a long "
         "text more than four times as long",
         "shorten it, or allow truncation",

@@ -13,6 +13,7 @@ from service.formats.json import json_response
 from service.http.protocol import LARGEST_HEAD
 from service.http.server import plan_capacity
 from service.metrics import EXPLICIT, FUSED
+from service.routes import predict
 from service.routes.attention import most_weights
 from service.routes.bodies import MOST_PARAMETERS
 from service.routes.openapi import describes
@@ -59,7 +60,7 @@ def _limits(state: State) -> dict[str, int | float | str | None]:
         "max_length": length,
         "max_windows": settings.max_windows,
         "max_sentences": settings.max_sentences,
-        "max_item_sentences": settings.max_item_sentences,
+        "max_item_sentences": predict.MAX_ITEM_SENTENCES,
         "max_body_bytes": settings.max_body_bytes,
         "max_head_bytes": LARGEST_HEAD,
         "max_query_parameters": MOST_PARAMETERS,
@@ -68,7 +69,7 @@ def _limits(state: State) -> dict[str, int | float | str | None]:
         "max_attention_weights": max_weights,
         "max_svg_weights": most_weights("svg", max_weights),
         "max_thumbnail": MOST_SIDE,
-        "max_sending_bytes": settings.max_sending_bytes,
+        "max_sending_bytes": state.budget.most,
         "max_normalized_characters": MOST_GROWN,
         "max_work_tokens": work.most_tokens(FUSED, settings.request_timeout),
         "max_attention_tokens": work.most_tokens(EXPLICIT, settings.request_timeout),

@@ -6,6 +6,7 @@ from fastapi import Body
 from starlette.responses import Response
 
 from model.reading import ReadingOptions, TextResult
+from model.tokenization.sentences import MAX_SENTENCES
 from service.errors import ServiceError
 from service.formats.json import ResponseOptions, json_response, predict_answer
 from service.routes.openapi import computes
@@ -15,6 +16,9 @@ from service.routes.schemas import PredictAnswer
 from service.routes.texts import Texts, choice_of, classify, heads_off, is_english
 
 router = make_router(tags=["sentiment"])
+
+#: sentences of a text that is answered by sentence
+MAX_ITEM_SENTENCES = MAX_SENTENCES
 
 EXAMPLES: dict[str, Any] = {
     "one": {"summary": "One sentence", "value": {"sentences": [EXAMPLE]}},
@@ -75,7 +79,7 @@ async def answer_sentences(context: RequestContext, body: PredictRequest) -> Res
         body.truncation,
         by_sentence=body.granularity == "sentence",
         max_windows=state.settings.max_windows,
-        max_sentences=state.settings.max_item_sentences,
+        max_sentences=MAX_ITEM_SENTENCES,
         heads=heads_off(body),
         omit=body.omit or (),
         is_english=is_english(state),

@@ -4,11 +4,13 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 import httpx
 import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 
+from service.routes import predict
 from tests.browser.visits import PATIENCE, Visit, window
 from tests.end_to_end.servers import ROOT, RunningService, local_service, service
 
@@ -65,14 +67,15 @@ def limited(
     """The same, with few weights an answer, few sentences a text and small requests."""
     limits = {
         "--max-attention-weights": "130",
-        "--max-item-sentences": "2",
         "--max-sentences": "5",
         "--max-body-bytes": "300",
         # The page learns from how long an answer takes, of this.
         "--request-timeout": "600",
     }
     options = [part for limit in limits.items() for part in limit]
-    with local_service(checkpoint_folder, tmp_path_factory.mktemp("limited"), *options) as server:
+    few = mock.patch.object(predict, "MAX_ITEM_SENTENCES", 2)
+    folder = tmp_path_factory.mktemp("limited")
+    with local_service(checkpoint_folder, folder, *options, changes=few) as server:
         yield server
 
 

@@ -202,5 +202,7 @@ def patches(folder: Path) -> Iterator[None]:
 
 
 if __name__ == "__main__":
+    if (Path(sys.argv[1]) / "watchdog").exists():
+        service.app.WATCHDOG_SECONDS = 1.0
     with patches(Path(sys.argv[1])):
         sys.exit(main(sys.argv[2:]))

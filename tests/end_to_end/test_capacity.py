@@ -6,6 +6,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from unittest import mock
 
+import pytest
+
 from model.backends import threads
 from tests.end_to_end.conftest import Start
 from tests.end_to_end.problems import assert_problem
@@ -60,10 +62,12 @@ def test_health_is_answered_beside_more_connections_than_there_may_be(
         assert running.errors() == []
 
 
-def test_slow_readers_take_no_more_than_their_share(start: Start) -> None:
+def test_slow_readers_take_no_more_than_their_share(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
     most = 70_000_000
-    limits = ("--max-sending-bytes", str(most), "--request-timeout", "600")
-    with start(*limits) as running, running.client() as answers:
+    monkeypatch.setattr("service.app.SENDING_BYTES", most)
+    with start("--request-timeout", "600") as running, running.client() as answers:
         whole = answers.post("/attention", json=LARGE)
         assert whole.status_code == 200
         assert 12_000_000 < len(whole.content) < 14_000_000

@@ -185,7 +185,8 @@ def test_a_time_that_is_none_is_refused(client: httpx.Client, value: str) -> Non
 def test_a_pass_that_does_not_end_turns_liveness_off_and_hinders_nothing_else(
     checkpoint_folder: Path, tmp_path: Path, pool: ThreadPoolExecutor
 ) -> None:
-    options = ("--watchdog-seconds", "1", "--request-timeout", "2", "--drain-seconds", "0.1")
+    (tmp_path / "watchdog").touch()  # after a second
+    options = ("--request-timeout", "2", "--drain-seconds", "0.1")
     program = ("-W", "error", "-m", "tests.end_to_end.misbehaving", str(tmp_path))
     with (
         service(checkpoint_folder, tmp_path, *options, program=program) as running,

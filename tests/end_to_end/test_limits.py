@@ -17,7 +17,6 @@ JSON = {"content-type": "application/json"}
 limited = shared(
     *("--max-sentences", "3", "--max-body-bytes", "400000", "--max-attention-weights", "401"),
     *("--max-connections", "20", "--max-queue-tokens", "4096", "--request-timeout", "60.5"),
-    *("--max-item-sentences", "40"),
 )
 
 
@@ -51,9 +50,6 @@ REACH: dict[str, Callable[[httpx.Client, int], httpx.Response]] = {
         client, sentences=["a " * most_tokens(MAX_LENGTH - 2, count)], truncation="window"
     ),
     "max_sentences": lambda client, count: predict(client, sentences=["a"] * count),
-    "max_item_sentences": lambda client, count: predict(
-        client, sentences=["Bad. " * count], granularity="sentence"
-    ),
     "max_body_bytes": body_of,
     "max_query_parameters": lambda client, count: client.get(
         "/attention?sentence=a" + "&layer=0" * (count - 1)
@@ -67,7 +63,6 @@ REACH: dict[str, Callable[[httpx.Client, int], httpx.Response]] = {
 REFUSED = {
     "max_length": (422, "text-too-long"),
     "max_windows": (422, "text-too-long"),
-    "max_item_sentences": (422, "text-too-long"),
     "max_body_bytes": (413, "payload-too-large"),
 }
 
@@ -130,7 +125,7 @@ def test_all_of_them(client: httpx.Client) -> None:
         "max_length": 32,
         "max_windows": 64,
         "max_sentences": 3,
-        "max_item_sentences": 40,
+        "max_item_sentences": 1024,
         "max_body_bytes": 400_000,
         "max_head_bytes": 131_072,
         "max_query_parameters": 1000,
@@ -152,9 +147,9 @@ def test_all_of_them(client: httpx.Client) -> None:
     }
 
 
-def test_the_largest_answer_that_may_be_made(start: Start) -> None:
-    options = ("--max-attention-weights", "400", "--max-sending-bytes", "20000")
-    with start(*options) as running, running.client() as client:
+def test_the_largest_answer_that_may_be_made(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.app.SENDING_BYTES", 20_000)
+    with start("--max-attention-weights", "400") as running, running.client() as client:
         most = limits(client)["max_sending_bytes"]
         refused = client.get("/attention?sentence=a")
 

@@ -172,29 +172,27 @@ def test_truncation_holds_for_the_text_and_for_each_sentence(client: httpx.Clien
     assert_problem(refused, 422, "text-too-long", loc, says="the text has 42 tokens")
 
 
-_narrow = shared(
-    *("--max-item-sentences", "3", "--max-sentences", "5", "--max-queue-tokens", "160")
-)
+_narrow = shared(*("--max-sentences", "5", "--max-queue-tokens", "160"))
 
 
 @pytest.fixture(scope="module")
 def narrow(_narrow: RunningService) -> Iterator[httpx.Client]:
-    """Of a service that takes three sentences of an item, and 160 tokens at once."""
+    """Of a service that takes few sentences, and 160 tokens at once."""
     with _narrow.client() as client:
         yield client
 
 
 def test_an_item_with_too_many_sentences_fails_by_itself(narrow: httpx.Client) -> None:
-    items = ["Good. Bad. Good.", "Good. Bad. Good. Bad.", " ", 5]
+    items = ["Good. Bad. Good.", "Bad. " * 1025, " ", 5]
     good, many, blank, number = divided(narrow, *items, on_error="item")
     assert len(good["sentences"]) == 3
-    says, loc = "may have at most 3", ("body", "sentences", 1)
+    says, loc = "may have at most 1024", ("body", "sentences", 1)
     assert_members(many["error"], 422, "text-too-long", loc, says=says)
     assert_members(blank["error"], 422, "invalid-request", ("body", "sentences", 2))
     assert_members(number["error"], 422, "invalid-request", ("body", "sentences", 3))
     body = {"sentences": ["Good.", items[1]], "granularity": "sentence"}
     assert_problem(narrow.post("/predict", json=body), 422, "text-too-long", loc, says=says)
-    assert ask(narrow, items[1])[0]["token_count"] == 10
+    assert ask(narrow, items[1])[0]["token_count"] == 32
 
 
 def test_more_tokens_than_the_queue_holds_are_refused(narrow: httpx.Client) -> None:

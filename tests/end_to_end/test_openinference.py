@@ -125,10 +125,13 @@ def test_paths_of_kserve(client: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize("binary", [True, False])
-def test_a_large_answer_takes_its_room_before_it_is_computed(tmp_path: Path, binary: bool) -> None:
+def test_a_large_answer_takes_its_room_before_it_is_computed(
+    tmp_path: Path, binary: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.app.SENDING_BYTES", 10_000_000)
     config = tiny_config(max_position_embeddings=256)
     checkpoint = tiny_checkpoint(tmp_path / "tiny", config=config)
-    limits = ("--max-attention-weights", "300000", "--max-sending-bytes", "10000000")
+    limits = ("--max-attention-weights", "300000")
     text, parameters = "good " * 254, {"binary_data_output": binary}
     # Bytes while it is made: thrice four for each weight, or four and twice twelve.
     fitting, size = (3, 3 * 4 * 4 * 256**2) if binary else (1, 7 * 4 * 4 * 256**2)

@@ -65,17 +65,12 @@ def test_a_type_that_the_processor_lacks_is_reported_with_every_other_fault(
     refuse: Refuse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("model.backends.kernels._load", lambda: (None, []))
-    assert refuse(
-        *("--dtype", "int8", "--max-queue-tokens", "8191", "--max-sending-bytes", "63999999")
-    ) == (
-        "headlight-serve: 3 settings are wrong:\n"
+    assert refuse(*("--dtype", "int8", "--max-queue-tokens", "8191")) == (
+        "headlight-serve: 2 settings are wrong:\n"
         "  --dtype: dtype int8 needs the kernels on a processor, and they are not compiled: "
         "use auto\n"
         "  --max-queue-tokens: is 8191, but a request may have 256 sentences of 32 tokens: "
         "raise it to 8192, or lower HEADLIGHT_MAX_SENTENCES\n"
-        "  --max-sending-bytes: is 63999999, but an answer of 2000000 weights takes up to "
-        "64000000 bytes while it is made: raise it to 64000000, or lower "
-        "HEADLIGHT_MAX_ATTENTION_WEIGHTS\n"
     )
 
 

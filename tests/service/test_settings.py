@@ -5,7 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from service.settings import FAMILIES, Families, Family, Rate, Settings, read_settings
+from service.settings import (
+    FAMILIES,
+    Families,
+    Family,
+    Rate,
+    Settings,
+    former_settings,
+    read_settings,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -27,16 +35,13 @@ def test_defaults() -> None:
         "dtype": "auto",
         "threads": 0,
         "max_sentences": 256,
-        "max_item_sentences": 1024,
         "max_windows": 64,
         "max_body_bytes": 2_000_000,
         "max_batch_tokens": "auto",
         "max_queue_tokens": 262_144,
         "max_attention_weights": 2_000_000,
-        "max_sending_bytes": 100_000_000,
         "max_connections": "auto",
         "request_timeout": 10.0,
-        "watchdog_seconds": 30.0,
         "drain_seconds": 5.0,
         "api_keys": None,
         "api_keys_file": None,
@@ -63,16 +68,13 @@ VALUES = {
     "dtype": ("bfloat16", "bfloat16"),
     "threads": ("3", 3),
     "max_sentences": ("1", 1),
-    "max_item_sentences": ("1", 1),
     "max_windows": ("1", 1),
     "max_body_bytes": ("1", 1),
     "max_batch_tokens": ("1", 1),
     "max_queue_tokens": ("1", 1),
     "max_attention_weights": ("1", 1),
-    "max_sending_bytes": ("1", 1),
     "max_connections": ("7", 7),
     "request_timeout": ("0.5", 0.5),
-    "watchdog_seconds": ("0.5", 0.5),
     "drain_seconds": ("0", 0.0),
     "api_keys_file": ("keys", Path("keys")),
     "metrics": ("off", "off"),
@@ -121,6 +123,17 @@ def test_a_wrong_value_is_reported_and_replaced_by_the_default(
     ]
 
 
+def test_former_settings_are_accepted_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADLIGHT_WATCHDOG_SECONDS", "x")
+    options = {"max_sending_bytes": "1", "port": "1"}
+
+    settings, faults = read_settings(options)
+
+    assert (settings.port, faults) == (1, [])
+    named = ["--max-sending-bytes", "HEADLIGHT_WATCHDOG_SECONDS"]
+    assert former_settings(options) == named
+
+
 def test_keys_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADLIGHT_API_KEYS", "secret")
     settings, _ = read_settings({})
@@ -151,21 +164,18 @@ WRONG = [
     *(
         (name, "0", "must be at least 1")
         for name in (
-            *("max_sentences", "max_item_sentences", "max_windows", "max_body_bytes"),
-            *("max_queue_tokens", "max_attention_weights", "max_sending_bytes"),
+            *("max_sentences", "max_windows", "max_body_bytes"),
+            *("max_queue_tokens", "max_attention_weights"),
         )
     ),
     *(
         (name, str(2**70), "must be at most 1000000")
         for name in (
-            *("max_sentences", "max_item_sentences", "max_windows", "max_body_bytes"),
-            *("max_queue_tokens", "max_attention_weights", "max_sending_bytes"),
+            *("max_sentences", "max_windows", "max_body_bytes"),
+            *("max_queue_tokens", "max_attention_weights"),
         )
     ),
-    *(
-        (name, "1e15", "must be at most 86400")
-        for name in ("request_timeout", "watchdog_seconds", "drain_seconds")
-    ),
+    *((name, "1e15", "must be at most 86400") for name in ("request_timeout", "drain_seconds")),
     ("max_body_bytes", "1.5", WHOLE),
     ("max_queue_tokens", "many", WHOLE),
     *(("max_batch_tokens", value, AUTO) for value in ("0", "-1", "1.5", "many", "1000000000")),
@@ -173,7 +183,6 @@ WRONG = [
     ("request_timeout", "0", "must be more than 0"),
     ("request_timeout", "inf", "must be at most 86400"),
     ("request_timeout", "nan", "must be at most 86400"),
-    ("watchdog_seconds", "0", "must be more than 0"),
     ("drain_seconds", "-1", "must be at least 0"),
     *(("rate_limit", value, RATE) for value in ("0/minute", "10", "10/week", "1.5/day", "-1/day")),
     ("token_quota", '{"count": 1, "period": "day"}', RATE),
