@@ -60,30 +60,23 @@ def sign_command(folder: Path) -> str:
 
 def check_folder(path: Path) -> None:
     """Raises CheckpointError for a path where no checkpoint folder is, or none that is readable."""
-    try:
-        fault = _explain_folder(path)
-    except OSError as error:  # the name is too long, or a parent folder is not accessible
-        raise CheckpointError(path, f"cannot be read: {error.strerror}") from error
-    if fault is not None:
-        raise CheckpointError(path, fault)
-
-
-def _explain_folder(path: Path) -> str | None:
-    """Says what a path is instead of a checkpoint folder; None for one, or one that lacks files."""
-    if not path.is_dir():
-        fault = "is not a folder" if path.exists() else "does not exist"
-        is_name = _HUB_NAME.fullmatch(str(path)) and not Path(path.parts[0]).exists()
-        hint = f", or hf:{path} if it is a name on the hub" if is_name else ""
-        return f"{fault}: give the path of a checkpoint folder{hint}"
-    if (path / CONFIG).exists():
-        return None
-    if (path / ADAPTER).is_file():
-        return JOIN_ADAPTER
-    for pattern in ("snapshots/*", "models--*/snapshots/*", "*"):
-        inside = sorted(folder for folder in path.glob(pattern) if (folder / CONFIG).is_file())
-        if inside:
-            return f"has no {CONFIG}, but folders in it have one: give the path of {inside[0]}"
-    return None
+    with _name_file_in_errors(path):
+        if not path.is_dir():
+            fault = "is not a folder" if path.exists() else "does not exist"
+            is_name = _HUB_NAME.fullmatch(str(path)) and not Path(path.parts[0]).exists()
+            hint = f", or hf:{path} if it is a name on the hub" if is_name else ""
+            raise CheckpointError(path, f"{fault}: give the path of a checkpoint folder{hint}")
+        if (path / CONFIG).exists():
+            return
+        if (path / ADAPTER).is_file():
+            raise CheckpointError(path, JOIN_ADAPTER)
+        for pattern in ("snapshots/*", "models--*/snapshots/*", "*"):
+            for inside in sorted(path.glob(pattern)):
+                if (inside / CONFIG).is_file():
+                    raise CheckpointError(
+                        path,
+                        f"has no {CONFIG}, but folders in it have one: give the path of {inside}",
+                    )
 
 
 def read_object(path: Path) -> dict[str, Any]:
@@ -92,13 +85,8 @@ def read_object(path: Path) -> dict[str, Any]:
     Raises:
         CheckpointError: the file is missing, too large, cannot be read or is not a JSON object.
     """
-    check_size(path)
     try:
-        with _name_file_in_errors(path):
-            # Editors on Windows put a mark before the text, which means nothing.
-            content = json.loads(path.read_text(encoding="utf-8-sig"))
-    except UnicodeDecodeError as error:
-        raise CheckpointError(path, f"is not UTF-8 ({error.reason}): save it as UTF-8") from error
+        content = json.loads(read_text(path))
     except (ValueError, RecursionError) as error:
         raise CheckpointError(path, f"is not JSON: {error}") from error
     if not isinstance(content, dict):
@@ -106,12 +94,18 @@ def read_object(path: Path) -> dict[str, Any]:
     return content
 
 
-def check_size(path: Path) -> None:
-    """Raises CheckpointError for a file that is missing, or too large to be read as text."""
+def read_text(path: Path) -> str:
+    """Reads a text in UTF-8; raises CheckpointError as `read_object`."""
     with _name_file_in_errors(path):
-        size = path.stat().st_size
-    if size > MOST_BYTES:
-        raise CheckpointError(path, f"has {size} bytes, at most {MOST_BYTES} are read")
+        if (size := path.stat().st_size) > MOST_BYTES:
+            raise CheckpointError(path, f"has {size} bytes, at most {MOST_BYTES} are read")
+        try:
+            # Editors on Windows put a mark before the text, which means nothing.
+            return path.read_text(encoding="utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise CheckpointError(
+                path, f"is not UTF-8 ({error.reason}): save it as UTF-8"
+            ) from error
 
 
 @contextmanager

@@ -98,6 +98,12 @@ class Manifest(Record):
         return content
 
 
+def sealed(manifest: Manifest) -> dict[str, Any]:
+    """Returns the content of `headlight.json` with its own SHA-256."""
+    content = manifest.to_json()
+    return {**content, "sha256": seal(content)}
+
+
 def seal(content: Mapping[str, Any]) -> str:
     """Computes the SHA-256 of the content of `headlight.json`; white space does not matter."""
     rest = {key: value for key, value in content.items() if key != "sha256"}

@@ -2,16 +2,16 @@
 
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from model.checkpoint.manifest import FORMAT_VERSION, MARK, Manifest, seal
+from model.checkpoint.manifest import FORMAT_VERSION, MARK, Manifest, sealed
 from model.checkpoint.opening import Checkpoint, open_checkpoint
-from model.checkpoint.records import Baseline, Precision, Record, Thresholds
+from model.checkpoint.records import Baseline, Precision, Thresholds
 from model.checkpoint.weights import save_weights
 from model.errors import CheckpointError
 from model.files import (
@@ -63,14 +63,14 @@ def save_checkpoint(
             fresh / "tokenizer_config.json", tokenizer_options(tokenizer, manifest.max_length)
         )
         files = {file.name: digest(file) for file in sorted(fresh.iterdir())}
-        filled: dict[str, object] = {"files": files}
-        of_weights = {"weights_sha256": files[WEIGHTS]}
-        for name in ("baseline", "thresholds"):
-            record: Baseline | Thresholds | None = getattr(manifest, name)
-            if record is not None:
-                filled[name] = record.model_copy(update=of_weights)
-        content = manifest.model_copy(update=filled).to_json()
-        write_object(fresh / MANIFEST, {**content, "sha256": seal(content)})
+        mine = {"weights_sha256": files[WEIGHTS]}
+        baseline, thresholds = manifest.baseline, manifest.thresholds
+        filled = {
+            "files": files,
+            "baseline": baseline and baseline.model_copy(update=mine),
+            "thresholds": thresholds and thresholds.model_copy(update=mine),
+        }
+        write_object(fresh / MANIFEST, sealed(manifest.model_copy(update=filled)))
 
 
 @contextmanager
@@ -136,39 +136,30 @@ def save_precision(checkpoint: Checkpoint, record: Precision) -> None:
         CheckpointError: the folder is signed, cannot be written, or has changed meanwhile.
     """
     others = [each for each in checkpoint.manifest.precision if each.dtype != record.dtype]
-    records = sorted([*others, record], key=lambda each: each.dtype)
-    _save_records(checkpoint, {"precision": [each.model_dump(mode="json") for each in records]})
+    _save(checkpoint, precision=tuple(sorted([*others, record], key=lambda each: each.dtype)))
 
 
 def save_baseline(checkpoint: Checkpoint, baseline: Baseline, thresholds: Thresholds) -> None:
     """Writes a baseline and thresholds into `headlight.json`; raises as `save_precision` does."""
     mine = {"weights_sha256": checkpoint.weights_sha256}
-    records: dict[str, Record] = {"baseline": baseline, "thresholds": thresholds}
-    _save_records(
+    _save(
         checkpoint,
-        {
-            field: record.model_copy(update=mine).model_dump(mode="json")
-            for field, record in records.items()
-        },
+        baseline=baseline.model_copy(update=mine),
+        thresholds=thresholds.model_copy(update=mine),
     )
 
 
-def _save_records(checkpoint: Checkpoint, records: Mapping[str, object]) -> None:
+def _save(checkpoint: Checkpoint, **records: object) -> None:
     check_recordable(checkpoint.path)
     path = checkpoint.path / MANIFEST
     now = open_checkpoint(checkpoint.path)
-    if (now.weights_sha256, now.config, now.manifest) != (
-        *(checkpoint.weights_sha256, checkpoint.config, checkpoint.manifest),
-    ):
+    is_same = now.weights_sha256 == checkpoint.weights_sha256 and now.config == checkpoint.config
+    if not is_same or now.manifest != checkpoint.manifest:
         raise CheckpointError(
             checkpoint.path, "was changed while it was measured: nothing is recorded; measure again"
         )
-    # What is there is kept as it was written; only these fields and the seal change.
-    content = read_object(path) if path.is_file() else now.manifest.to_json()
-    content.pop("sha256", None)
-    content.update(records)
     try:
-        write_whole(path, to_bytes({**content, "sha256": seal(content)}))
+        write_whole(path, to_bytes(sealed(now.manifest.model_copy(update=records))))
         sync(path.parent)
     except OSError as error:
         raise CheckpointError(path, f"cannot be written: {error.strerror}") from error

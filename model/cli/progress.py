@@ -14,8 +14,6 @@ Advance = Callable[[int, Words], None]
 
 _SECONDS_BETWEEN_LINES = 10.0
 _SECONDS_BETWEEN_BARS = 0.1
-# How a line is written beside the bars that are shown, the innermost last.
-_beside_bars: list[Callable[[str], None]] = []
 _is_silent = ContextVar("silent", default=False)
 
 
@@ -47,54 +45,43 @@ def progress(
     stream = sys.stderr if stream is None else stream
     if _is_silent.get():
         yield lambda *_: None
-    elif stream.isatty() and find_spec("tqdm"):  # which an extra brings
+    elif stream.isatty() and find_spec("tqdm"):  # which extras bring
         from tqdm import tqdm
 
         with tqdm(total=total, initial=done, desc=label, file=stream, leave=False) as bar:
-            last = -_SECONDS_BETWEEN_BARS
+            shown = 0.0
 
-            def advance_bar(units: int, words: Words) -> None:
-                nonlocal last
-                if time.monotonic() - last >= _SECONDS_BETWEEN_BARS:
-                    last = time.monotonic()
+            def advance(units: int, words: Words) -> None:
+                nonlocal shown
+                if (now := time.monotonic()) - shown >= _SECONDS_BETWEEN_BARS:
+                    shown = now
                     bar.set_postfix_str(_text(words), refresh=False)
                 bar.update(units)
 
-            _beside_bars.append(tqdm.write)
-            try:
-                yield advance_bar
-            finally:
-                _beside_bars.pop()
+            yield advance
     else:
-        yield _Lines(total, label, done, stream).advance
+        yield _lines(total, label, done, stream)
 
 
-class _Lines:
-    """Writes one line at the start, every few seconds, and at the end."""
+def _lines(total: int, label: str, done: int, stream: TextIO) -> Advance:
+    """Writes one line every few seconds, and at the end."""
+    first, started = done, time.monotonic()
+    shown = started
 
-    def __init__(self, total: int, label: str, done: int, stream: TextIO) -> None:
-        self._total = total
-        self._label = label
-        self._first = self._done = done
-        self._stream = stream
-        self._started = self._last = time.monotonic()
-
-    def advance(self, units: int, words: Words) -> None:
-        self._done += units
-        now = time.monotonic()
-        if self._done < self._total and now - self._last < _SECONDS_BETWEEN_LINES:
+    def advance(units: int, words: Words) -> None:
+        nonlocal done, shown
+        done, now = done + units, time.monotonic()
+        if done < total and now - shown < _SECONDS_BETWEEN_LINES:
             return
-        self._last = now
-        rate = (self._done - self._first) / max(now - self._started, 1e-9)
-        left = (self._total - self._done) / max(rate, 1e-9)
-        parts = [
-            f"{self._label}: {self._done}/{self._total}",
-            f"{rate:.1f}/s",
-            f"{left:.0f} s left",
-        ]
+        shown = now
+        rate = (done - first) / max(now - started, 1e-9)
+        left = (total - done) / max(rate, 1e-9)
         text = _text(words)
-        self._stream.write(", ".join([*parts, text] if text else parts) + "\n")
-        self._stream.flush()
+        more = f", {text}" if text else ""
+        stream.write(f"{label}: {done}/{total}, {rate:.1f}/s, {left:.0f} s left{more}\n")
+        stream.flush()
+
+    return advance
 
 
 def _text(words: Words) -> str:
@@ -109,8 +96,7 @@ def escape_what_cannot_be_written() -> None:
 
 def say(line: str) -> None:
     """Writes a line for people to standard output, above a bar if one is shown."""
-    if _beside_bars:
-        _beside_bars[-1](line)
-    else:
-        sys.stdout.write(line + "\n")
+    from tqdm import tqdm
+
+    tqdm.write(line)
     sys.stdout.flush()

@@ -18,7 +18,7 @@ import tokenizers
 from tokenizers import Regex, normalizers, pre_tokenizers
 
 from model.errors import CheckpointError, TokenizerError, UnsupportedCheckpointError, shorten
-from model.files import check_size, read_object
+from model.files import read_object, read_text
 from model.tokenization.tokenizer import MARGIN, Tokenizer, no_panic
 from model.tokenization.wordpiece import SPECIAL_TOKENS, bert_normalizer, wordpiece_tokenizer
 
@@ -169,14 +169,8 @@ def _check_parts(path: Path, backend: tokenizers.Tokenizer, pre_tokenizer: str) 
 
 
 def _read_lines(path: Path) -> dict[str, int]:
-    check_size(path)
-    try:
-        # splitlines would also split at characters that are tokens of some vocabularies.
-        lines = path.read_text(encoding="utf-8").split("\n")
-    except UnicodeDecodeError as error:
-        raise CheckpointError(path, f"is not UTF-8: {error.reason}") from error
-    except OSError as error:
-        raise CheckpointError(path, f"cannot be read: {error.strerror}") from error
+    # splitlines would also split at characters that are tokens of some vocabularies.
+    lines = read_text(path).split("\n")
     return {token: index for index, token in enumerate(lines) if token}
 
 

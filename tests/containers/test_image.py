@@ -125,7 +125,7 @@ def test_can_be_built_with_extras(engine: Engine, image: str, tmp_path: Path) ->
     (folder / "added").write_text("", encoding="utf-8")
     with pytest.raises(CommandError, match=r"/data/tiny/added: is not covered by model\.sig"):
         engine.docker(*serve, tag)
-    without = "cryptography is not installed, which signatures need: pip install"
+    without = "model_signing is not installed, which signatures need: pip install"
     with pytest.raises(CommandError, match=without):
         engine.docker(*serve, image)
 

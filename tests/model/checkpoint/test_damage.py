@@ -19,8 +19,6 @@ from tests.builders import (
     MAX_LENGTH,
     tiny_checkpoint,
     tiny_conv_checkpoint,
-    tiny_conv_config,
-    tiny_conv_network,
 )
 from tests.matching import exactly
 from tests.model.folders import FILES, edit, read, write
@@ -177,18 +175,10 @@ def test_what_does_not_fit_is_refused(
 
 @pytest.mark.parametrize(
     ("stated", "limit"),
-    [
-        (20, 20),
-        (20.0, 20),
-        (512, 32),
-        (1e30, 32),  # what transformers writes for "no limit"
-        (float("nan"), 32),
-        (0, 32),
-        ("20", 32),
-        (None, 32),
-    ],
+    [(20, 20), (20.0, 20), (512, 32), (1e30, 32), (float("nan"), 32), ("20", 32)],
 )
 def test_the_limit_of_a_folder_of_others(stated: object, limit: int, foreign: Path) -> None:
+    """Transformers writes 1e30 for "no limit"."""
     edit(foreign / "tokenizer_config.json", model_max_length=stated)
 
     checkpoint = open_checkpoint(foreign)
@@ -197,7 +187,7 @@ def test_the_limit_of_a_folder_of_others(stated: object, limit: int, foreign: Pa
     assert open_checkpoint(foreign).manifest.max_length == MAX_LENGTH
 
 
-@pytest.mark.parametrize("name", ["../../../../dev/zero", "a\\b", "", ".", "..", "a\0b"])
+@pytest.mark.parametrize("name", ["../../../../dev/zero", "a\\b", ".."])
 def test_only_files_of_the_folder_are_read_for_a_digest(name: str, folder: Path) -> None:
     edit(folder / MANIFEST, files={name: "0" * 64}, sha256=None)
 
@@ -209,19 +199,15 @@ def test_only_files_of_the_folder_are_read_for_a_digest(name: str, folder: Path)
     )
 
 
-@pytest.mark.parametrize(
-    ("kind", "name"),
-    [("device", WEIGHTS), ("pipe", CONFIG), ("device", "extra"), ("pipe", "extra")],
-)
-def test_what_may_be_read_for_ever_is_not_begun(kind: str, name: str, folder: Path) -> None:
-    edit(folder / MANIFEST, files={WEIGHTS: "0" * 64, "extra": "0" * 64}, sha256=None)
+@pytest.mark.parametrize("name", [WEIGHTS, CONFIG, "extra"])
+def test_what_may_be_read_for_ever_is_not_begun(name: str, folder: Path) -> None:
+    """A device and a pipe."""
+    edit(folder / MANIFEST, files={name: "0" * 64}, sha256=None)
     (folder / name).unlink(missing_ok=True)
-    if name == "extra":
-        edit(folder / MANIFEST, files={"extra": "0" * 64}, sha256=None)
-    if kind == "device":
-        (folder / name).symlink_to("/dev/zero")
-    else:
+    if name == CONFIG:
         os.mkfifo(folder / name)
+    else:
+        (folder / name).symlink_to("/dev/zero")
 
     with pytest.raises(CheckpointError) as caught:
         open_checkpoint(folder)
@@ -288,27 +274,13 @@ MANY = {f"{number}{'x' * 150}": "x" for number in range(1_000)}
     ("name", "changes"),
     [
         (CONFIG, {"model_type": LONG}),
-        (CONFIG, {"position_embedding_type": LONG}),
-        (CONFIG, {"problem_type": LONG}),
-        (CONFIG, {"num_labels": LONG, "id2label": None}),
-        (CONFIG, {"id2label": {"0": "a", "1": LONG}}),
         (CONFIG, {"id2label": {str(number): "x" * 150 for number in range(1_000)}}),
         (CONFIG, {"hidden_size": [LONG], "vocab_size": LONG, "num_hidden_layers": LONG}),
-        (CONFIG, {"tokenizer_class": LONG}),
         (MANIFEST, {LONG: 1}),
-        (MANIFEST, MANY),
-        (MANIFEST, {"labels": [LONG]}),
-        (MANIFEST, {"labels": list(MANY)}),
-        (MANIFEST, {"files": {LONG: "0" * 64}}),
         (MANIFEST, {"files": MANY}),
         ("tokenizer_config.json", {"tokenizer_class": LONG}),
-        ("tokenizer_config.json", {"tokenizer_class": "BertTokenizer", "do_lower_case": LONG}),
-        ("tokenizer_config.json", {"extra_special_tokens": LONG}),
-        ("tokenizer_config.json", {"extra_special_tokens": [LONG]}),
-        ("tokenizer_config.json", {"added_tokens_decoder": {LONG: {"content": "a"}}}),
         ("tokenizer_config.json", {"added_tokens_decoder": {"1": {"content": LONG}}}),
         ("tokenizer.json", {"model": {"type": LONG}}),
-        ("tokenizer.json", {"version": LONG}),
     ],
 )
 def test_a_refusal_is_short(name: str, changes: dict[str, Any], foreign: Path) -> None:
@@ -324,11 +296,8 @@ def test_a_refusal_is_short(name: str, changes: dict[str, Any], foreign: Path) -
     assert len(str(caught.value)) <= 1_500
 
 
-@pytest.mark.parametrize(
-    "name", [CONFIG, "tokenizer.json", "tokenizer_config.json", "added_tokens.json"]
-)
+@pytest.mark.parametrize("name", [CONFIG, "tokenizer.json"])
 def test_files_too_large_to_read_are_refused(name: str, foreign: Path) -> None:
-    (foreign / "tokenizer_config.json").unlink()
     with (foreign / name).open("ab") as file:
         file.truncate(64_000_001)
     message = f"{foreign / name}: has 64000001 bytes, at most 64000000 are read"
@@ -340,20 +309,7 @@ def test_files_too_large_to_read_are_refused(name: str, foreign: Path) -> None:
 CPU = torch.device("cpu")
 
 
-@pytest.mark.parametrize("mask_padding", [True, False])
-def test_what_is_written_is_read(tmp_path: Path, mask_padding: bool) -> None:
-    path = tiny_conv_checkpoint(tmp_path / "conv", mask_padding=mask_padding)
-
-    checkpoint = open_checkpoint(path)
-    network = checkpoint.load_network()
-
-    assert checkpoint.config == tiny_conv_config(mask_padding=mask_padding)
-    expected = tiny_conv_network(checkpoint.config).state_dict()
-    assert network.state_dict().keys() == expected.keys()
-    assert all(torch.equal(weight, expected[name]) for name, weight in network.state_dict().items())
-
-
-def test_the_predictor_answers_in_both_forms(tmp_path: Path) -> None:
+def test_the_classifier_of_the_course_answers_with_its_padding_and_without(tmp_path: Path) -> None:
     lengths = []
     for mask_padding in (True, False):
         path = tiny_conv_checkpoint(tmp_path / f"conv{mask_padding}", mask_padding=mask_padding)

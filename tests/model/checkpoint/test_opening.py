@@ -1,10 +1,8 @@
 """The folder: what is written, read, loaded and replaced."""
 
 import hashlib
-import json
 import re
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -110,18 +108,6 @@ def test_no_folder(tmp_path: Path) -> None:
         open_checkpoint(tmp_path / "file")
 
 
-@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"")])
-def test_weights_that_go_between_check_and_load(
-    damage: Callable[[Path], object], folder: Path
-) -> None:
-    checkpoint = open_checkpoint(folder)
-    damage(folder / WEIGHTS)
-
-    with pytest.raises(CheckpointError) as caught:
-        checkpoint.load_network()
-    assert caught.value.path == folder / WEIGHTS
-
-
 def test_a_folder_that_is_replaced_between_check_and_load(tmp_path: Path) -> None:
     folder = tiny_checkpoint(tmp_path / "tiny", seed=0)
     checkpoint = open_checkpoint(folder)
@@ -134,18 +120,13 @@ def test_a_folder_that_is_replaced_between_check_and_load(tmp_path: Path) -> Non
 
     with pytest.raises(CheckpointError, match=exactly(message)):
         checkpoint.load_network()
-    tiny_checkpoint(folder, seed=0)  # the same weights again
-    assert checkpoint.load_network().num_heads == checkpoint.config.num_heads
-
-
-def test_more_than_the_version_must_fit(folder: Path) -> None:
-    """Who may choose the bytes can find others with the same 12 digits."""
-    checkpoint = open_checkpoint(folder)
-    alike = replace(checkpoint, weights_sha256=checkpoint.version.ljust(64, "0"))
-
-    assert alike.version == checkpoint.version
+    # Who may choose the bytes can find others with the same 12 digits.
+    alike = replace(checkpoint, weights_sha256=other.ljust(64, "0"))
     with pytest.raises(CheckpointError, match="was checked: start again"):
         alike.load_network()
+    (folder / WEIGHTS).unlink()
+    with pytest.raises(CheckpointError, match=exactly(f"{folder / WEIGHTS}: is missing")):
+        checkpoint.load_network()
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -161,9 +142,7 @@ class DiskFullError(OSError):
 
 
 @pytest.mark.parametrize("existing", [False, True])
-@pytest.mark.parametrize(
-    "step", ["save_weights", "write_object", "tokenizer_options", "digest", "seal", "sync"]
-)
+@pytest.mark.parametrize("step", ["save_weights", "digest", "sync"])
 def test_a_failure_on_the_way_changes_nothing(
     step: str, existing: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -253,37 +232,26 @@ def test_a_file_is_never_replaced(tmp_path: Path) -> None:
 
     with pytest.raises(CheckpointError, match=exactly(message)):
         tiny_checkpoint(path)
-    with pytest.raises(CheckpointError, match=exactly(message)):
-        check_place(path)
     assert path.read_text(encoding="utf-8") == "precious"
-
-
-def network_folder(folder: Path, **files: object) -> Path:
-    """A folder that may be mistaken for one of ours, with a thesis in it."""
-    folder.mkdir()
-    for name, content in files.items():
-        text = content if isinstance(content, str) else json.dumps(content)
-        (folder / name.replace("_", ".")).write_text(text, encoding="utf-8")
-    (folder / "thesis.tex").write_text("precious", encoding="utf-8")
-    return folder
 
 
 @pytest.mark.parametrize(
     "files",
     [
         {},
-        {"config_json": {"editor": "vi"}},
-        {"config_json": {"model_type": "bert"}},
-        {"config_json": {"model_type": "albert"}, "model_safetensors": ""},
-        {"config_json": {"model_type": ["bert"]}, "model_safetensors": ""},
-        {"config_json": "{", "model_safetensors": ""},
-        {"model_safetensors": ""},
+        {CONFIG: '{"model_type": "bert"}'},
+        {CONFIG: '{"model_type": ["bert"]}', WEIGHTS: ""},
+        {CONFIG: "{", WEIGHTS: ""},
+        {WEIGHTS: ""},
     ],
 )
 def test_a_folder_of_something_else_is_never_replaced(
-    files: dict[str, object], tmp_path: Path
+    files: dict[str, str], tmp_path: Path
 ) -> None:
-    folder = network_folder(tmp_path / "mine", **files)
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    for name, text in {**files, "thesis.tex": "precious"}.items():
+        (folder / name).write_text(text, encoding="utf-8")
     before = contents(folder)
     message = (
         f"{folder}: holds other files than a checkpoint's (no headlight.json, nor "
@@ -293,8 +261,6 @@ def test_a_folder_of_something_else_is_never_replaced(
 
     with pytest.raises(CheckpointError, match=exactly(message)):
         tiny_checkpoint(folder)
-    with pytest.raises(CheckpointError, match=exactly(message)):
-        check_place(folder)
     assert contents(folder) == before
 
 

@@ -17,10 +17,9 @@ from model.checkpoint.opening import open_checkpoint
 from model.checkpoint.saving import check_place
 from model.checkpoint.signing import verify_checkpoint
 from model.errors import CheckpointError, SigningKeyError
-from model.files import SIGNATURE
+from model.files import SIGNATURE, WEIGHTS
 from tests.builders import tiny_checkpoint
 from tests.matching import exactly
-from tests.model.folders import FILES
 from tests.model.keys import KeyPair, elliptic_pair, rsa_pair, sign
 
 
@@ -28,11 +27,11 @@ from tests.model.keys import KeyPair, elliptic_pair, rsa_pair, sign
 def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     """A signature is verified without a look-up or a connection."""
 
-    def refuse(*_: object, **__: object) -> NoReturn:
+    def fail(*_: object, **__: object) -> NoReturn:
         raise AssertionError("the network was asked")
 
-    monkeypatch.setattr(socket, "getaddrinfo", refuse)
-    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", fail)
+    monkeypatch.setattr(socket.socket, "connect", fail)
 
 
 @pytest.fixture(scope="module")
@@ -48,11 +47,17 @@ def signed(folder: Path, keys: KeyPair) -> Path:
     return folder
 
 
-def refuse(folder: Path, keys: KeyPair, name: str, fault: str) -> None:
-    """Asserts that a folder is refused for the fault of one file."""
-    with pytest.raises(CheckpointError, match=exactly(f"{folder / name}: {fault}")) as caught:
+def refuse(folder: Path, keys: KeyPair, *reasons: str, file: str = SIGNATURE) -> None:
+    """Asserts that a folder is refused in one line that holds the reasons."""
+    with pytest.raises(CheckpointError) as caught:
         verify_checkpoint(folder, keys.public)
-    assert caught.value.path == folder / name
+    assert caught.value.path == folder / file
+    assert "\n" not in str(caught.value)
+    for reason in reasons:
+        assert reason in caught.value.fault
+
+
+NOT_SIGNED = "is no signature of these files by the key "
 
 
 def test_a_signed_folder_opens_and_may_be_replaced(signed: Path) -> None:
@@ -60,27 +65,21 @@ def test_a_signed_folder_opens_and_may_be_replaced(signed: Path) -> None:
     check_place(signed)
 
 
-def test_the_folder_may_be_named_by_a_link_and_moved(
+def test_files_and_the_folder_itself_may_be_links_as_in_the_cache_of_the_hub(
     signed: Path, keys: KeyPair, tmp_path: Path
 ) -> None:
-    moved = signed.rename(tmp_path / "moved")
-    (tmp_path / "current").symlink_to(moved)
-    verify_checkpoint(tmp_path / "current", keys.public)
-
-
-def test_a_file_may_be_a_link_as_in_the_cache_of_the_hub(signed: Path, keys: KeyPair) -> None:
-    blob = (signed / "config.json").rename(signed.parent / "blob")
+    blob = (signed / "config.json").rename(tmp_path / "blob")
     (signed / "config.json").symlink_to(blob)
-    verify_checkpoint(signed, keys.public)
+    (tmp_path / "current").symlink_to(signed)
+    verify_checkpoint(tmp_path / "current", keys.public)
     blob.write_text("{}", encoding="utf-8")
-    refuse(signed, keys, "config.json", "was changed after model.sig was made")
+    refuse(signed, keys, f"{NOT_SIGNED}{keys.public}: ", "Hash mismatch for 'config.json'")
 
 
 def test_an_unsigned_folder(folder: Path, keys: KeyPair) -> None:
     refuse(
         folder,
         keys,
-        SIGNATURE,
         "is missing, and a key is set: sign the folder (model_signing sign key "
         f"{folder} --private_key PRIVATE.pem --signature {folder / SIGNATURE})",
     )
@@ -90,30 +89,24 @@ def test_a_signature_by_another_key(
     signed: Path, keys: KeyPair, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sign(signed, elliptic_pair(tmp_path, "other"))
-    fault = f"was not signed by the key {keys.public}, or was changed afterwards"
-    refuse(signed, keys, SIGNATURE, fault)
+    refuse(signed, keys, f"{NOT_SIGNED}{keys.public}: Key mismatch")
     bundle = json.loads((signed / SIGNATURE).read_bytes())
     del bundle["verificationMaterial"]["publicKey"]["hint"]
     (signed / SIGNATURE).write_text(json.dumps(bundle), encoding="utf-8")
-    refuse(signed, keys, SIGNATURE, fault)
+    refuse(signed, keys, f"{NOT_SIGNED}{keys.public}: InvalidSignature")
     assert capsys.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_a_file_that_is_changed_and_then_removed(name: str, signed: Path, keys: KeyPair) -> None:
-    content = bytearray((signed / name).read_bytes())
+def test_a_file_that_is_changed_removed_or_added(signed: Path, keys: KeyPair) -> None:
+    content = bytearray((signed / WEIGHTS).read_bytes())
     content[len(content) // 2] ^= 1
-    (signed / name).write_bytes(content)
-    refuse(signed, keys, name, "was changed after model.sig was made")
-    (signed / name).unlink()
-    refuse(signed, keys, name, "is missing, though model.sig covers it")
-
-
-@pytest.mark.parametrize("name", ["special_tokens_map.json", "more/notes.txt"])
-def test_an_added_file(name: str, signed: Path, keys: KeyPair) -> None:
-    (signed / name).parent.mkdir(exist_ok=True)
-    (signed / name).write_text("{}", encoding="utf-8")
-    refuse(signed, keys, name, "is not covered by model.sig: remove it, or sign again")
+    (signed / WEIGHTS).write_bytes(content)
+    refuse(signed, keys, f"Hash mismatch for '{WEIGHTS}'")
+    (signed / WEIGHTS).unlink()
+    refuse(signed, keys, f"Missing files in model 'tiny': {WEIGHTS}")
+    (signed / "more").mkdir()
+    (signed / "more" / "notes.txt").write_text("{}", encoding="utf-8")
+    refuse(signed, keys, "Extra files found in model 'tiny': more/notes.txt")
 
 
 def test_a_file_that_the_signer_left_out(folder: Path, keys: KeyPair) -> None:
@@ -121,22 +114,14 @@ def test_a_file_that_the_signer_left_out(folder: Path, keys: KeyPair) -> None:
     (folder / "vocab.txt").write_text("[PAD]", encoding="utf-8")
     form = hashing.Config().set_ignored_paths(paths=["vocab.txt", SIGNATURE])
     sign(folder, keys, form)
-    refuse(folder, keys, "vocab.txt", "is not covered by model.sig: remove it, or sign again")
+    fault = "is not covered by model.sig: remove it, or sign again"
+    refuse(folder, keys, fault, file="vocab.txt")
 
 
 def test_files_of_git_may_be_added(signed: Path, keys: KeyPair) -> None:
     """Model-signing leaves them out, and nothing here reads them."""
     (signed / ".gitattributes").write_text("* text", encoding="utf-8")
     verify_checkpoint(signed, keys.public)
-
-
-@pytest.mark.parametrize("method", ["blake3 of files", "sha256 of shards"])
-def test_a_signature_over_other_digests(method: str, folder: Path, keys: KeyPair) -> None:
-    config = hashing.Config().use_shard_serialization()
-    if method == "blake3 of files":
-        config = hashing.Config().use_file_serialization(hashing_algorithm="blake3")
-    sign(folder, keys, config)
-    refuse(folder, keys, SIGNATURE, f"has {method}, must have sha256 of files: sign again")
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe"])
@@ -146,7 +131,8 @@ def test_what_is_no_regular_file(kind: str, signed: Path, keys: KeyPair) -> None
         path.symlink_to(signed.parent, target_is_directory=True)
     else:
         os.mkfifo(path)
-    refuse(signed, keys, "more", "is a device, a pipe or a linked folder: put a regular file there")
+    fault = "is a device, a pipe or a linked folder: put a regular file there"
+    refuse(signed, keys, fault, file="more")
 
 
 @pytest.fixture(scope="module")
@@ -190,7 +176,7 @@ def test_garbage_in_place_of_the_signature(kept: Path, keys: KeyPair, content: b
     sound = (kept / SIGNATURE).read_bytes()
     (kept / SIGNATURE).write_bytes(content)
     try:
-        refuse(kept, keys, SIGNATURE, "is damaged, or is no OpenSSF model signature")
+        refuse(kept, keys, NOT_SIGNED)
     finally:
         (kept / SIGNATURE).write_bytes(sound)
 
@@ -208,9 +194,3 @@ def test_keys_that_cannot_be_used(signed: Path, tmp_path: Path, keys: KeyPair) -
     fault = f"{missing}: cannot be read: No such file or directory"
     with pytest.raises(SigningKeyError, match=exactly(fault)):
         verify_checkpoint(signed, missing)
-
-
-def test_a_folder_that_is_not_there(tmp_path: Path, keys: KeyPair) -> None:
-    fault = f"{tmp_path / 'none'}: does not exist: give the path of a checkpoint folder"
-    with pytest.raises(CheckpointError, match=exactly(fault)):
-        verify_checkpoint(tmp_path / "none", keys.public)

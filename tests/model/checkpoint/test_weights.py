@@ -18,7 +18,6 @@ from model.checkpoint.weights import (
     load_weights,
     read_weights,
     save_weights,
-    transformers_name,
 )
 from model.errors import CheckpointError
 from model.files import INDEX, WEIGHTS
@@ -49,12 +48,6 @@ def same(ours: EncoderClassifier, other: EncoderClassifier) -> bool:
     return all(weight.equal(theirs[name]) for name, weight in ours.state_dict().items())
 
 
-@pytest.mark.parametrize("name", ["something.else", "layers.0.something.else", "layers.x.output."])
-def test_a_name_that_is_not_ours_has_no_counterpart(name: str) -> None:
-    with pytest.raises(KeyError):
-        transformers_name(name)
-
-
 def with_old_names(weights: dict[str, Tensor]) -> None:
     for name in list(weights):
         old = name.replace("LayerNorm.weight", "LayerNorm.gamma")
@@ -72,8 +65,10 @@ def constants(weights: dict[str, Tensor]) -> None:
     weights["bert.embeddings.token_type_ids"] = torch.zeros(1, 32, dtype=torch.int64)
 
 
-@pytest.mark.parametrize("edit", [nothing, constants, with_old_names])
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize(
+    ("edit", "dtype"),
+    [(nothing, torch.float16), (constants, torch.bfloat16), (with_old_names, torch.float64)],
+)
 def test_saved_and_loaded_is_the_same(edit: Change, dtype: torch.dtype, path: Path) -> None:
     save_weights(path, tiny_network().state_dict(), dtype=dtype)
     assert {weight.dtype for weight in load_file(path).values()} == {dtype}
@@ -100,40 +95,25 @@ def replace(name: str, weight: Tensor) -> Change:
     return edit
 
 
-def no_layer_1(weights: dict[str, Tensor]) -> None:
-    for name in [name for name in weights if name.startswith("bert.encoder.layer.1.")]:
-        del weights[name]
-
-
 def layer_2(weights: dict[str, Tensor]) -> None:
     for name in [name for name in weights if name.startswith("bert.encoder.layer.1.")]:
         weights[name.replace("layer.1", "layer.2")] = weights[name].clone()
 
 
-LAYER_NAMES = "{0}attention.output.LayerNorm.bias, {0}attention.output.LayerNorm.weight, "
-LAYER_NAMES += "{0}attention.output.dense.bias and 13 more"
+LAYER = "bert.encoder.layer.2.attention.output."
 
 
 @pytest.mark.parametrize(
     ("edit", "fault"),
     [
-        (remove("classifier.bias"), "lacks classifier.bias, which config.json asks for"),
         (
             remove("bert.pooler.dense.weight", "bert.pooler.dense.bias"),
             "lacks bert.pooler.dense.bias, bert.pooler.dense.weight, which config.json asks for",
         ),
         (
-            no_layer_1,
-            f"lacks {LAYER_NAMES.format('bert.encoder.layer.1.')}, which config.json asks for",
-        ),
-        (
             layer_2,
-            f"holds {LAYER_NAMES.format('bert.encoder.layer.2.')}, which config.json has no "
-            "place for",
-        ),
-        (
-            replace("bert.extra", torch.zeros(1)),
-            "holds bert.extra, which config.json has no place for",
+            f"holds {LAYER}LayerNorm.bias, {LAYER}LayerNorm.weight, {LAYER}dense.bias and 13 more, "
+            "which config.json has no place for",
         ),
         (
             replace(QUERY, torch.zeros(8, 4)),
@@ -148,8 +128,7 @@ LAYER_NAMES += "{0}attention.output.dense.bias and 13 more"
 def test_what_does_not_fit_is_refused(edit: Change, fault: str, path: Path) -> None:
     change(path, edit)
 
-    message = exactly(f"{path}: {fault}")
-    with pytest.raises(CheckpointError, match=message):
+    with pytest.raises(CheckpointError, match=exactly(f"{path}: {fault}")):
         check_weights(path, tiny_network())
 
 
@@ -157,8 +136,6 @@ def test_what_does_not_fit_is_refused(edit: Change, fault: str, path: Path) -> N
     ("value", "dtype"),
     [
         (float("nan"), torch.float32),
-        (float("inf"), torch.float32),
-        (float("-inf"), torch.bfloat16),
         (1e300, torch.float64),  # finite, but not in 32 bits
     ],
 )
@@ -212,11 +189,6 @@ def test_weights_in_parts_are_those_of_one_file(path: Path, tmp_path: Path) -> N
     ("places", "fault"),
     [
         ({}, "weight_map names None, must name files of the folder"),
-        ([], "weight_map names None, must name files of the folder"),
-        ({"a": 1}, "weight_map names 1, must name files of the folder"),
-        ({"a": ""}, "weight_map names '', must name files of the folder"),
-        ({"a": ".."}, "weight_map names '..', must name files of the folder"),
-        ({"a": "b" * 256}, "weight_map names 'bbbb"),
         ({"a": "../b"}, "weight_map names '../b', must name files of the folder"),
         (
             {"a": "model-00001-of-00002.safetensors"},
@@ -253,8 +225,8 @@ def test_weights_of_other_heads_are_named_and_not_read(
     assert vars(record)["weights"] == ", ".join(names)
 
 
-@pytest.mark.parametrize("name", ["pytorch_model.bin", "pytorch_model-00001-of-00002.bin"])
-def test_a_pickle_is_never_read(name: str, tmp_path: Path) -> None:
+def test_a_pickle_is_never_read(tmp_path: Path) -> None:
+    name = "pytorch_model-00001-of-00002.bin"
     (tmp_path / name).write_bytes(b"not even a pickle")
     path = tmp_path / "model.safetensors"
     message = (
