@@ -1,4 +1,4 @@
-"""API keys, and the order in which a request is judged."""
+"""API keys, names of the service, other pages, and the order in which a request is judged."""
 
 import re
 from collections.abc import Iterator
@@ -8,13 +8,13 @@ import httpx
 import pytest
 
 from tests.end_to_end.conftest import Start, shared
-from tests.end_to_end.problems import assert_problem
+from tests.end_to_end.routes import EXPLANATIONS, assert_problem
 from tests.end_to_end.servers import RunningService, local_service
 
 KEYED = [
-    *(("POST", "/predict"), ("GET", "/attention"), ("POST", "/attention")),
-    *(("POST", "/attention/steps"), ("POST", "/attributions"), ("POST", "/importance")),
     ("GET", "/model"),
+    ("GET", "/attention"),
+    *(("POST", path) for path in {"/predict", *(each.path for each in EXPLANATIONS.values())}),
 ]
 
 
@@ -36,39 +36,27 @@ def guarded(
         yield server
 
 
-@pytest.mark.parametrize("key", ["first-key", "second-key", "third-key", "fourth-key"])
-def test_each_key_lets_in(guarded: RunningService, key: str) -> None:
-    with guarded.client(authorization=f"bearer {key}") as client:
-        assert client.get("/model").status_code == 200
-
-
-@pytest.mark.parametrize(
-    ("values", "challenge"),
-    [
-        ([], "Bearer"),
-        ([b"Bearer wrong"], 'Bearer error="invalid_token"'),
-        ([b"Bearer first-key", b"Bearer first-key"], "Bearer"),
-    ],
-)
-def test_nothing_else_does(guarded: RunningService, values: list[bytes], challenge: str) -> None:
-    headers = [(b"authorization", value) for value in values]
+def test_keys_of_both_settings_let_in_and_nothing_else_does(guarded: RunningService) -> None:
     with guarded.client() as client:
-        for method, path in KEYED:
-            refused = client.request(method, path, headers=headers)
-            assert_problem(refused, 401, "unauthorized")
-            assert refused.headers["www-authenticate"] == challenge
-
-
-@pytest.mark.parametrize(
-    "path", ["/health/live", "/health/ready", "/metrics", "/", "/docs", "/openapi.json"]
-)
-def test_what_needs_no_key(guarded: RunningService, path: str) -> None:
-    with guarded.client() as client:
-        assert client.get(path).status_code == 200
+        for key in ("first-key", "second-key", "third-key", "fourth-key"):
+            right = {"authorization": f"bearer {key}"}
+            assert client.get("/model", headers=right).status_code == 200
+        for values, challenge in (
+            ([], "Bearer"),
+            ([b"Bearer wrong"], 'Bearer error="invalid_token"'),
+            ([b"Bearer first-key", b"Bearer first-key"], "Bearer"),
+        ):
+            headers = [(b"authorization", value) for value in values]
+            for method, path in KEYED:
+                refused = client.request(method, path, headers=headers)
+                assert_problem(refused, 401, "unauthorized")
+                assert refused.headers["www-authenticate"] == challenge
+        for path in ("/health/live", "/health/ready", "/metrics", "/", "/docs", "/openapi.json"):
+            assert client.get(path).status_code == 200
 
 
 def test_a_body_is_judged_in_the_documented_order(guarded: RunningService) -> None:
-    """One request that is wrong in every way is mended one fault at a time."""
+    """One request that is wrong in every way is mended one error at a time."""
     headers: dict[str, str] = {"accept": "image/png"}
     statuses = []
     with guarded.client() as client:
@@ -96,53 +84,32 @@ def test_no_key_is_ever_shown(guarded: RunningService) -> None:
         assert "-key" not in text
 
 
-CLOSED = ["/metrics", "/docs", "/openapi.json", "/", "/terms", "/problems", "/problems/timeout"]
-
-
-@pytest.fixture(scope="module", params=["off", "key"])
-def closed(
-    request: pytest.FixtureRequest,
-    checkpoint_folder: Path,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[tuple[RunningService, str]]:
-    """A service that shows nothing to everyone, and how."""
-    how: str = request.param
-    options = [part for name in ("metrics", "docs", "page") for part in (f"--{name}", how)]
-    settings = {"HEADLIGHT_API_KEYS": "right"}
-    folder = tmp_path_factory.mktemp(how)
-    with local_service(checkpoint_folder, folder, *options, settings=settings) as running:
-        yield running, how
-
-
-@pytest.mark.parametrize("path", [*CLOSED, "/static/page.css", "/static/0123456789ab/page.css"])
+@pytest.mark.parametrize(("how", "statuses"), [("off", (404, 404)), ("key", (401, 200))])
 def test_what_is_switched_off_or_behind_the_key(
-    closed: tuple[RunningService, str], path: str
+    start: Start, how: str, statuses: tuple[int, int]
 ) -> None:
-    running, how = closed
-    key = {"Authorization": "Bearer right"}
-    with running.client() as client:
-        keyless, keyed = client.get(path), client.get(path, headers=key)
-    assert (keyless.status_code, keyed.status_code) == {"off": (404, 404), "key": (401, 200)}[how]
-    if how == "off":
-        assert keyless.json()["type"] == "/problems/not-found"
-
-
-def test_health_needs_no_key_whatever_is_closed(closed: tuple[RunningService, str]) -> None:
-    with closed[0].client() as client:
-        assert client.get("/health/live").status_code == 200
-        assert client.get("/health/ready").status_code == 200
-
-
-def test_no_shared_cache_keeps_what_needs_a_key(closed: tuple[RunningService, str]) -> None:
-    running, how = closed
-    with running.client(authorization="Bearer right") as client:
-        found = re.search(r"static/[0-9a-f]{12}/page.js", client.get("/").text)
+    options = [part for name in ("metrics", "docs", "page") for part in (f"--{name}", how)]
+    right = {"authorization": "Bearer right"}
+    settings = {"HEADLIGHT_API_KEYS": "right"}
+    with start(*options, settings=settings) as running, running.client() as client:
+        for path in (
+            *("/metrics", "/docs", "/openapi.json", "/", "/terms", "/problems"),
+            *("/problems/timeout", "/static/page.css", "/static/0123456789ab/page.css"),
+        ):
+            keyless, keyed = client.get(path), client.get(path, headers=right)
+            assert (keyless.status_code, keyed.status_code) == statuses, path
+            if how == "off":
+                assert_problem(keyless, 404, "not-found")
+        for path in ("/health/live", "/health/ready"):
+            assert client.get(path).status_code == 200
+        # No shared cache keeps what needs a key.
+        found = re.search(r"static/[0-9a-f]{12}/page.js", client.get("/", headers=right).text)
         assert (found is None) is (how == "off")
         if found is not None:
-            answer = client.get(f"/{found[0]}")
+            answer = client.get(f"/{found[0]}", headers=right)
             assert answer.headers["cache-control"] == "private, max-age=31536000, immutable"
             known = {"if-none-match": answer.headers["etag"]}
-            assert httpx.get(f"{running.url}/{found[0]}", headers=known).status_code == 401
+            assert client.get(f"/{found[0]}", headers=known).status_code == 401
 
 
 # Answers under some names, some pages of others, and has no page of its own.
@@ -150,36 +117,28 @@ named = shared(
     *("--allowed-hosts", "Example.org, *.example.com, [::1]"),
     *("--allowed-origins", "https://pages.example.org", "--page", "off"),
 )
+OWN_NAMES = ["example.org", "EXAMPLE.ORG:8000", "a.example.com", "a.b.example.com:1", "[::1]:80"]
+OTHER_NAMES = [
+    *("127.0.0.1", "example.org.evil.net", "evilexample.com", "example.com", ""),
+    *("notexample.org", "evil/.example.com", "evil?.example.com", "user@a.example.com"),
+    *("..example.com", ".example.com"),
+]
 
 
-@pytest.mark.parametrize(
-    "host", ["example.org", "EXAMPLE.ORG:8000", "a.example.com", "a.b.example.com:1", "[::1]:80"]
-)
-def test_its_own_names_are_answered(named: RunningService, host: str) -> None:
+def test_only_its_own_names_are_answered(named: RunningService) -> None:
     with named.client() as client:
-        assert client.get("/model", headers={"Host": host}).status_code == 200
-
-
-@pytest.mark.parametrize(
-    "host",
-    [
-        *("127.0.0.1", "example.org.evil.net", "evilexample.com", "example.com", ""),
-        *("notexample.org", "evil/.example.com", "evil?.example.com", "user@a.example.com"),
-        *("..example.com", ".example.com"),
-    ],
-)
-def test_other_names_are_not(named: RunningService, host: str) -> None:
-    with named.client() as client:
-        for path in ("/model", "/", "/metrics", "/nowhere"):
-            assert_problem(client.get(path, headers={"Host": host}), 421, "misdirected")
-        assert client.get("/health/ready", headers={"Host": host}).status_code == 200
+        for host in OWN_NAMES:
+            assert client.get("/model", headers={"Host": host}).status_code == 200, host
+        for host in OTHER_NAMES:
+            for path in ("/model", "/", "/metrics", "/nowhere"):
+                assert_problem(client.get(path, headers={"Host": host}), 421, "misdirected")
+            assert client.get("/health/ready", headers={"Host": host}).status_code == 200
 
 
 def test_assets_are_open_as_long_as_one_page_is(named: RunningService) -> None:
     with named.client(host="example.org") as client:
-        assert client.get("/").status_code == 404
-        assert client.get("/docs").status_code == 200
-        assert client.get("/static/page.css").status_code == 200
+        statuses = [client.get(path).status_code for path in ("/", "/docs", "/static/page.css")]
+    assert statuses == [404, 200, 200]
 
 
 @pytest.mark.parametrize(
@@ -205,7 +164,7 @@ def test_a_foreign_page_cannot_make_a_browser_ask_for_costly_work(
         assert client.get("/health/live").status_code == 200
 
 
-def test_pages_of_allowed_origins_may_ask(named: RunningService) -> None:
+def test_pages_of_allowed_origins_may_ask(named: RunningService, guarded: RunningService) -> None:
     with named.client(host="example.org") as client:
         for origin, allowed in (
             ("https://pages.example.org", "https://pages.example.org"),
@@ -228,12 +187,10 @@ def test_pages_of_allowed_origins_may_ask(named: RunningService) -> None:
             assert preflight.status_code == (200 if allowed else 400)
             assert preflight.headers.get("access-control-allow-origin") == allowed
             assert len(preflight.headers["x-request-id"]) == 32
-
-
-def test_without_the_setting_no_other_page_may_ask(guarded: RunningService) -> None:
-    with guarded.client() as client:
-        asked = client.get("/health/live", headers={"Origin": "https://pages.example.org"})
-        assert not any(name.startswith("access-control") for name in asked.headers)
+    # Without the setting no other page may ask.
+    elsewhere = {"Origin": "https://pages.example.org"}
+    asked = httpx.get(f"{guarded.url}/health/live", headers=elsewhere)
+    assert not any(name.startswith("access-control") for name in asked.headers)
 
 
 @pytest.mark.parametrize("trusted", [True, False])

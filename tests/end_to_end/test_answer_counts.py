@@ -16,7 +16,7 @@ from tests.builders import (
     tiny_manifest,
     tiny_thresholds,
 )
-from tests.end_to_end.kinds import KINDS, MANY, PREDICT, ask
+from tests.end_to_end.routes import MANY, PREDICT, ROUTES, send
 from tests.end_to_end.servers import RunningService, local_service
 
 # Two snowmen, which the vocabulary lacks, and a text that is cut.
@@ -87,7 +87,7 @@ def test_every_path_that_predicts_counts_its_texts(
     before = counts(running)
 
     with running.client() as client:
-        assert ask(client, MANY[name], *TEXTS).status_code == 200
+        assert send(client, MANY[name], *TEXTS).status_code == 200
 
     wanted = expected(predictor, TEXTS)
     assert wanted["headlight_truncated_answers_total", ()] == 1
@@ -112,9 +112,9 @@ def test_what_is_refused_or_explained_is_not_counted(running: RunningService) ->
     before = counts(running)
 
     with running.client() as client:
-        assert ask(client, PREDICT, "good", " ").status_code == 422
-        for name in KINDS.keys() - MANY.keys():
-            assert ask(client, KINDS[name], "a good film").status_code == 200
+        assert send(client, PREDICT, "good", " ").status_code == 422
+        for name in ROUTES.keys() - MANY.keys():
+            assert send(client, ROUTES[name], "a good film").status_code == 200
 
     assert counts(running) == before
 

@@ -9,8 +9,7 @@ import httpx
 import pytest
 
 from tests.end_to_end.conftest import Start
-from tests.end_to_end.kinds import KINDS, ask
-from tests.end_to_end.problems import assert_problem
+from tests.end_to_end.routes import ROUTES, assert_problem, send
 from tests.end_to_end.servers import ROOT, environment, receive_all, service, wait_until
 
 PATIENCE = 60
@@ -26,8 +25,8 @@ def test_sigterm_drains_and_then_ends_with_0(checkpoint_folder: Path, tmp_path: 
             for path in ("/health", "/ping", "/v2/health/ready", "/v2/models/tiny/ready"):
                 assert_problem(kept.get(path), 503, "draining", foreign=True)
             assert ready.headers["connection"] == "close"
-            for kind in KINDS.values():  # on a new connection each
-                answer = ask(kept, kind, "good")
+            for route in ROUTES.values():  # on a new connection each
+                answer = send(kept, route, "good")
                 assert answer.status_code == 200
                 assert answer.headers["connection"] == "close"
             live = running.get("/health/live")

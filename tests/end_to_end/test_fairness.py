@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.end_to_end.conftest import Start, shared
-from tests.end_to_end.problems import assert_problem
+from tests.end_to_end.routes import assert_problem
 from tests.end_to_end.servers import RunningService, wait_until
 
 LENGTH = 28  # tokens of each of these

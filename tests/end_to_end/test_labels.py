@@ -1,4 +1,4 @@
-"""Choices among some of the model's labels, and warnings, over real sockets."""
+"""Choices among some of the model's labels, and warnings of its language."""
 
 import io
 import math
@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from tests.builders import tiny_checkpoint, tiny_config, tiny_manifest
-from tests.end_to_end.problems import assert_problem
+from tests.end_to_end.conftest import Start
+from tests.end_to_end.routes import assert_problem, post, predict
 from tests.end_to_end.servers import local_service
 
 THREE = ("negative", "neutral", "positive")
@@ -37,13 +38,6 @@ def client(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[h
         yield client
 
 
-def predict(client: httpx.Client, texts: list[str], **fields: object) -> list[dict[str, Any]]:
-    answer = client.post("/predict", json={"sentences": texts, **fields})
-    assert answer.status_code == 200, answer.text
-    found: list[dict[str, Any]] = answer.json()["predictions"]
-    return found
-
-
 def among(whole: dict[str, float], labels: list[str], power: float) -> dict[str, float]:
     """The probabilities of a choice, from those of all labels."""
     shares = {label: share**power for label, share in whole.items() if label in labels}
@@ -57,8 +51,8 @@ def among(whole: dict[str, float], labels: list[str], power: float) -> dict[str,
 def test_predictions(
     client: httpx.Client, labels: list[str], power: float, fields: dict[str, Any]
 ) -> None:
-    everything = predict(client, TEXTS, **fields)
-    chosen = predict(client, TEXTS, labels=labels, **fields)
+    everything = predict(client, *TEXTS, **fields)
+    chosen = predict(client, *TEXTS, labels=labels, **fields)
     for whole, each in zip(everything, chosen, strict=True):
         parts = [(whole, each)]
         parts += zip(whole.get("sentences", ()), each.get("sentences", ()), strict=True)
@@ -72,33 +66,21 @@ def test_predictions(
             assert part["label"] == (best if is_sure else None)
             same = set(before) - {"label", "score", "probabilities", "sentences"}
             assert {name: part[name] for name in same} == {name: before[name] for name in same}
-
-
-def test_all_labels_are_no_choice(client: httpx.Client) -> None:
-    assert predict(client, TEXTS, labels=list(THREE)) == predict(client, TEXTS)
-
-
-def test_bad_items_keep_their_places(client: httpx.Client) -> None:
-    good, bad = predict(client, ["a good film", " "], labels=PAIR, on_error="item")
-    assert list(good["probabilities"]) == ["negative", "positive"]
-    assert list(bad) == ["error"]
+    assert predict(client, *TEXTS, labels=list(THREE), **fields) == everything
+    assert list(predict(client, " ", labels=PAIR, on_error="item")[0]) == ["error"]
 
 
 def test_attention(client: httpx.Client) -> None:
-    (expected,) = predict(client, [TEXTS[0]], labels=PAIR)
+    (expected,) = predict(client, TEXTS[0], labels=PAIR)
     query: dict[str, Any] = {"sentence": TEXTS[0], "layer": 0, "head": 0, "labels": PAIR}
-    shown = client.get("/attention", params=query).json()
-    listed = client.post("/attention", json={"sentences": TEXTS[:2], "labels": PAIR}).json()
-    arrays = np.load(
-        io.BytesIO(client.get("/attention", params={**query, "format": "npz"}).content)
-    )
-    probabilities = shown["prediction"]["probabilities"]
-    assert list(probabilities) == ["negative", "positive"]
-    assert probabilities == pytest.approx(expected["probabilities"], abs=1e-6)
-    assert shown["prediction"]["label"] == expected["label"]
-    assert [list(each["prediction"]["probabilities"]) for each in listed] == [
-        ["negative", "positive"]
-    ] * 2
+    shown = client.get("/attention", params=query).json()["prediction"]
+    assert list(shown["probabilities"]) == ["negative", "positive"]
+    assert shown["probabilities"] == pytest.approx(expected["probabilities"], abs=1e-6)
+    assert shown["label"] == expected["label"]
+    for each in post(client, "/attention", sentences=TEXTS[:2], labels=PAIR):
+        assert list(each["prediction"]["probabilities"]) == ["negative", "positive"]
+    content = client.get("/attention", params={**query, "format": "npz"}).content
+    arrays = np.load(io.BytesIO(content))
     assert arrays["labels"].tolist() == ["negative", "positive"]
     assert arrays["probabilities"] == pytest.approx(list(expected["probabilities"].values()))
 
@@ -107,11 +89,10 @@ def test_attention(client: httpx.Client) -> None:
 def test_attributions_are_of_the_log_odds_among_the_labels(
     client: httpx.Client, method: str
 ) -> None:
-    asked = {"sentence": TEXTS[0], "method": method}
-    (expected,) = predict(client, [TEXTS[0]], labels=PAIR)
-    found = client.post("/attributions", json={**asked, "labels": PAIR}).json()
-    posted = client.post("/attributions", json={**asked, "labels": PAIR, "label": "negative"})
-    other = posted.json()
+    asked: dict[str, Any] = {"sentence": TEXTS[0], "method": method, "labels": PAIR}
+    (expected,) = predict(client, TEXTS[0], labels=PAIR)
+    found = post(client, "/attributions", **asked)
+    other = post(client, "/attributions", **asked, label="negative")
 
     share = expected["probabilities"][found["label"]]
     assert found["label"] == expected["label"]
@@ -125,51 +106,39 @@ def test_attributions_are_of_the_log_odds_among_the_labels(
     if method == "integrated_gradients":
         assert abs(found["gap"]) < 0.02
     if method == "leave_out":
-        (without,) = predict(client, [TEXTS[0]], labels=PAIR, omit=[2])
+        (without,) = predict(client, TEXTS[0], labels=PAIR, omit=[2])
         left = found["units"][1]["probability"]
         assert left == pytest.approx(without["probabilities"][found["label"]], abs=1e-6)
 
 
 def test_importance(client: httpx.Client) -> None:
-    asked = {"sentence": TEXTS[0]}
     both = [
-        client.post("/importance", json={**asked, "labels": PAIR, "label": label}).json()
-        for label in PAIR
+        post(client, "/importance", sentence=TEXTS[0], labels=PAIR, label=label) for label in PAIR
     ]
     assert list(both[0]["prediction"]["probabilities"]) == ["negative", "positive"]
     # The log-odds of two labels differ only by their sign.
     np.testing.assert_allclose(both[0]["importance"], both[1]["importance"], rtol=1e-5)
-    plain = client.post("/importance", json={**asked, "label": "positive"}).json()
+    plain = post(client, "/importance", sentence=TEXTS[0], label="positive")
     assert not np.allclose(plain["importance"], both[0]["importance"])
 
 
-@pytest.mark.parametrize(
-    "labels", [[], ["positive"], ["positive", "positive"], ["negative", "angry"]]
-)
 @pytest.mark.parametrize("path", ["/predict", "/attention", "/attributions", "/importance"])
-def test_no_choice_is_refused_with_the_labels(
-    client: httpx.Client, path: str, labels: list[str]
-) -> None:
-    field: dict[str, object] = {"sentences": ["a"]} if path == "/predict" else {"sentence": "a"}
-    refused = client.post(path, json={**field, "labels": labels})
-    fault = "give two or more different ones of the model's labels: negative, neutral, positive"
-    assert_problem(refused, 422, "invalid-request", ("body", "labels"))
-    assert refused.json()["detail"] == f"labels: {fault}."
-
-
-def test_a_label_to_explain_is_one_of_the_labels(client: httpx.Client) -> None:
-    asked = {"sentence": "a", "label": "neutral", "labels": PAIR}
-    for path in ("/attributions", "/importance"):
-        refused = client.post(path, json=asked)
-        assert_problem(refused, 422, "invalid-request", ("body", "labels"))
-        assert "`label` must be one of `labels`" in refused.json()["detail"]
+def test_no_choice_is_refused_with_the_labels(client: httpx.Client, path: str) -> None:
+    text: dict[str, object] = {"sentences": ["a"]} if path == "/predict" else {"sentence": "a"}
+    for labels in ([], ["positive", "positive"], ["negative", "angry"]):
+        refused = client.post(path, json={**text, "labels": labels})
+        says = "give two or more different ones of the model's labels: negative, neutral, positive."
+        assert_problem(refused, 422, "invalid-request", ("body", "labels"), says=says)
+    if path in ("/attributions", "/importance"):
+        refused = client.post(path, json={**text, "label": "neutral", "labels": PAIR})
+        says = "`label` must be one of `labels`"
+        assert_problem(refused, 422, "invalid-request", ("body", "labels"), says=says)
 
 
 def test_other_systems_always_get_all_classes(client: httpx.Client) -> None:
-    (ranked,) = client.post("/hf", json={"inputs": "a film"}).json()
+    (ranked,) = post(client, "/hf", inputs="a film")
     assert {each["label"] for each in ranked} == set(THREE)
-    data = client.post("/classify", json={"input": "a film"}).json()["data"]
-    assert data[0]["num_classes"] == 3
+    assert post(client, "/classify", input="a film")["data"][0]["num_classes"] == 3
     outputs = client.get("/v2/models/three").json()["outputs"]
     shapes = {output["name"]: output["shape"] for output in outputs}
     assert (shapes["probabilities"], shapes["logits"]) == ([-1, 3], [-1, 3])
@@ -179,43 +148,40 @@ def test_the_interface_and_the_model_name_the_labels_and_the_language(client: ht
     document = client.get("/openapi.json").json()
     fields = document["components"]["schemas"]["PredictRequest"]["properties"]
     assert fields["labels"]["anyOf"][0]["items"]["enum"] == list(THREE)
-    (parameter,) = (
-        each
-        for each in document["paths"]["/attention"]["get"]["parameters"]
-        if each["name"] == "labels"
-    )
+    parameters = document["paths"]["/attention"]["get"]["parameters"]
+    (parameter,) = (each for each in parameters if each["name"] == "labels")
     assert parameter["example"] == ["negative", "neutral"]
     described = client.get("/model").json()
     assert (described["language"], described["pair_temperature"]) == ("en", OWN)
 
 
 def test_answers_warn_of_other_languages(client: httpx.Client) -> None:
-    english, german = predict(client, ["This is a good film", GERMAN], labels=PAIR)
+    english, german = predict(client, "This is a good film", GERMAN, labels=PAIR)
     assert "warnings" not in english
     assert german["warnings"] == ["not-english"]
-    (whole,) = predict(client, [GERMAN], granularity="sentence")
+    (whole,) = predict(client, GERMAN, granularity="sentence")
     assert whole["warnings"] == ["not-english"]
     assert "warnings" not in whole["sentences"][0]
-    for path in ("/attention", "/attributions", "/importance"):
-        shown = client.post(path, json={"sentence": GERMAN}).json()
-        assert shown["prediction"]["warnings"] == ["not-english"]
-        assert "warnings" not in client.post(path, json={"sentence": "a"}).json()["prediction"]
-    left_out = {"sentence": GERMAN, "method": "leave_out"}
-    shown = client.post("/attributions", json=left_out).json()
-    assert shown["prediction"]["warnings"] == ["not-english"]
+    for path, fields in (
+        ("/attention", {}),
+        ("/attributions", {}),
+        ("/attributions", {"method": "leave_out"}),
+        ("/importance", {}),
+    ):
+        shown = post(client, path, sentence=GERMAN, **fields)["prediction"]
+        assert shown["warnings"] == ["not-english"]
+        assert "warnings" not in post(client, path, sentence="a", **fields)["prediction"]
     content = client.post("/attention", json={"sentence": GERMAN, "format": "npz"}).content
     assert np.load(io.BytesIO(content))["warnings"].tolist() == ["not-english"]
 
 
-def test_a_setting_turns_warnings_off(folder: Path, tmp_path: Path) -> None:
-    settings = {"HEADLIGHT_LANGUAGE_WARNING": "off"}
-    with local_service(folder, tmp_path, settings=settings) as running, running.client() as client:
-        assert "warnings" not in predict(client, [GERMAN])[0]
-        shown = client.post("/importance", json={"sentence": GERMAN}).json()
-        assert "warnings" not in shown["prediction"]
-
-
-def test_a_model_of_unknown_language_does_not_warn(checkpoint_folder: Path, tmp_path: Path) -> None:
-    with local_service(checkpoint_folder, tmp_path) as running, running.client() as client:
+def test_without_the_setting_or_the_language_there_are_no_warnings(
+    folder: Path, start: Start, tmp_path: Path
+) -> None:
+    off = {"HEADLIGHT_LANGUAGE_WARNING": "off"}
+    with local_service(folder, tmp_path, settings=off) as running, running.client() as client:
+        assert "warnings" not in predict(client, GERMAN)[0]
+        assert "warnings" not in post(client, "/importance", sentence=GERMAN)["prediction"]
+    with start() as running, running.client() as client:
         assert client.get("/model").json()["language"] is None
-        assert "warnings" not in predict(client, [GERMAN])[0]
+        assert "warnings" not in predict(client, GERMAN)[0]

@@ -1,19 +1,21 @@
 """`limits` of `GET /model`: a request at a limit is answered, and one beyond it is refused."""
 
-import json
 import math
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import httpx
 import pytest
 
+from model.files import CONFIG, MANIFEST
 from model.tokenization.windows import most_tokens
 from service.routes.schemas import LimitsAnswer
-from tests.builders import MAX_LENGTH
+from tests.builders import MAX_LENGTH, tiny_checkpoint
 from tests.end_to_end.conftest import Start, shared
-from tests.end_to_end.servers import RunningService
+from tests.end_to_end.routes import JSON, assert_members, assert_problem, predict
+from tests.end_to_end.servers import RunningService, local_service
+from tests.model.folders import edit, read
 
-JSON = {"content-type": "application/json"}
 limited = shared(
     *("--max-sentences", "3", "--max-body-bytes", "400000", "--max-attention-weights", "401"),
     *("--max-connections", "20", "--max-queue-tokens", "4096", "--request-timeout", "60.5"),
@@ -26,8 +28,8 @@ def client(limited: RunningService) -> Iterator[httpx.Client]:
         yield client
 
 
-def predict(client: httpx.Client, **fields: object) -> httpx.Response:
-    return client.post("/predict", json=fields)
+def ask(client: httpx.Client, *sentences: str, **fields: object) -> httpx.Response:
+    return client.post("/predict", json={"sentences": sentences, **fields})
 
 
 def attention(client: httpx.Client, tokens: int, **fields: object) -> httpx.Response:
@@ -36,21 +38,16 @@ def attention(client: httpx.Client, tokens: int, **fields: object) -> httpx.Resp
     return client.post("/attention", json={"sentence": text, "layer": [0], "head": [0], **fields})
 
 
-def body_of(client: httpx.Client, size: int) -> httpx.Response:
-    content = json.dumps({"sentences": ["a"]}).encode()
-    return client.post("/predict", content=content + b" " * (size - len(content)), headers=JSON)
-
-
 # What to send to reach a number: the limit itself, or what is just beyond it.
 REACH: dict[str, Callable[[httpx.Client, int], httpx.Response]] = {
-    "max_length": lambda client, count: predict(
-        client, sentences=["a " * (count - 2)], truncation="error"
+    "max_length": lambda client, count: ask(client, "a " * (count - 2), truncation="error"),
+    "max_windows": lambda client, count: ask(
+        client, "a " * most_tokens(MAX_LENGTH - 2, count), truncation="window"
     ),
-    "max_windows": lambda client, count: predict(
-        client, sentences=["a " * most_tokens(MAX_LENGTH - 2, count)], truncation="window"
+    "max_sentences": lambda client, count: ask(client, *["a"] * count),
+    "max_body_bytes": lambda client, count: client.post(
+        "/predict", content=b'{"sentences": ["a"]}'.ljust(count), headers=JSON
     ),
-    "max_sentences": lambda client, count: predict(client, sentences=["a"] * count),
-    "max_body_bytes": body_of,
     "max_query_parameters": lambda client, count: client.get(
         "/attention?sentence=a" + "&layer=0" * (count - 1)
     ),
@@ -98,8 +95,7 @@ def test_weights(name: str, form: str, client: httpx.Client) -> None:
 
     assert attention(client, side, format=form).status_code == 200
     refused = attention(client, side + 1, format=form)
-    assert (refused.status_code, refused.json()["type"]) == (413, "/problems/too-many-weights")
-    assert f" is {most}: ask for fewer" in refused.json()["detail"]
+    assert_problem(refused, 413, "too-many-weights", says=f" is {most}: ask for fewer")
 
 
 def test_a_head(limited: RunningService, client: httpx.Client) -> None:
@@ -118,7 +114,7 @@ def test_all_nodes_of_an_integral_fit_into_the_queue(client: httpx.Client) -> No
 
 
 def test_all_of_them(client: httpx.Client) -> None:
-    found = client.get("/model").json()["limits"]
+    found = limits(client)
 
     assert list(found) == list(LimitsAnswer.model_fields)
     assert found == {
@@ -150,9 +146,31 @@ def test_all_of_them(client: httpx.Client) -> None:
 def test_the_largest_answer_that_may_be_made(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("service.app.SENDING_BYTES", 20_000)
     with start("--max-attention-weights", "400") as running, running.client() as client:
-        most = limits(client)["max_sending_bytes"]
         refused = client.get("/attention?sentence=a")
+        says = f"while it is made; the limit is {limits(client)['max_sending_bytes']}:"
+        assert_problem(refused, 413, "too-many-weights", says=says)
 
-        assert most == 20_000
-        assert (refused.status_code, refused.json()["type"]) == (413, "/problems/too-many-weights")
-        assert f"while it is made; the limit is {most}:" in refused.json()["detail"]
+
+def test_what_a_text_may_become(tmp_path: Path) -> None:
+    """A tokenizer that begins with NFKC makes six letters of a character, all of one word."""
+    kilometre = "\N{SQUARE KIROMEETORU}"
+    folder = tiny_checkpoint(tmp_path / "tiny")
+    (folder / MANIFEST).unlink()
+    edit(folder / CONFIG, transformers_version="5.0.0")
+    path = folder / "tokenizer.json"
+    normalizers = [{"type": "NFKC"}, read(path)["normalizer"]]
+    edit(path, normalizer={"type": "Sequence", "normalizers": normalizers})
+    with (
+        local_service(folder, tmp_path, "--request-timeout", "600") as running,
+        running.client() as client,
+    ):
+        most = limits(client)["max_normalized_characters"] // 6
+        assert len(predict(client, kilometre * most)) == 1
+        long = kilometre * (most + 1)
+        says = f"{most + 1} characters of the text become more than 1000000"
+        good, refused = predict(client, "good", long, on_error="item")
+        assert good["label"] in ("negative", "positive")
+        loc = ("body", "sentences", 1)
+        assert_members(refused["error"], 422, "text-too-long", loc, says=says)
+        answer = client.post("/attributions", json={"sentence": long})
+        assert_problem(answer, 422, "text-too-long", ("body", "sentence"), says=says)

@@ -1,4 +1,4 @@
-"""Long texts on a socket: read whole in windows, and sentence by sentence."""
+"""Long texts: read whole in windows, and sentence by sentence."""
 
 import io
 import math
@@ -11,15 +11,16 @@ import pytest
 
 from tests.builders import MAX_LENGTH, WORDS, tiny_manifest
 from tests.end_to_end.conftest import Start, shared
-from tests.end_to_end.problems import assert_members, assert_problem
+from tests.end_to_end.routes import assert_members, assert_problem, post, predict
 from tests.end_to_end.servers import RunningService
-from tests.end_to_end.test_predict import TOLERANCE, ask, random_sentences
+from tests.end_to_end.test_predict import TOLERANCE, random_sentences
 
 ROOM = MAX_LENGTH - 2
 STEP = ROOM - ROOM // 4
 LONG = random_sentences(1, seed=21, longest=1)[0] + " " + " ".join(WORDS * 4)
 MEMBERS = ["label", "score", "probabilities", "token_count", "truncated"]
 WINDOWED = [*MEMBERS, "windows"]
+Prediction = dict[str, Any]
 
 
 def parts_of(text: str) -> list[str]:
@@ -29,71 +30,67 @@ def parts_of(text: str) -> list[str]:
     return [" ".join(words[at * STEP : at * STEP + ROOM]) for at in range(count)]
 
 
-def logits_of(prediction: dict[str, Any]) -> dict[str, float]:
-    """Logits up to a constant, from which only their differences tell anything."""
-    temperature = tiny_manifest().temperature
+def log_odds(prediction: Prediction) -> float:
     probabilities = prediction["probabilities"]
-    return {label: temperature * math.log(share) for label, share in probabilities.items()}
+    return math.log(probabilities["positive"] / probabilities["negative"])
+
+
+def assert_same(one: Prediction, other: Prediction) -> None:
+    """Two answers are those of one text."""
+    for member in ("label", "token_count", "truncated"):
+        assert one[member] == other[member]
+    assert one["probabilities"] == pytest.approx(other["probabilities"], abs=TOLERANCE)
+    assert one["score"] == max(one["probabilities"].values())
 
 
 def test_a_long_text_has_the_mean_of_the_logits_of_its_windows(client: httpx.Client) -> None:
-    (whole,) = ask(client, LONG, truncation="window")
-    windows: list[dict[str, Any]] = ask(client, *parts_of(LONG))
+    (whole,) = predict(client, LONG, truncation="window")
+    windows = predict(client, *parts_of(LONG))
     counts = [window["token_count"] for window in windows]
     assert list(whole) == WINDOWED
     assert (whole["windows"], whole["truncated"]) == (len(windows), False)
     assert len(windows) == 6
     assert whole["token_count"] == sum(counts)
-    gap = sum(
-        count * (logits["positive"] - logits["negative"])
-        for count, logits in zip(counts, map(logits_of, windows), strict=True)
-    ) / sum(counts)
-    positive = 1 / (1 + math.exp(-gap / tiny_manifest().temperature))
-    assert whole["probabilities"] == pytest.approx(
-        {"negative": 1 - positive, "positive": positive}, abs=TOLERANCE
-    )
+    # The temperature divides the mean as it divides each of them.
+    assert tiny_manifest().temperature == 1.5
+    mean = np.average([log_odds(window) for window in windows], weights=counts)
+    assert log_odds(whole) == pytest.approx(mean, abs=10 * TOLERANCE)
 
 
 def test_a_text_that_fits_has_the_plain_answer_and_one_window(client: httpx.Client) -> None:
     sentences = random_sentences(40, seed=22)
-    plain = ask(client, *sentences)
-    whole = ask(client, *sentences, truncation="window")
-    for one, other in zip(plain, whole, strict=True):
+    whole = predict(client, *sentences, truncation="window")
+    for one, other in zip(predict(client, *sentences), whole, strict=True):
         assert list(other) == WINDOWED
         assert other["windows"] == 1
-        for member in ("label", "token_count", "truncated"):
-            assert other[member] == one[member]
-        assert other["probabilities"] == pytest.approx(one["probabilities"], abs=TOLERANCE)
+        assert_same(one, other)
 
 
 def test_long_and_short_texts_and_bad_ones_keep_their_places(client: httpx.Client) -> None:
     items = ["good film", LONG, " ", "bad " * 40, LONG + " good"]
-    together = ask(client, *items, truncation="window", on_error="item")
+    together = predict(client, *items, truncation="window", on_error="item")
     assert [item.get("windows") for item in together] == [1, 6, None, 2, 6]
     for text, item in zip(items, together, strict=True):
         if "error" not in item:
-            (alone,) = ask(client, text, truncation="window")
-            assert item["probabilities"] == pytest.approx(alone["probabilities"], abs=TOLERANCE)
+            (alone,) = predict(client, text, truncation="window")
+            assert_same(item, alone)
 
 
 def test_attention_of_a_window_is_that_of_its_text_alone(start: Start) -> None:
     with start() as server, server.client() as client:
         for number, part in enumerate(parts_of(LONG)):
             before = sum(len(word) + 1 for word in LONG.split()[: number * STEP])
-            fields = {"truncation": "window", "window": number}
-            shown = client.post("/attention", json={"sentence": LONG, **fields}).json()
-            alone = client.post("/attention", json={"sentence": part}).json()
+            wanted: dict[str, Any] = {"sentence": LONG, "truncation": "window", "window": number}
+            shown = post(client, "/attention", **wanted)
+            alone = post(client, "/attention", sentence=part)
             assert list(shown) == [
                 *("model", "prediction", "window", "windows", "tokens", "layers", "heads"),
                 "attention",
             ]
             assert (shown["window"], shown["windows"]) == (number, 6)
             np.testing.assert_allclose(shown["attention"], alone["attention"], atol=TOLERANCE)
-            assert shown["prediction"]["probabilities"] == pytest.approx(
-                alone["prediction"]["probabilities"], abs=TOLERANCE
-            )
-            assert shown["prediction"]["truncated"] is False
-            expected = [
+            assert_same(shown["prediction"], alone["prediction"])
+            assert shown["tokens"] == [
                 token
                 if token["special"]
                 else {
@@ -104,15 +101,12 @@ def test_attention_of_a_window_is_that_of_its_text_alone(start: Start) -> None:
                 }
                 for token in alone["tokens"]
             ]
-            assert shown["tokens"] == expected
-            query: dict[str, str | int] = {"sentence": LONG, "truncation": "window"}
-            query["window"] = number
-            assert client.get("/attention", params=query).json()["tokens"] == expected
-        archive = client.post("/attention", json={"sentence": LONG, **fields, "format": "npz"})
+        assert client.get("/attention", params=wanted).json() == shown
+        archive = client.post("/attention", json={**wanted, "format": "npz"})
         with np.load(io.BytesIO(archive.content), allow_pickle=False) as arrays:
             assert (int(arrays["window"]), int(arrays["windows"])) == (5, 6)
         several = {"sentences": [LONG, "good film"], "truncation": "window", "level": "word"}
-        first, second = client.post("/attention", json=several).json()
+        first, second = post(client, "/attention", **several)
         assert (first["window"], first["windows"]) == (0, 6)
         assert (second["window"], second["windows"]) == (0, 1)
 
@@ -121,21 +115,9 @@ TEXT = "  The plot is dull 😀, but good.\n\nA warm film!  Not bad.Very long\u0
 PARTS = ["The plot is dull 😀, but good.", "A warm film!", "Not bad.", "Very long"]
 
 
-def divided(client: httpx.Client, *texts: object, **fields: object) -> list[dict[str, Any]]:
+def divided(client: httpx.Client, *texts: object, **fields: object) -> list[Prediction]:
     """The predictions of texts with their sentences."""
-    body = {"sentences": texts, "granularity": "sentence", **fields}
-    response = client.post("/predict", json=body)
-    assert response.status_code == 200, response.text
-    predictions: list[dict[str, Any]] = response.json()["predictions"]
-    return predictions
-
-
-def same(one: dict[str, Any], other: dict[str, Any]) -> None:
-    """Asserts that two answers are those of one text."""
-    for member in ("label", "token_count", "truncated"):
-        assert one[member] == other[member]
-    assert one["probabilities"] == pytest.approx(other["probabilities"], abs=TOLERANCE)
-    assert one["score"] == max(one["probabilities"].values())
+    return predict(client, *texts, granularity="sentence", **fields)
 
 
 def test_each_sentence_has_its_place_and_the_answer_that_it_has_alone(
@@ -143,11 +125,11 @@ def test_each_sentence_has_its_place_and_the_answer_that_it_has_alone(
 ) -> None:
     (whole,) = divided(client, TEXT)
     assert list(whole) == [*MEMBERS, "sentences"]
-    same({name: whole[name] for name in MEMBERS}, ask(client, TEXT)[0])
+    assert_same(whole, predict(client, TEXT)[0])
     assert [TEXT[each["start"] : each["end"]] for each in whole["sentences"]] == PARTS
-    for each, alone in zip(whole["sentences"], ask(client, *PARTS), strict=True):
+    for each, alone in zip(whole["sentences"], predict(client, *PARTS), strict=True):
         assert list(each) == ["start", "end", *MEMBERS]
-        same(each, alone)
+        assert_same(each, alone)
 
 
 def test_truncation_holds_for_the_text_and_for_each_sentence(client: httpx.Client) -> None:
@@ -157,14 +139,11 @@ def test_truncation_holds_for_the_text_and_for_each_sentence(client: httpx.Clien
     assert cut["truncated"] is True
     assert [each["truncated"] for each in cut["sentences"]] == [True, False]
     (whole,) = divided(client, text, truncation="window")
-    assert list(whole) == [*MEMBERS, "windows", "sentences"]
+    assert list(whole) == [*WINDOWED, "sentences"]
     assert (whole["windows"], whole["truncated"]) == (2, False)
-    assert [each["truncated"] for each in whole["sentences"]] == [False, False]
-    for each, alone in zip(
-        whole["sentences"], ask(client, long, "A film.", truncation="window"), strict=True
-    ):
-        assert list(each) == ["start", "end", *MEMBERS]
-        same(each, alone)
+    alone = predict(client, long, "A film.", truncation="window")
+    for each, other in zip(whole["sentences"], alone, strict=True):
+        assert_same(each, other)
     short = "A good film. " * 10  # as a whole it is too long, by sentence it is not
     body = {"sentences": [short], "granularity": "sentence", "truncation": "error"}
     refused = client.post("/predict", json=body)
@@ -172,12 +151,12 @@ def test_truncation_holds_for_the_text_and_for_each_sentence(client: httpx.Clien
     assert_problem(refused, 422, "text-too-long", loc, says="the text has 42 tokens")
 
 
-_narrow = shared(*("--max-sentences", "5", "--max-queue-tokens", "160"))
+_narrow = shared("--max-sentences", "5", "--max-queue-tokens", "160")
 
 
 @pytest.fixture(scope="module")
 def narrow(_narrow: RunningService) -> Iterator[httpx.Client]:
-    """Of a service that takes few sentences, and 160 tokens at once."""
+    """Of a service that takes few texts, and 160 tokens at once."""
     with _narrow.client() as client:
         yield client
 
@@ -192,7 +171,7 @@ def test_an_item_with_too_many_sentences_fails_by_itself(narrow: httpx.Client) -
     assert_members(number["error"], 422, "invalid-request", ("body", "sentences", 3))
     body = {"sentences": ["Good.", items[1]], "granularity": "sentence"}
     assert_problem(narrow.post("/predict", json=body), 422, "text-too-long", loc, says=says)
-    assert ask(narrow, items[1])[0]["token_count"] == 32
+    assert predict(narrow, items[1])[0]["token_count"] == 32
 
 
 def test_more_tokens_than_the_queue_holds_are_refused(narrow: httpx.Client) -> None:

@@ -15,7 +15,7 @@ import pytest
 from service.errors import ALL_ERRORS, ServiceError
 from service.page import routes as pages
 from tests.end_to_end.conftest import Start
-from tests.end_to_end.problems import assert_problem
+from tests.end_to_end.routes import assert_problem
 from tests.end_to_end.servers import ROOT, RunningService
 
 BROWSER = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}

@@ -7,25 +7,20 @@ from pathlib import Path
 import httpx
 import pytest
 
-from model import Predictor
+from model import Head, Predictor, switch_off
 from tests.builders import MAX_LENGTH, WORDS
-from tests.end_to_end.problems import assert_members
+from tests.end_to_end.routes import JSON, assert_members, predict
+from tests.end_to_end.servers import RunningService
 
 TOLERANCE = 1e-5
+OFF = [{"layer": 0, "head": 1}, {"layer": 1}]
+HEADS = [Head(0, 1), Head(1)]
 
 
 def random_sentences(count: int, seed: int, longest: int = 25) -> list[str]:
     """Sentences of known words, of many lengths."""
     chance = random.Random(seed)
     return [" ".join(chance.choices(WORDS, k=chance.randint(1, longest))) for _ in range(count)]
-
-
-def ask(client: httpx.Client, *sentences: object, **fields: object) -> list[dict[str, object]]:
-    """The predictions of a request that works."""
-    response = client.post("/predict", json={"sentences": sentences, **fields})
-    assert response.status_code == 200, response.text
-    predictions: list[dict[str, object]] = response.json()["predictions"]
-    return predictions
 
 
 def test_an_answer_has_exactly_the_documented_form(
@@ -50,21 +45,16 @@ def test_an_answer_has_exactly_the_documented_form(
     assert prediction["truncated"] is False
 
 
-def test_answers_are_those_of_the_model_itself(client: httpx.Client, predictor: Predictor) -> None:
-    sentences = random_sentences(20, seed=1)
-    for sentence, served in zip(sentences, ask(client, *sentences), strict=True):
-        (expected,) = predictor.predict([predictor.encode(sentence)])
-        assert served["label"] == expected.label
-        assert served["probabilities"] == pytest.approx(expected.probabilities, abs=TOLERANCE)
-
-
-def test_a_sentence_gets_the_same_answer_alone_and_in_any_batch(client: httpx.Client) -> None:
+def test_answers_are_those_of_the_model_itself_alone_and_in_any_batch(
+    client: httpx.Client, predictor: Predictor
+) -> None:
     sentences = random_sentences(40, seed=2)
-    together = ask(client, *sentences)
-    for sentence, among_others in zip(sentences, together, strict=True):
-        (alone,) = ask(client, sentence)
-        assert alone["probabilities"] == pytest.approx(among_others["probabilities"], abs=TOLERANCE)
-        assert alone["token_count"] == among_others["token_count"]
+    for sentence, served in zip(sentences, predict(client, *sentences), strict=True):
+        (expected,) = predictor.predict([predictor.encode(sentence)])
+        (alone,) = predict(client, sentence)
+        for each in (served, alone):
+            assert (each["label"], each["token_count"]) == (expected.label, expected.token_count)
+            assert each["probabilities"] == pytest.approx(expected.probabilities, abs=TOLERANCE)
 
 
 def test_a_long_text_is_cut_on_the_side_that_was_asked_for(client: httpx.Client) -> None:
@@ -72,11 +62,10 @@ def test_a_long_text_is_cut_on_the_side_that_was_asked_for(client: httpx.Client)
     room = MAX_LENGTH - 2
     for fields, kept in (
         ({}, words[:room]),
-        ({"truncation": "right"}, words[:room]),
         ({"truncation": "left"}, words[-room:]),
     ):
-        (cut,) = ask(client, " ".join(words), **fields)
-        (whole,) = ask(client, " ".join(kept))
+        (cut,) = predict(client, " ".join(words), **fields)
+        (whole,) = predict(client, " ".join(kept))
         assert (cut["token_count"], cut["truncated"]) == (MAX_LENGTH, True)
         assert (whole["token_count"], whole["truncated"]) == (MAX_LENGTH, False)
         assert cut["probabilities"] == pytest.approx(whole["probabilities"], abs=TOLERANCE)
@@ -88,42 +77,75 @@ def test_bad_items_get_their_errors_and_the_others_their_answers(client: httpx.C
         + b"good " * 50
         + b'", null, ["x"], "bad film"], "on_error": "item", "truncation": "error"}'
     )
-    response = client.post("/predict", content=body, headers={"content-type": "application/json"})
+    response = client.post("/predict", content=body, headers=JSON)
     assert response.status_code == 200
-    first, blank, number, surrogate, long, null, nested, last = response.json()["predictions"]
+    first, *bad, last = response.json()["predictions"]
     assert [first["label"], last["label"]] == [
-        prediction["label"] for prediction in ask(client, "good film", "bad film")
+        prediction["label"] for prediction in predict(client, "good film", "bad film")
     ]
-    for index, item, kind in (
-        (1, blank, "invalid-request"),
-        (2, number, "invalid-request"),
-        (3, surrogate, "invalid-request"),
-        (4, long, "text-too-long"),
-        (5, null, "invalid-request"),
-        (6, nested, "invalid-request"),
-    ):
+    for index, item in enumerate(bad, 1):
         assert list(item) == ["error"]
+        kind = "text-too-long" if index == 4 else "invalid-request"
         assert_members(item["error"], 422, kind, ("body", "sentences", index))
-
-
-def test_all_items_may_be_bad(client: httpx.Client) -> None:
-    predictions = ask(client, " ", "\t", on_error="item")
-    assert [list(item) for item in predictions] == [["error"], ["error"]]
-
-
-UNSURE = random_sentences(30, seed=11)
+    # All of them may be bad.
+    items = predict(client, " ", "\t", on_error="item")
+    assert [list(item) for item in items] == [["error"], ["error"]]
 
 
 def test_only_predictions_below_the_threshold_lose_their_label(client: httpx.Client) -> None:
-    plain = client.post("/predict", json={"sentences": UNSURE}).json()["predictions"]
+    texts = random_sentences(30, seed=11)
+    plain = predict(client, *texts)
     scores = sorted({prediction["score"] for prediction in plain})
     below = scores[len(scores) // 2]  # the one with exactly this score keeps its label
-    body = {"sentences": UNSURE, "abstain_below": below}
-    abstaining = client.post("/predict", json=body).json()["predictions"]
-    expected = [
+    abstaining = predict(client, *texts, abstain_below=below)
+    assert abstaining == [
         {**prediction, "label": prediction["label"] if prediction["score"] >= below else None}
         for prediction in plain
     ]
-    assert abstaining == expected
-    assert [list(prediction) for prediction in abstaining] == [list(plain[0])] * len(UNSURE)
-    assert 0 < sum(prediction["label"] is None for prediction in abstaining) < len(UNSURE)
+    assert 0 < sum(prediction["label"] is None for prediction in abstaining) < len(texts)
+
+
+def test_texts_without_heads_have_the_answers_of_the_model_itself(
+    client: httpx.Client, predictor: Predictor
+) -> None:
+    texts = random_sentences(30, seed=31)
+    plain, found = predict(client, *texts), predict(client, *texts, head_mask=OFF)
+    for text, one in zip(texts, found, strict=True):
+        off = switch_off(predictor.encode(text), HEADS, num_layers=2, num_heads=2)
+        (expected,) = predictor.predict([off])
+        assert one["probabilities"] == pytest.approx(expected.probabilities, abs=TOLERANCE)
+    assert predict(client, *texts, head_mask=[]) == plain
+    assert found != plain
+
+
+def test_heads_are_off_in_windows_and_sentences_too(client: httpx.Client) -> None:
+    text = "good film. " * 30
+    for fields in ({"truncation": "window"}, {"granularity": "sentence"}):
+        (plain,) = predict(client, text, **fields)
+        (off,) = predict(client, text, **fields, head_mask=OFF)
+        assert plain["score"] != off["score"]
+        (alone,) = predict(client, "good film.", head_mask=OFF)
+        for sentence in off.get("sentences", []):
+            assert sentence["probabilities"] == pytest.approx(alone["probabilities"], abs=TOLERANCE)
+
+
+def test_changed_texts_do_not_count_as_the_model_in_use(
+    running: RunningService, client: httpx.Client
+) -> None:
+    text = "the film is superb but slow"
+
+    def counted() -> list[str]:
+        lines = running.metrics().splitlines()
+        return [line for line in lines if line.startswith("headlight_answer")]
+
+    (left,) = predict(client, text, omit=[5, 6])
+    (shorter,) = predict(client, "the film is superb")
+    assert left["token_count"] == shorter["token_count"] == 6
+    assert left["probabilities"] == pytest.approx(shorter["probabilities"], abs=TOLERANCE)
+    before = counted()
+    assert before
+    predict(client, text, head_mask=OFF)
+    predict(client, text, omit=[1])
+    assert counted() == before
+    predict(client, text, head_mask=[])
+    assert counted() != before

@@ -6,12 +6,12 @@ from pathlib import Path
 import httpx
 
 from tests.end_to_end.collector import collecting
-from tests.end_to_end.kinds import EXPLANATIONS, INFER, JSON, PREDICT, ask, tensor
+from tests.end_to_end.routes import EXPLANATIONS, INFER, JSON, PREDICT, send, tensor
 from tests.end_to_end.servers import RunningService, service
 
 CANARY = "KanarienvogelXYZ"
 LONG = f"{CANARY} " * 9
-PATHS = ("/predict", *(kind.path for kind in EXPLANATIONS.values()))
+PATHS = ("/predict", *(route.path for route in EXPLANATIONS.values()))
 
 
 def test_a_canary_in_every_place_is_never_repeated(checkpoint_folder: Path, tmp_path: Path) -> None:
@@ -37,7 +37,7 @@ def test_a_canary_in_every_place_is_never_repeated(checkpoint_folder: Path, tmp_
     assert "a forward pass failed" in log
     assert "RuntimeError" in log
     assert {each.path for each in collector.received} == {"/v1/traces"}
-    routes = {kind.path for kind in (PREDICT, *EXPLANATIONS.values())}
+    routes = {route.path for route in (PREDICT, *EXPLANATIONS.values())}
     assert {span.name for span in collector.requests()} == {
         *(f"POST {route}" for route in routes),
         *("POST /v2/models/{model}/infer", "GET /attention", "GET /model", "GET", "PATCH"),
@@ -107,7 +107,7 @@ def _problems_of_failing_passes(running: RunningService) -> list[str]:
         responses = [
             client.post("/predict", json={"sentences": [CANARY]}),
             client.get(f"/attention?sentence={CANARY}&layer=0&head=0"),
-            *(ask(client, EXPLANATIONS[name], CANARY) for name in names),
+            *(send(client, EXPLANATIONS[name], CANARY) for name in names),
         ]
     assert [response.status_code for response in responses] == [500] * 5
     return [_all_of(response) for response in responses]

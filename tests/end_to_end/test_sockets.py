@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.end_to_end.problems import assert_members, assert_problem
+from tests.end_to_end.routes import assert_members, assert_problem
 from tests.end_to_end.servers import RunningService, wait_until
 
 LIMIT = 250_000

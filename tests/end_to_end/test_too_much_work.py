@@ -15,17 +15,16 @@ from headlight_client import Client
 from service.metrics import EXPLICIT, FUSED, GRADIENT
 from service.queue import engine
 from tests.builders import MAX_LENGTH
-from tests.end_to_end.kinds import FOREIGN, INFER, JSON, PREDICT, Kind, tensor
-from tests.end_to_end.problems import assert_problem
+from tests.end_to_end.routes import FOREIGN, INFER, JSON, PREDICT, Route, assert_problem, tensor
 from tests.end_to_end.servers import RunningService, local_service
 
 _PACE = {FUSED: 1 / 16, EXPLICIT: 1 / 8, GRADIENT: 1 / 8}
 TOKENS, ATTENTION, STEPS = 672, 336, 8  # of 42 seconds; 10 rows of 32 tokens
-ATTENTIONS = Kind(
+ATTENTIONS = Route(
     "/attention", lambda texts: {"sentences": texts, "reduce": "mean"}, lambda _: (), foreign=False
 )
 SERIES = 'headlight_problems_total{type="too-much-work"}'
-KINDS = {"predict": PREDICT, "attention": ATTENTIONS, **FOREIGN}
+ROUTES = {"predict": PREDICT, "attention": ATTENTIONS, **FOREIGN}
 
 
 @pytest.fixture(scope="module")
@@ -72,15 +71,15 @@ def test_the_model_tells_what_one_request_may_have(client: httpx.Client) -> None
     assert [limits[name] for name in names] == [TOKENS, ATTENTION, STEPS]
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", ROUTES)
 def test_texts_at_the_limit_are_answered_and_a_token_more_is_not(
     name: str, client: httpx.Client
 ) -> None:
-    kind, most = KINDS[name], ATTENTION if name == "attention" else TOKENS
-    answer = client.post(kind.path, json=kind.body(texts_of(most)), headers=JSON)
+    route, most = ROUTES[name], ATTENTION if name == "attention" else TOKENS
+    answer = client.post(route.path, json=route.body(texts_of(most)), headers=JSON)
     assert answer.status_code == 200, answer.text
-    refused = client.post(kind.path, json=kind.body(texts_of(most + 1)), headers=JSON)
-    assert_refused(refused, foreign=kind.foreign, tokens=most)
+    refused = client.post(route.path, json=route.body(texts_of(most + 1)), headers=JSON)
+    assert_refused(refused, foreign=route.foreign, tokens=most)
 
 
 @pytest.mark.parametrize(

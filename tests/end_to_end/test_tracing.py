@@ -1,7 +1,10 @@
-"""Spans of requests, as a collector gets them from a real service."""
+"""Spans of requests as a collector gets them, and what the variables of OpenTelemetry change."""
 
 import json
 import re
+import signal
+import socket
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,13 +17,17 @@ from model import open_checkpoint
 from tests.end_to_end.collector import INTERNAL, SERVER, Collector, attributes, collecting
 from tests.end_to_end.conftest import Start
 from tests.end_to_end.misbehaving import patches
-from tests.end_to_end.servers import RunningService, local_service, wait_until
+from tests.end_to_end.servers import RunningService, local_service, service, wait_until
+from tests.end_to_end.test_start import refuse
 
 # As the specification of W3C has it.
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 PARENT = "00f067aa0ba902b7"
 SENT = f"00-{TRACE}-{PARENT}-01"
+PATIENCE = 60
+ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 SOON = {"OTEL_BSP_SCHEDULE_DELAY": "50"}
+STAGES = ["tokenize", "wait", "forward"]
 _HEADER = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
 
 
@@ -31,18 +38,14 @@ def _collector() -> Iterator[Collector]:
 
 
 @pytest.fixture(scope="module")
-def _orders(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("traced")
-
-
-@pytest.fixture(scope="module")
 def traced(
-    _collector: Collector, _orders: Path, checkpoint_folder: Path
+    _collector: Collector, checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RunningService]:
     """A service that traces every request."""
-    settings = {"OTEL_EXPORTER_OTLP_ENDPOINT": _collector.url, **SOON}
-    changes = patches(_orders)
-    with local_service(checkpoint_folder, _orders, settings=settings, changes=changes) as running:
+    folder = tmp_path_factory.mktemp("traced")
+    settings = {ENDPOINT: _collector.url, **SOON}
+    changes = patches(folder)
+    with local_service(checkpoint_folder, folder, settings=settings, changes=changes) as running:
         yield running
 
 
@@ -54,27 +57,26 @@ def collector(_collector: Collector) -> Collector:
 
 
 @pytest.fixture
-def held(_orders: Path) -> Iterator[Path]:
+def order(traced: RunningService) -> Iterator[Path]:
     """A file that says how its passes misbehave, until the test ends."""
-    yield _orders / "pass"
-    (_orders / "pass").unlink(missing_ok=True)
-
-
-def times(span: Span) -> tuple[int, int]:
-    return span.start_time_unix_nano, span.end_time_unix_nano
+    file = traced.log.parent / "pass"
+    yield file
+    file.unlink(missing_ok=True)
 
 
 def assert_nested(parent: Span, children: list[Span]) -> None:
     """The children lie within their parent, one after the other."""
-    edges = [parent.start_time_unix_nano, *(edge for each in children for edge in times(each))]
-    edges.append(parent.end_time_unix_nano)
-    assert edges == sorted(edges)
+    times = [parent.start_time_unix_nano]
+    for each in children:
+        times += [each.start_time_unix_nano, each.end_time_unix_nano]
+    times.append(parent.end_time_unix_nano)
+    assert times == sorted(times)
     assert {each.trace_id for each in children} <= {parent.trace_id}
     assert {each.kind for each in children} <= {INTERNAL}
 
 
-def stages(collector: Collector, parent: Span) -> list[str]:
-    return [child.name for child in collector.children(parent)]
+def names(spans: list[Span]) -> list[str]:
+    return [span.name for span in spans]
 
 
 def log_lines(running: RunningService) -> list[dict[str, object]]:
@@ -82,7 +84,7 @@ def log_lines(running: RunningService) -> list[dict[str, object]]:
 
 
 def test_a_prediction_is_a_span_with_three_stages(
-    traced: RunningService, collector: Collector
+    traced: RunningService, collector: Collector, checkpoint_folder: Path
 ) -> None:
     with traced.client() as client:
         answer = client.post("/predict", json={"sentences": ["a good film", "bad"]})
@@ -101,7 +103,7 @@ def test_a_prediction_is_a_span_with_three_stages(
         "headlight.passes": 1,
     }
     children = collector.children(span)
-    assert [child.name for child in children] == ["tokenize", "wait", "forward"]
+    assert names(children) == STAGES
     assert_nested(span, children)
     tokenize, wait, forward = children
     assert attributes(tokenize.attributes) == {"headlight.texts": 2}
@@ -122,13 +124,7 @@ def test_a_prediction_is_a_span_with_three_stages(
     assert int(match[3], 16) & 1
     assert not span.parent_span_id
 
-
-def test_a_resource_says_which_service_and_which_model(
-    traced: RunningService, collector: Collector, checkpoint_folder: Path
-) -> None:
-    with traced.client() as client:
-        client.get("/model")
-    collector.wait_for(1)
+    assert collector.received[0].path == "/v1/traces"
     [resource] = collector.received[0].message.resource_spans
     said = attributes(resource.resource.attributes)
     assert said.pop("service.instance.id")
@@ -142,7 +138,6 @@ def test_a_resource_says_which_service_and_which_model(
         "telemetry.sdk.language": "python",
         "telemetry.sdk.name": "opentelemetry",
     }
-    assert collector.received[0].path == "/v1/traces"
 
 
 def test_attention_is_written_and_gradients_are_a_pass_too(
@@ -152,17 +147,17 @@ def test_attention_is_written_and_gradients_are_a_pass_too(
         for path in ("/attention", "/attributions", "/importance"):
             assert client.post(path, json={"sentence": "good"}).status_code == 200
     collector.wait_for(3)
-    [attention] = collector.requests("POST /attention")
-    [attributions] = collector.requests("POST /attributions")
-    [importance] = collector.requests("POST /importance")
-    assert stages(collector, attention) == ["tokenize", "wait", "forward", "write"]
-    assert stages(collector, attributions) == ["tokenize", "wait", "forward"]
-    assert stages(collector, importance) == ["tokenize", "wait", "forward"]
-    for span, path in ((attention, "explicit"), (attributions, "gradient")):
+    for path, stages, computed in (
+        ("/attention", [*STAGES, "write"], "explicit"),
+        ("/attributions", STAGES, "gradient"),
+        ("/importance", STAGES, "gradient"),
+    ):
+        [span] = collector.requests(f"POST {path}")
         children = collector.children(span)
+        assert names(children) == stages
         assert_nested(span, children)
-        assert attributes(children[2].attributes)["headlight.path"] == path
-    assert [len(each) for each in (collector.children(attention), collector.spans)] == [4, 13]
+        assert attributes(children[2].attributes)["headlight.path"] == computed
+    assert len(collector.spans) == 13
 
 
 def test_a_span_is_part_of_the_trace_of_its_caller(
@@ -184,8 +179,7 @@ def test_what_a_caller_does_not_sample_is_not_sent_but_has_its_ids(
         unsampled = client.post("/predict", json={"sentences": []})
     with traced.client() as client:
         client.get("/model")
-    [span] = collector.wait_for(1)
-    assert span.name == "GET /model"
+    assert names(collector.wait_for(1)) == ["GET /model"]
     assert unsampled.json()["trace_id"] == TRACE
     match = _HEADER.fullmatch(unsampled.headers["traceparent"])
     assert match is not None
@@ -219,42 +213,40 @@ def test_unknown_paths_and_methods_are_not_named(
         assert client.get("/secret/path?secret=1").status_code == 404
         assert client.request("PROPFIND", "/predict").status_code == 405
     first, second = collector.wait_for(2)
-    assert first.name == "GET"
+    assert (first.name, second.name) == ("GET", "HTTP /predict")
     assert attributes(first.attributes).keys().isdisjoint({"http.route", "url.path"})
-    assert second.name == "HTTP /predict"
     assert attributes(second.attributes)["http.request.method"] == "_OTHER"
     assert b"PROPFIND" not in b"".join(each.content for each in collector.received)
 
 
 def test_a_pass_that_fails_is_an_error_of_its_span_and_its_request(
-    traced: RunningService, collector: Collector, held: Path
+    traced: RunningService, collector: Collector, order: Path
 ) -> None:
-    held.write_text("fail", encoding="ascii")
+    order.write_text("fail", encoding="ascii")
     with traced.client() as client:
         assert client.get("/attention?sentence=good").status_code == 500
     [span] = collector.wait_for(1)
     said = attributes(span.attributes)
     assert (said["http.response.status_code"], said["error.type"]) == (500, "internal")
-    assert span.status.code == Status.STATUS_CODE_ERROR
-    assert span.status.message == ""
     forward = collector.children(span)[2]
     assert forward.name == "forward"
     assert attributes(forward.attributes)["error.type"] == "RuntimeError"
-    assert forward.status.code == Status.STATUS_CODE_ERROR
+    assert forward.status.code == span.status.code == Status.STATUS_CODE_ERROR
+    assert span.status.message == ""
     assert not any(each.events for each in collector.spans)
 
 
 def test_a_deadline_shows_where_the_time_went(
-    traced: RunningService, collector: Collector, held: Path
+    traced: RunningService, collector: Collector, order: Path
 ) -> None:
-    held.write_text("hold", encoding="ascii")
+    order.write_text("hold", encoding="ascii")
     with traced.client(**{"x-request-timeout": "0.5"}) as client:
         assert client.get("/attention?sentence=good").status_code == 504
-    held.unlink()
+    order.unlink()
     [span] = collector.wait_for(1)
     assert attributes(span.attributes)["error.type"] == "timeout"
     children = collector.children(span)
-    assert [child.name for child in children] == ["tokenize", "wait", "forward"]
+    assert names(children) == STAGES
     assert_nested(span, children)
     assert attributes(children[2].attributes)["headlight.unfinished"] is True
     assert children[2].end_time_unix_nano == span.end_time_unix_nano
@@ -265,7 +257,7 @@ def test_each_request_of_a_shared_pass_has_its_own_spans(
 ) -> None:
     count = 6
     # One of its own: after passes that were held, a service takes itself for slow and refuses.
-    settings = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, **SOON}
+    settings = {ENDPOINT: collector.url, **SOON}
     with (
         start(settings=settings) as running,
         ThreadPoolExecutor(count + 1) as pool,
@@ -292,7 +284,7 @@ def test_each_request_of_a_shared_pass_has_its_own_spans(
     shares = []
     for span in spans:
         children = collector.children(span)
-        assert [child.name for child in children] == ["tokenize", "wait", "forward"]
+        assert names(children) == STAGES
         assert_nested(span, children)
         said = attributes(children[2].attributes)
         assert said["headlight.texts"] == 1
@@ -301,3 +293,163 @@ def test_each_request_of_a_shared_pass_has_its_own_spans(
         assert said["headlight.batch.tokens"] == 4 * shared
         shares.append(shared)
     assert sorted(shares) == [1] + [count] * count
+
+
+# Runs the service, and then prints which modules it has loaded.
+REPORTING = """
+import logging
+import sys
+from service.__main__ import main
+code = main(sys.argv[1:])
+logging.shutdown()
+print(*sorted(name for name in sys.modules if name.startswith(("opentelemetry", "requests"))))
+sys.exit(code)
+"""
+
+
+def ask(running: RunningService, times: int = 1) -> None:
+    with running.client() as client:
+        for _ in range(times):
+            assert client.post("/predict", json={"sentences": ["good"]}).status_code == 200
+
+
+def warnings(running: RunningService) -> list[dict[str, object]]:
+    return [line for line in log_lines(running) if line["logger"] == "headlight.tracing"]
+
+
+def test_without_a_wish_for_traces_no_package_for_them_is_loaded(
+    checkpoint_folder: Path, tmp_path: Path
+) -> None:
+    program = ("-c", REPORTING)
+    settings = {ENDPOINT: "http://127.0.0.1:9", "OTEL_SDK_DISABLED": "TRUE"}
+    with service(checkpoint_folder, tmp_path, settings=settings, program=program) as running:
+        with running.client(traceparent=SENT) as client:
+            answer = client.post("/predict", json={"sentences": []})
+        running.process.send_signal(signal.SIGINT)
+        assert running.process.wait(PATIENCE) == 0
+    assert "traceparent" not in answer.headers
+    assert "trace_id" not in answer.json()
+    log = running.log.read_text("utf-8")
+    assert "trace_id" not in log
+    loaded = log.splitlines()[-1].split()
+    # FastAPI brings the interface, which does nothing.
+    assert "opentelemetry.trace" in loaded
+    for package in ("opentelemetry.sdk", "opentelemetry.exporter", "requests"):
+        assert not any(name.startswith(package) for name in loaded)
+
+
+def test_the_standard_variables_hold(start: Start, collector: Collector) -> None:
+    settings = {
+        ENDPOINT: "http://127.0.0.1:1",
+        "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": f"{collector.url}/of/mine",
+        "OTEL_EXPORTER_OTLP_HEADERS": "x-tenant=films,authorization=Bearer%20secret",
+        "OTEL_EXPORTER_OTLP_COMPRESSION": "gzip",
+        "OTEL_SERVICE_NAME": "reviews",
+        "OTEL_RESOURCE_ATTRIBUTES": "deployment.environment.name=test,service.version=9",
+        "OTEL_TRACES_SAMPLER": "",
+        **SOON,
+    }
+    with start(settings=settings) as running:
+        ask(running)
+        collector.wait_for(1)
+    first = collector.received[0]
+    assert first.path == "/of/mine"
+    assert first.headers["content-type"] == "application/x-protobuf"
+    assert first.headers["content-encoding"] == "gzip"
+    assert first.headers["x-tenant"] == "films"
+    assert first.headers["authorization"] == "Bearer secret"
+    said = attributes(first.message.resource_spans[0].resource.attributes)
+    assert (said["service.name"], said["service.version"]) == ("reviews", "9")
+    assert said["deployment.environment.name"] == "test"
+    assert warnings(running) == []
+
+
+def test_what_is_not_sampled_is_not_sent_and_pages_from_elsewhere_may_send_a_trace(
+    start: Start, collector: Collector
+) -> None:
+    settings = {
+        ENDPOINT: collector.url,
+        "OTEL_TRACES_SAMPLER": "parentbased_traceidratio",
+        "OTEL_TRACES_SAMPLER_ARG": "0",
+    }
+    origin = {"origin": "https://example.org"}
+    preflight = {
+        "access-control-request-method": "POST",
+        "access-control-request-headers": "traceparent, tracestate",
+    }
+    options = ("--allowed-origins", "https://example.org")
+    with start(*options, settings=settings) as running, running.client(**origin) as client:
+        ask(running, 5)
+        asked = client.options("/predict", headers=preflight)
+        answer = client.post("/predict", json={"sentences": ["good"]})
+    assert collector.received == []
+    assert running.log.read_text("utf-8").count('"trace_id"') == 7
+    assert asked.status_code == 200
+    assert "traceparent" in answer.headers["access-control-expose-headers"].lower().split(", ")
+    assert "traceparent" in answer.headers
+
+
+def test_the_last_spans_are_sent_at_the_end(start: Start, collector: Collector) -> None:
+    settings = {ENDPOINT: collector.url, "OTEL_BSP_SCHEDULE_DELAY": "600000"}
+    with start(settings=settings) as running:
+        ask(running, 3)
+        assert collector.received == []
+    assert len(collector.requests()) == 3
+    assert warnings(running) == []
+
+
+def test_a_collector_that_is_not_there_is_logged_once(
+    checkpoint_folder: Path, tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    settings = {ENDPOINT: f"http://user:secret@127.0.0.1:{port}/secret", **SOON}
+    with service(checkpoint_folder, tmp_path, settings=settings) as running:
+        ask(running, 10)
+        wait_until(lambda: warnings(running) != [])
+        ask(running, 10)
+    first, *more = warnings(running)
+    assert first["level"] == "warning"
+    assert first["message"] == "traces are disturbed"
+    assert str(first["reason"]).startswith(
+        "Transient error Connection refused encountered while exporting spans batch"
+    )
+    # At the end, what is left cannot be sent either.
+    assert {line["message"] for line in more} <= {"the last spans were not sent in time"}
+    log = running.log.read_text("utf-8")
+    assert all(line.startswith("{") for line in log.splitlines())
+    assert "secret" not in log
+    assert "Traceback" not in log
+
+
+def test_a_collector_that_hangs_holds_up_nobody(start: Start) -> None:
+    with collecting() as collector:
+        collector.open.clear()
+        settings = {
+            ENDPOINT: collector.url,
+            "OTEL_EXPORTER_OTLP_TIMEOUT": "3600",
+            "OTEL_BSP_MAX_QUEUE_SIZE": "8",
+            "OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "4",
+        }
+        with start(settings=settings) as running:
+            ask(running, 50)
+            assert collector.asked == 1
+    assert [(line["message"], line.get("reason")) for line in warnings(running)] == [
+        ("traces are disturbed", "Queue full, dropping %s."),
+        ("the last spans were not sent in time", None),
+    ]
+
+
+@pytest.mark.parametrize("package", ["opentelemetry.sdk", "opentelemetry.exporter"])
+def test_traces_without_the_extra(
+    package: str, checkpoint_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in list(sys.modules):
+        if name.startswith((package, "service.tracing.export")):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+    stderr = refuse(checkpoint_folder, OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:4318")
+    first, second = stderr.splitlines()
+    assert first == "headlight-serve: 1 setting is wrong:"
+    assert second.startswith(f"  {ENDPOINT}: {package}")
+    assert "pip install 'headlight[otel]'" in second
