@@ -5,6 +5,7 @@
 The package knows neither HTTP nor training.
 """
 
+from model.backends.base import collate
 from model.checkpoint.manifest import Manifest
 from model.checkpoint.opening import Checkpoint, open_checkpoint
 from model.checkpoint.saving import save_checkpoint
@@ -13,23 +14,31 @@ from model.explain.attribution import Attribution, Attributor, attribute
 from model.explain.gradients import Gradients, HeadImportance
 from model.explain.interventions import Head, leave_out, switch_off
 from model.explain.leave_one_out import LeaveOut, LeaveOutAttribution, UnitChange
-from model.explain.thumbnails import Thumbnail
 from model.explain.units import TextUnits
 from model.loading import load_predictor
 from model.network import reference
 from model.network.architecture import Network, NetworkConfig
 from model.network.attention import AttentionOutput, MultiHeadAttention
-from model.network.batch import Batch, collate
-from model.network.classifier import Classifier, ClassifierOutput
 from model.network.config import ConvAttentionConfig, EncoderConfig
 from model.network.conv_attention import ConvAttentionClassifier
 from model.network.encoder import EncoderClassifier, build_encoder
 from model.network.masks import causal_mask, padding_mask
-from model.network.prediction import Choice, Prediction
-from model.predictor import AttentionOptions, Explanation, ModelInfo, Predictor
+from model.predictor import ModelInfo, Predictor
 from model.reading import leave_each_out
 from model.text_model import Predictions, TextModel, load
-from model.tokenization.tokenizer import Encoding, Token, Tokenizer
+from model.tokenization.tokenizer import Tokenizer
+from model.types import (
+    AttentionOptions,
+    Batch,
+    Choice,
+    Classifier,
+    ClassifierOutput,
+    Downsampling,
+    Encoding,
+    Explanation,
+    Prediction,
+    Token,
+)
 
 __all__ = [
     "AttentionOptions",
@@ -43,6 +52,7 @@ __all__ = [
     "ClassifierOutput",
     "ConvAttentionClassifier",
     "ConvAttentionConfig",
+    "Downsampling",
     "EncoderClassifier",
     "EncoderConfig",
     "Encoding",
@@ -64,7 +74,6 @@ __all__ = [
     "Predictor",
     "TextModel",
     "TextUnits",
-    "Thumbnail",
     "Token",
     "Tokenizer",
     "UnitChange",

@@ -59,32 +59,18 @@ def load_on(checkpoint: Checkpoint, backend: Backend) -> Predictor:
     info = _describe(checkpoint, parameters, backend)
     tokenizer = checkpoint.tokenizer
     runner = backend.load(network, pad_token_id=tokenizer.pad_token_id, num_heads=info.num_heads)
+    config = checkpoint.config
     exact = SharedWeights(network, compact=backend.copies_layers)
-    gradients = Gradients(
-        exact,
-        labels=info.labels,
-        temperature=info.temperature,
-        num_layers=info.num_layers,
-        num_heads=info.num_heads,
-        pad_token_id=tokenizer.pad_token_id,
-        device=backend.device,
-    )
-    inspector = HeadInspector(
-        exact,
-        num_layers=info.num_layers,
-        num_heads=info.num_heads,
-        head_dim=checkpoint.config.head_dim,
-        pad_token_id=tokenizer.pad_token_id,
-        device=backend.device,
-    )
     return Predictor(
         runner,
         tokenizer,
         info=info,
         backend=backend,
-        gradients=gradients,
-        inspector=inspector,
-        residual_share=checkpoint.config.residual_share,
+        gradients=Gradients(
+            exact, config, temperature=info.temperature, pad_token_id=tokenizer.pad_token_id
+        ),
+        inspector=HeadInspector(exact, config),
+        residual_share=config.residual_share,
     )
 
 

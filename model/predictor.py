@@ -3,6 +3,7 @@
 Legend: B batch, T tokens, L chosen layers, H chosen heads.
 """
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,17 +18,11 @@ from model.errors import NotFiniteError
 from model.explain.attention_steps import HeadInspector
 from model.explain.gradients import Gradients
 from model.explain.interventions import check_index
-from model.explain.thumbnails import Strongest, Thumbnail, make_thumbnails
+from model.explain.views import downsample
 from model.network.config import EncoderConfig
-from model.network.prediction import (
-    Choice,
-    Prediction,
-    choose_among,
-    join_predictions,
-    make_predictions,
-)
-from model.tokenization.tokenizer import Encoding, Tokenizer, Truncation, check_text
-from model.tokenization.windows import MAX_WINDOWS
+from model.network.labels import choose_among
+from model.tokenization.tokenizer import MAX_WINDOWS, Tokenizer, check_text
+from model.types import AttentionOptions, Choice, Encoding, Explanation, Prediction, Truncation
 from model.validation import kind_of
 
 Entry = TypeVar("Entry")
@@ -37,50 +32,6 @@ PathName = Literal["fused", "explicit", "gradient"]
 
 WARM_UP_TEXT = "The light is on and the road ahead is clear."
 _WARM_UP_PASSES = 3
-
-
-@dataclass(frozen=True, slots=True)
-class AttentionOptions:
-    """A text and the attention weights to return for it.
-
-    Args:
-        layers: layers to return; None means all. The answer has each once, in ascending order.
-        heads: heads to return of each layer, by the same rules.
-        thumbnail: returns thumbnails of what it says, in the place of whole maps.
-    """
-
-    encoding: Encoding
-    layers: Sequence[int] | None = None
-    heads: Sequence[int] | None = None
-    thumbnail: Thumbnail | None = None
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Explanation:
-    """A prediction with the attention weights of the same forward pass.
-
-    Args:
-        encoding: the text as the model read it, with its tokens.
-        layers: numbers of the chosen layers, ascending.
-        heads: numbers of the chosen heads, ascending.
-        attention: float32 [L, H, T, T]; the weight that query token q gives to key token k. With a
-            thumbnail, what `make_thumbnails` returns.
-        residual_share: share of a layer's output that comes from its residual connection, for
-            `model.explain.views.rollout`.
-        strongest: what each query attends to most; None without a thumbnail.
-    """
-
-    prediction: Prediction
-    encoding: Encoding
-    layers: tuple[int, ...]
-    heads: tuple[int, ...]
-    attention: NDArray[np.float32]
-    residual_share: float = EncoderConfig.residual_share
-    strongest: Strongest | None = None
-
-    def __repr__(self) -> str:
-        shape = " x ".join(map(str, self.attention.shape))
-        return f"Explanation({self.prediction.label!r}, attention {shape})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,8 +141,8 @@ class Predictor:
         return self._tokenizer.encode_window(text, number, max_windows=max_windows)
 
     def join(self, windows: Sequence[Prediction]) -> Prediction:
-        """Puts the predictions of all windows of one text together; see `join_predictions`."""
-        return join_predictions(windows, temperature=self.info.temperature)
+        """Puts the predictions of all windows of one text together; see `Prediction.of_windows`."""
+        return Prediction.of_windows(windows, temperature=self.info.temperature)
 
     def encode_nothing(self) -> Encoding:
         """Encodes an empty text, of which special tokens alone are left."""
@@ -229,7 +180,10 @@ class Predictor:
 
     def _predict(self, encodings: Sequence[Encoding]) -> list[Prediction | NotFiniteError]:
         started = self._runner.predict(self._runner.prepare(encodings))
-        return self._predictions(self._runner.to_host(started).logits, encodings)
+        logits = self._runner.to_host(started).logits
+        return make_predictions(
+            logits, encodings, labels=self.info.labels, temperature=self.info.temperature
+        )
 
     def explain(
         self,
@@ -297,7 +251,9 @@ class Predictor:
         )
         started = self._runner.explain(self._runner.prepare(encodings), together)
         output = self._runner.to_host(started)
-        predictions = self._predictions(output.logits, encodings)
+        predictions = make_predictions(
+            output.logits, encodings, labels=self.info.labels, temperature=self.info.temperature
+        )
         explanations: list[Explanation | NotFiniteError] = []
         for row, (prediction, each, own) in enumerate(
             zip(predictions, options, chosen, strict=True)
@@ -321,12 +277,12 @@ class Predictor:
         weights: Sequence[NDArray[np.float32]],
     ) -> Explanation:
         encoding, share = options.encoding, self._residual_share
-        if options.thumbnail is None:
+        if options.downsampling is None:
             attention, strongest = np.stack(weights), None
         else:
             assert encoding.tokens is not None  # noqa: S101 - they are encoded with them
-            attention, strongest = make_thumbnails(
-                weights, encoding.tokens, options.thumbnail, residual_share=share
+            attention, strongest = downsample(
+                weights, encoding.tokens, options.downsampling, residual_share=share
             )
         layers, heads = chosen.layers, chosen.heads
         return Explanation(prediction, encoding, layers, heads, attention, share, strongest)
@@ -355,12 +311,26 @@ class Predictor:
             _check_indices(options.heads, self.info.num_heads, "head"),
         )
 
-    def _predictions(
-        self, logits: NDArray[np.float32], encodings: Sequence[Encoding]
-    ) -> list[Prediction | NotFiniteError]:
-        return make_predictions(
-            logits, encodings, labels=self.info.labels, temperature=self.info.temperature
-        )
+
+def make_predictions(
+    logits: NDArray[np.float32],
+    encodings: Sequence[Encoding],
+    *,
+    labels: Sequence[str],
+    temperature: float,
+) -> list[Prediction | NotFiniteError]:
+    """Turns logits [B, C] into predictions, or into an error where they are not finite numbers."""
+    rows: list[list[float]] = logits.tolist()
+    bad = sum(not all(map(math.isfinite, row)) for row in rows)
+    predictions: list[Prediction | NotFiniteError] = []
+    for row, encoding in zip(rows, encodings, strict=True):
+        if bad and not all(map(math.isfinite, row)):
+            predictions.append(NotFiniteError(bad, len(rows)))
+            continue
+        count, cut = len(encoding.input_ids), encoding.truncated
+        made = Prediction.of(row, labels, temperature, token_count=count, truncated=cut)
+        predictions.append(made)
+    return predictions
 
 
 def _check_encodings(encodings: Sequence[object], *, by: str) -> None:

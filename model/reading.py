@@ -1,21 +1,22 @@
-"""Reads a text whole, in windows and by its sentences, and joins the predictions of these parts."""
+"""Reads texts whole, in windows and by sentences, predicts these parts, and joins the answers."""
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from model.explain.interventions import Head, leave_out, switch_off
 from model.explain.leave_one_out import LeaveOut, LeaveOutAttribution
 from model.explain.units import TextUnits, UnitLevel
-from model.network.prediction import Choice, Prediction
 from model.predictor import Predictor
 from model.tokenization.language import find_warnings
-from model.tokenization.sentences import MAX_SENTENCES, Span, find_sentences
-from model.tokenization.tokenizer import Encoding
-from model.tokenization.windows import MAX_WINDOWS, Reading
+from model.tokenization.sentences import MAX_SENTENCES, find_sentences
+from model.tokenization.tokenizer import MAX_WINDOWS
+from model.types import EncodedText, Encoding, Prediction, Reading, SentenceResult, Span, TextResult
 
-Fault = TypeVar("Fault", bound=Exception)
+Error = TypeVar("Error", bound=Exception)
 Result = TypeVar("Result")
+# On a processor, twice the service's budget and more is faster, and nobody waits for a pass.
+_PASS_TOKENS = 2_048
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,51 +49,6 @@ class ReadingOptions:
         return bool(self.heads or self.omit)
 
 
-@dataclass(frozen=True, slots=True)
-class EncodedText:
-    """A text as the model reads it.
-
-    Args:
-        windows: the whole text; one encoding unless it is read in windows.
-        sentences: the windows of each sentence; None if sentences are not read.
-        spans: where each sentence stands in the text.
-        warnings: words for what makes its answer doubtful.
-    """
-
-    windows: Sequence[Encoding]
-    sentences: Sequence[Sequence[Encoding]] | None = None
-    spans: Sequence[Span] = ()
-    warnings: tuple[str, ...] = ()
-
-    @property
-    def encodings(self) -> list[Encoding]:
-        """All that goes through the network: the whole, then the sentences."""
-        return [*self.windows, *(each for windows in self.sentences or () for each in windows)]
-
-
-@dataclass(frozen=True, slots=True)
-class SentenceResult:
-    """The prediction of one sentence, and where the sentence stands in its text."""
-
-    span: Span
-    prediction: Prediction
-
-
-@dataclass(frozen=True, slots=True)
-class TextResult:
-    """The prediction of a text, and of its sentences in order; None if they were not read."""
-
-    prediction: Prediction
-    sentences: Sequence[SentenceResult] | None = None
-
-    def among(self, choice: Choice) -> "TextResult":
-        """Returns the result of a choice among some labels."""
-        sentences = self.sentences and [
-            SentenceResult(each.span, choice.narrow(each.prediction)) for each in self.sentences
-        ]
-        return TextResult(choice.narrow(self.prediction), sentences)
-
-
 def read_text(predictor: Predictor, text: str, options: ReadingOptions) -> EncodedText:
     """Encodes a text, and its sentences if the options ask for them; any thread may call it.
 
@@ -116,11 +72,7 @@ def read_in_steps(
     warnings = find_warnings(text) if options.is_english else ()
     if not options.by_sentence:
         return EncodedText(whole, warnings=warnings)
-    spans: list[Span] = []
-    for span in find_sentences(text, max_sentences=options.max_sentences):
-        yield
-        if span is not None:
-            spans.append(span)
+    spans = yield from _spans(text, options.max_sentences)
     parts: list[Sequence[Encoding]] = []
     for span in spans:
         yield
@@ -160,12 +112,7 @@ def read_units_in_steps(
         InputError, TokenizerError: see `read_text`.
     """
     windows = _encode(predictor, text, options, with_tokens=True)
-    found = find_sentences(text, max_sentences=len(text))
-    spans: list[Span] = []
-    for span in found:
-        yield
-        if span is not None:
-            spans.append(span)
+    spans = yield from _spans(text, len(text))
     return TextUnits(windows, predictor.encode_nothing(), spans, level=level)
 
 
@@ -202,8 +149,8 @@ def leave_each_out(
 
 
 def join_results(
-    predictor: Predictor, text: EncodedText, results: Iterator[Prediction | Fault]
-) -> TextResult | Fault:
+    predictor: Predictor, text: EncodedText, results: Iterator[Prediction | Error]
+) -> TextResult | Error:
     """Takes the results of one text and joins them.
 
     Args:
@@ -229,6 +176,56 @@ def join_results(
     if text.sentences is None:
         return TextResult(whole)
     return TextResult(whole, list(map(SentenceResult, text.spans, sentences)))
+
+
+def predict_in_passes(
+    predictor: Predictor,
+    encodings: Sequence[Encoding],
+    *,
+    advance: Callable[[int], None] = lambda _: None,
+) -> list[Prediction | Exception]:
+    """Predicts many encodings, in passes of texts of similar length.
+
+    The same list always has the same answers, bit for bit, on the same kind of machine.
+
+    Args:
+        advance: called with the number of encodings of each pass, when it is done.
+
+    Returns:
+        The prediction of each encoding in order, or the error of one that fails.
+
+    Raises:
+        Exception: the device fails for a valid text too.
+    """
+    results: list[Prediction | Exception | None] = [None] * len(encodings)
+    for indices in _passes(encodings, max(_PASS_TOKENS, predictor.batch_tokens)):
+        part = predictor.predict_each([encodings[index] for index in indices])
+        for index, result in zip(indices, part, strict=True):
+            results[index] = result
+        advance(len(indices))
+    return [result for result in results if result is not None]  # each one is in a pass
+
+
+def _passes(encodings: Sequence[Encoding], most_tokens: int) -> Iterator[list[int]]:
+    """Yields the indices of each pass, the shortest texts first."""
+    indices: list[int] = []
+    for length, index in sorted((len(each.input_ids), at) for at, each in enumerate(encodings)):
+        if indices and length * (len(indices) + 1) > most_tokens:
+            yield indices
+            indices = []
+        indices.append(index)
+    if indices:
+        yield indices
+
+
+def _spans(text: str, max_sentences: int) -> Generator[None, None, list[Span]]:
+    """Finds the sentences of a text; yields after each block of it."""
+    spans: list[Span] = []
+    for span in find_sentences(text, max_sentences=max_sentences):
+        yield
+        if span is not None:
+            spans.append(span)
+    return spans
 
 
 def _finish(steps: Generator[None, None, Result]) -> Result:

@@ -16,19 +16,9 @@ from model.explain.attribution import Attribution, Method, attribute
 from model.explain.leave_one_out import LeaveOutAttribution
 from model.explain.units import UnitLevel
 from model.loading import load_predictor
-from model.network.prediction import Prediction
-from model.passes import predict_in_passes
-from model.predictor import Explanation, ModelInfo, Predictor
-from model.reading import (
-    EncodedText,
-    ReadingOptions,
-    TextResult,
-    join_results,
-    leave_each_out,
-    read_text,
-)
-from model.tokenization.tokenizer import Truncation
-from model.tokenization.windows import Reading
+from model.predictor import ModelInfo, Predictor
+from model.reading import ReadingOptions, join_results, leave_each_out, predict_in_passes, read_text
+from model.types import EncodedText, Explanation, Prediction, Reading, TextResult, Truncation
 from model.validation import folder_path, index_of, list_texts, one_of, one_text
 
 _TYPES = {

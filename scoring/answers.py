@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from model.reading import SentenceResult
+from model.types import SentenceResult
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 from model.checkpoint.location import local_folder
 from model.checkpoint.opening import open_checkpoint
 from model.tables.columns import find
-from model.tokenization.windows import Reading
+from model.types import Reading
 from scoring.errors import OutputError
 from scoring.inputs import InputFile, check_output, find_inputs
 from scoring.output.folder import Output, to_json

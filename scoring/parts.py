@@ -15,8 +15,8 @@ import pyarrow
 
 from model.allocator import share_one_heap
 from model.errors import ModelError, TableError
-from model.reading import EncodedText
 from model.tables.parquet import keep_rows
+from model.types import EncodedText
 from scoring.answers import Answers
 from scoring.errors import EngineError, OutputError, ScoringError
 from scoring.output.folder import Output

@@ -11,18 +11,9 @@ from model.checkpoint.location import local_folder
 from model.checkpoint.opening import Checkpoint, open_checkpoint
 from model.errors import ConfigurationError, InputError, NotFiniteError, TokenizerError
 from model.loading import load_on
-from model.network.prediction import Choice
-from model.passes import predict_in_passes
 from model.predictor import Predictor
-from model.reading import (
-    EncodedText,
-    ReadingOptions,
-    SentenceResult,
-    TextResult,
-    join_results,
-    read_text,
-)
-from model.tokenization.windows import Reading
+from model.reading import ReadingOptions, join_results, predict_in_passes, read_text
+from model.types import Choice, EncodedText, Reading, SentenceResult, TextResult
 from model.validation import list_texts
 from scoring.answers import Answers
 from scoring.errors import OptionError

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, Validati
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from model.checkpoint.location import DEFAULT
-from model.tokenization.windows import MAX_WINDOWS
+from model.tokenization.tokenizer import MAX_WINDOWS
 from model.validation import nearest, tell_fault
 
 PREFIX = "HEADLIGHT_"

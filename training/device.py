@@ -7,10 +7,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from model.backends.base import send
 from model.backends.device import choose_device, computes_bfloat16
 from model.backends.threads import choose_threads
 from model.errors import ConfigurationError
-from model.network.batch import send
 from training.distributed import SINGLE_PROCESS, Ranks
 
 _CPU_INFO = Path("/proc/cpuinfo")

@@ -1,4 +1,4 @@
-"""Defines the interface to a device, and repeats passes that fail on it.
+"""Defines the interface to a device, pads texts for it, and repeats passes that fail on it.
 
 `in_halves` repeats a pass that runs out of memory; `isolate` finds the texts on which one fails.
 
@@ -9,6 +9,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TypeVar
 
 import numpy as np
@@ -17,9 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from model.network.architecture import Network
-from model.network.batch import Batch, collate
-from model.network.classifier import Classifier
-from model.tokenization.tokenizer import Encoding
+from model.types import Batch, Classifier, Encoding
 
 Entry = TypeVar("Entry")
 Result = TypeVar("Result")
@@ -156,6 +155,76 @@ class Backend(ABC):
         """Returns whether only a new process can use the device after this error."""
         del error
         return False
+
+
+def collate(
+    encodings: Sequence[Encoding],
+    *,
+    pad_token_id: int,
+    device: torch.device | None = None,
+    pad_to: int | None = None,
+) -> Batch:
+    """Pads token ids on the right to the longest text of the batch.
+
+    Args:
+        encodings: B texts, at least one.
+        pad_token_id: the id that fills the rest of a row.
+        device: where the tensors go; None means the CPU.
+        pad_to: pads to this length instead, for a network that reads one fixed length.
+
+    Returns:
+        A batch of B rows. Without padding its mask is None: then fused attention kernels take
+        their fastest path.
+
+    Raises:
+        ValueError: there is no encoding, one has no tokens, or `pad_to` is below the longest text.
+    """
+    if not encodings:
+        raise ValueError("a batch needs at least one encoding, got 0")
+    lengths = np.fromiter((len(encoding.input_ids) for encoding in encodings), np.int64)
+    longest = int(lengths.max()) if pad_to is None else pad_to
+    if longest < lengths.max():
+        raise ValueError(f"pad_to is {pad_to}, but the longest text has {lengths.max()} tokens")
+    if lengths.min() < 1:
+        raise ValueError(f"text {lengths.argmin()} of the batch has no tokens, needs at least 1")
+    # One flat array: a list for each row costs several times as much.
+    ids = np.fromiter(chain.from_iterable(item.input_ids for item in encodings), np.int64)
+    mask = _join_head_masks(encodings)
+    if lengths.min() == longest:
+        batch = Batch(torch.from_numpy(ids.reshape(len(lengths), longest)), None, mask)
+    else:
+        padding = np.arange(longest) >= lengths[:, None]  # [B, T]
+        padded = np.full(padding.shape, pad_token_id)
+        padded[~padding] = ids
+        batch = Batch(torch.from_numpy(padded), torch.from_numpy(padding), mask)
+    return batch if device is None else _send_batch(batch, device)
+
+
+def _join_head_masks(encodings: Sequence[Encoding]) -> Tensor | None:
+    """Joins the head masks of texts to [L, B, H]; None if no text has one."""
+    masks = [encoding.head_mask for encoding in encodings]
+    shape = next((np.shape(mask) for mask in masks if mask is not None), None)
+    if shape is None:
+        return None
+    whole = np.ones(shape, np.float32)
+    rows = [whole if mask is None else np.asarray(mask, np.float32) for mask in masks]
+    return torch.from_numpy(np.stack(rows, axis=1))
+
+
+def _send_batch(batch: Batch, device: torch.device) -> Batch:
+    padding, mask = batch.key_padding_mask, batch.head_mask
+    return Batch(
+        send(batch.input_ids, device),
+        None if padding is None else send(padding, device),
+        None if mask is None else send(mask, device),
+    )
+
+
+def send(tensor: Tensor, device: torch.device) -> Tensor:
+    """Copies a tensor from the host to a device; a GPU keeps computing during the copy."""
+    if device.type != "cuda":
+        return tensor.to(device)
+    return tensor.pin_memory().to(device, non_blocking=True)
 
 
 def in_halves(

@@ -32,11 +32,10 @@ from model.backends.kernels import (
 )
 from model.network.architecture import Network as AnyNetwork
 from model.network.attention import MultiHeadAttention
-from model.network.batch import Batch
-from model.network.classifier import ClassifierOutput
 from model.network.config import EncoderConfig
 from model.network.encoder import EncoderClassifier
 from model.network.layers import EncoderLayer
+from model.types import Batch, ClassifierOutput
 
 _WORD_BYTES = 4
 # With AMX, oneDNN computes large bfloat16 products faster than these kernels. A pass of so few

@@ -14,10 +14,9 @@ from torch import Tensor
 
 from model.backends.packed_pass import compiled
 from model.network.attention import MultiHeadAttention
-from model.network.batch import Batch
-from model.network.classifier import ClassifierOutput
 from model.network.encoder import EncoderClassifier
 from model.network.layers import EncoderLayer
+from model.types import Batch, ClassifierOutput
 
 # oneDNN's names: of the function, and of its approximation.
 _ACTIVATIONS = {

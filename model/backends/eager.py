@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from model.backends.base import Backend, Pass, Runner
 from model.network.architecture import Network
 from model.network.attention import MultiHeadAttention
-from model.network.classifier import Classifier
 from model.network.encoder import EncoderClassifier
+from model.types import Classifier
 
 # After these errors, CUDA answers every call of the process with the same error. The codes and
 # messages are those of cudaError_t in the CUDA Runtime API. Out of memory is not among them.

@@ -17,7 +17,7 @@ from model.checkpoint.records import (
     Thresholds,
 )
 from model.files import is_file_name
-from model.network.labels import POLES, Labels, has_pair
+from model.network.labels import PAIR, Labels, has_pair
 
 FORMAT_VERSION: Literal[1] = 1
 # A key in config.json that marks our folders; folders of other tools have no headlight.json.
@@ -75,7 +75,7 @@ class Manifest(Record):
             raise ValueError(f"precision has {' and '.join(types)}: keep one record of each type")
         if self.pair_temperature is not None and not has_pair(self.labels):
             raise ValueError(
-                f"pair_temperature is for {' and '.join(POLES)} beside other labels, and the "
+                f"pair_temperature is for {' and '.join(PAIR)} beside other labels, and the "
                 f"labels are {', '.join(self.labels)}: take it out"
             )
         baseline, thresholds = self.baseline, self.thresholds

@@ -27,10 +27,11 @@ from model.network.architecture import (
     read_config,
     stored_names,
 )
-from model.network.prediction import Choice, choose_among
+from model.network.labels import choose_among
 from model.tokenization.reader import load_tokenizer
 from model.tokenization.sandbox import try_tokenizer
 from model.tokenization.tokenizer import Tokenizer
+from model.types import Choice
 from model.validation import folder_path
 
 _VERSION_LENGTH = 12

@@ -15,10 +15,10 @@ from torch import Tensor
 
 from model.errors import NotFiniteError
 from model.explain.interventions import check_index
+from model.network.architecture import NetworkConfig
 from model.network.attention import AttentionInputs
-from model.network.batch import collate
 from model.network.shared_weights import SharedWeights
-from model.tokenization.tokenizer import Encoding
+from model.types import Encoding
 
 Floats = NDArray[np.float32]
 
@@ -53,22 +53,10 @@ class HeadSteps:
 class HeadInspector:
     """Steps of the heads of one checkpoint; several threads may use it at once."""
 
-    def __init__(
-        self,
-        network: SharedWeights,
-        *,
-        num_layers: int,
-        num_heads: int,
-        head_dim: int,
-        pad_token_id: int,
-        device: torch.device,
-    ) -> None:
-        self.head_dim = head_dim
+    def __init__(self, network: SharedWeights, config: NetworkConfig) -> None:
+        self.head_dim = config.head_dim
         self._network = network
-        self._num_layers = num_layers
-        self._num_heads = num_heads
-        self._pad_token_id = pad_token_id
-        self._device = device
+        self._num_layers, self._num_heads = config.num_layers, config.num_heads
 
     def count_numbers(self, length: int) -> int:
         """Counts the numbers of the steps over a text of `length` tokens."""
@@ -86,9 +74,10 @@ class HeadInspector:
         check_index(layer, self._num_layers, "layer")
         check_index(head, self._num_heads, "head")
         check_index(query, length, "token", owner="the text")
-        batch = collate([encoding], pad_token_id=self._pad_token_id, device=self._device)
         with self._network.use() as network, torch.no_grad():
-            computed = _compute(network.attention_inputs(batch, layer), head, query, length)
+            computed = _compute(
+                network.attention_inputs(self._network.batch(encoding), layer), head, query, length
+            )
         steps = [tensor.float().cpu().numpy() for tensor in computed]
         if not all(np.isfinite(step).all() for step in steps):
             raise NotFiniteError(1, 1, what="steps of a head")

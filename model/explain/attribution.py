@@ -18,10 +18,9 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from model.explain.gradients import Ends, Gradients
-from model.network.prediction import Choice, Prediction
-from model.tokenization.tokenizer import Encoding, Token
+from model.explain.gradients import Endpoints, Gradients
 from model.tokenization.words import group_words, sum_words
+from model.types import Choice, Encoding, Prediction, Token
 from model.validation import one_of
 
 Method = Literal["integrated_gradients", "gradient_x_input"]
@@ -100,7 +99,7 @@ class Attributor:
         self._method: Method = method
         self._nodes = steps if method == "integrated_gradients" else 1
         self._lock = threading.Lock()
-        self._ends: Ends | None = None
+        self._ends: Endpoints | None = None
 
     def pieces(self, max_batch_tokens: int) -> list[range]:
         """Cuts the nodes into similar pieces of at most so many tokens, T a node, or one node."""
@@ -144,7 +143,7 @@ class Attributor:
             baseline_value=ends.baseline_value,
         )
 
-    def _start(self) -> Ends:
+    def _start(self) -> Endpoints:
         with self._lock:  # other threads wait: the label may depend on the prediction
             if self._ends is None:
                 self._ends = self._gradients.ends(

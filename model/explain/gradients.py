@@ -6,8 +6,8 @@ f is log(p / (1 - p)) of a label's calibrated probability p, computed from the l
 use the float32 network from which the serving network was made.
 """
 
+import math
 from collections import OrderedDict
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,17 +16,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from model.errors import NotFiniteError
-from model.network.architecture import Network
-from model.network.batch import Batch, collate
-from model.network.prediction import Choice, Prediction, make_predictions
+from model.network.architecture import Network, NetworkConfig
 from model.network.shared_weights import SharedWeights
-from model.tokenization.tokenizer import Encoding
+from model.types import Choice, Encoding, Prediction
 
 _MOST_BASELINES = 512  # of texts with as many different lengths
 
 
 @dataclass(frozen=True, slots=True)
-class Ends:
+class Endpoints:
     """The two ends of a path: a text and its baseline.
 
     Args:
@@ -66,25 +64,20 @@ class Gradients:
     def __init__(
         self,
         network: SharedWeights,
+        config: NetworkConfig,
         *,
-        labels: Sequence[str],
         temperature: float,
-        num_layers: int,
-        num_heads: int,
         pad_token_id: int,
-        device: torch.device,
     ) -> None:
         self._network = network
-        self._whole = Choice(tuple(labels), temperature)
-        self._num_layers = num_layers
-        self._num_heads = num_heads
+        self._whole = Choice(config.labels, temperature)
+        self._heads = config.num_layers, config.num_heads
         self._pad_token_id = pad_token_id
-        self._device = device
         self._baselines: OrderedDict[bytes, Tensor] = OrderedDict()  # logits [C] by their ids
 
     def ends(
         self, encoding: Encoding, *, label: str | None = None, choice: Choice | None = None
-    ) -> Ends:
+    ) -> Endpoints:
         """Classifies a text and its baseline; without a label, for the predicted one.
 
         With a choice, f and the prediction are those among its labels.
@@ -96,12 +89,14 @@ class Gradients:
         text, baseline, key = self._embed(encoding)
         with self._network.use() as network, torch.no_grad():
             below = self._of_baseline(network, encoding, baseline, key)
-            logits = network(self._batch(encoding, 1), token_embeddings=text[None]).logits  # [1, C]
+            logits = network(
+                self._network.batch(encoding), token_embeddings=text[None]
+            ).logits  # [1, C]
         return self._ends(encoding, label, choice, logits[0], text, baseline, below)
 
     def at_text(
         self, encoding: Encoding, *, label: str | None = None, choice: Choice | None = None
-    ) -> tuple[Ends, NDArray[np.float64]]:
+    ) -> tuple[Endpoints, NDArray[np.float64]]:
         """Classifies a text and computes gradient x input, in one pass; raises as `ends` does.
 
         Returns the ends, and what `along` computes at the place 1 with the weight 1, float64 [T].
@@ -111,7 +106,9 @@ class Gradients:
             below = self._of_baseline(network, encoding, baseline, key)
             with torch.enable_grad():
                 at = text[None].clone().requires_grad_()  # [1, T, D]
-                logits = network(self._batch(encoding, 1), token_embeddings=at).logits  # [1, C]
+                logits = network(
+                    self._network.batch(encoding), token_embeddings=at
+                ).logits  # [1, C]
                 found = logits[0].detach()
                 ends = self._ends(encoding, label, choice, found, text, baseline, below)
                 (gradient,) = torch.autograd.grad(
@@ -120,7 +117,7 @@ class Gradients:
         return ends, self._shares(gradient, ends, np.ones(1))
 
     def along(
-        self, ends: Ends, places: NDArray[np.float64], weights: NDArray[np.float64]
+        self, ends: Endpoints, places: NDArray[np.float64], weights: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """Sums the gradients of f at places on the straight path, times the difference of its ends.
 
@@ -135,11 +132,11 @@ class Gradients:
         Raises:
             NotFiniteError: a gradient overflowed.
         """
-        steps = torch.tensor(places, dtype=torch.float32, device=self._device)
+        steps = torch.tensor(places, dtype=torch.float32, device=self._network.device)
         at = torch.lerp(ends.baseline, ends.text, steps[:, None, None])  # [K, T, D]
         with self._network.use() as network, torch.enable_grad():
             at.requires_grad_()
-            batch = self._batch(ends.encoding, len(places))
+            batch = self._network.batch(ends.encoding, len(places))
             logits = network(batch, token_embeddings=at).logits  # [K, C]
             # Each term of the sum depends on one row, so each row gets its own gradient.
             (gradient,) = torch.autograd.grad(
@@ -154,11 +151,11 @@ class Gradients:
 
         Michel, Levy and Neubig 2019 average the derivative of the loss over a data set instead.
         """
-        heads = torch.ones(self._num_layers, self._num_heads, device=self._device)
+        heads = torch.ones(self._heads, device=self._network.device)
         with self._network.use() as network, torch.enable_grad():
             heads.requires_grad_()
-            logits = network(self._batch(encoding, 1), head_mask=heads).logits  # [1, C]
-            prediction = self._predict(logits.detach(), encoding, choice)
+            logits = network(self._network.batch(encoding), head_mask=heads).logits  # [1, C]
+            prediction = self._predict(logits[0].detach(), encoding, choice)
             label = prediction.label if label is None else label
             log_odds = self._log_odds(logits, label, choice or self._whole)
             (gradient,) = torch.autograd.grad(log_odds.sum(), heads)  # [L, H]
@@ -182,7 +179,9 @@ class Gradients:
         special = torch.tensor([token.special for token in encoding.tokens], dtype=torch.bool)
         padded = torch.where(special, ids, self._pad_token_id)  # [T]
         with self._network.use() as network, torch.no_grad():
-            both = network.embed_tokens(torch.stack([ids, padded]).to(self._device))  # [2, T, D]
+            both = network.embed_tokens(
+                torch.stack([ids, padded]).to(self._network.device)
+            )  # [2, T, D]
         return both[0], both[1], padded.numpy().tobytes()
 
     def _of_baseline(
@@ -192,7 +191,7 @@ class Gradients:
         logits = self._baselines.get(key)
         if logits is None:
             with torch.no_grad():
-                output = network(self._batch(encoding, 1), token_embeddings=baseline[None])
+                output = network(self._network.batch(encoding), token_embeddings=baseline[None])
             # Several threads share the dictionary, so each change of it is one call.
             self._baselines[key] = logits = output.logits[0].clone()
             if len(self._baselines) > _MOST_BASELINES:
@@ -208,16 +207,16 @@ class Gradients:
         text: Tensor,
         baseline: Tensor,
         baseline_logits: Tensor,
-    ) -> Ends:
-        prediction = self._predict(logits[None], encoding, choice)
+    ) -> Endpoints:
+        prediction = self._predict(logits, encoding, choice)
         label = prediction.label if label is None else label
         choice = choice or self._whole
         both = self._log_odds(torch.stack([logits, baseline_logits]), label, choice)
         value, below = _finite(both.cpu().numpy(), what="log-odds").tolist()
-        return Ends(encoding, prediction, label, choice, value, below, text, baseline)
+        return Endpoints(encoding, prediction, label, choice, value, below, text, baseline)
 
     def _shares(
-        self, gradient: Tensor, ends: Ends, weights: NDArray[np.float64]
+        self, gradient: Tensor, ends: Endpoints, weights: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """The weighted sum over K gradients [K, T, D], times the way between the ends."""
         difference = (ends.text - ends.baseline).double()  # [T, D]
@@ -225,18 +224,18 @@ class Gradients:
         shares: NDArray[np.float64] = weights @ by_token.cpu().numpy()
         return _finite(shares + 0.0)  # 0 instead of -0
 
-    def _batch(self, encoding: Encoding, size: int) -> Batch:
-        return collate([encoding] * size, pad_token_id=self._pad_token_id, device=self._device)
-
     def _predict(self, logits: Tensor, encoding: Encoding, choice: Choice | None) -> Prediction:
-        (prediction,) = make_predictions(
-            logits.cpu().numpy(),
-            [encoding],
-            labels=self._whole.labels,
-            temperature=self._whole.temperature,
+        """Turns the logits of a text, [C], into its prediction."""
+        numbers: list[float] = logits.tolist()
+        if not all(map(math.isfinite, numbers)):
+            raise NotFiniteError(1, 1)
+        prediction = Prediction.of(
+            numbers,
+            self._whole.labels,
+            self._whole.temperature,
+            token_count=len(encoding.input_ids),
+            truncated=encoding.truncated,
         )
-        if isinstance(prediction, NotFiniteError):
-            raise prediction
         return prediction if choice is None else choice.narrow(prediction)
 
     def _log_odds(self, logits: Tensor, label: str, choice: Choice) -> Tensor:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from model.errors import NoSuchTokenError
-from model.tokenization.tokenizer import Encoding
+from model.types import Encoding
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.explain.units import TextUnits, Unit
-from model.network.prediction import Choice, Prediction, join_predictions, log_odds
-from model.tokenization.tokenizer import Token
+from model.types import Choice, Prediction, Token
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,13 +180,13 @@ class LeaveOut:
         return self._missing(unit for each in order for unit in self.text.inside(each))
 
     def _join(self, windows: Sequence[Prediction]) -> Prediction:
-        return join_predictions(windows, temperature=self._temperature)
+        return Prediction.of_windows(windows, temperature=self._temperature)
 
     def _narrow(self, prediction: Prediction) -> Prediction:
         return prediction if self._choice is None else self._choice.narrow(prediction)
 
     def _log_odds(self, prediction: Prediction) -> float:
-        return log_odds(prediction, self._label, temperature=self._temperature)
+        return prediction.log_odds(self._label, temperature=self._temperature)
 
     def _missing(self, units: Iterable[Unit]) -> list[Unit]:
         return [unit for unit in units if unit.tokens not in self._found]

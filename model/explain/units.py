@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal, NamedTuple
 
-from model.tokenization.sentences import Span
-from model.tokenization.tokenizer import Encoding, Token
-from model.tokenization.windows import window_step
+from model.tokenization.tokenizer import window_step
 from model.tokenization.words import group_words, join_tokens
+from model.types import Encoding, Span, Token
 
 UnitLevel = Literal["token", "word", "sentence"]
 

@@ -1,27 +1,33 @@
-"""Reduces raw weights of many heads to fewer maps, called views; the network does not use them.
+"""Reduces raw weights of many heads to fewer or smaller maps, called views.
 
-Legend: L layers, H heads, T tokens, W words (a special token counts as one).
+The network does not use them.
+
+Legend: L layers, H heads, T tokens, W words (a special token counts as one), S side of a
+downsampled map.
 """
 
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from model.network.config import EncoderConfig
-from model.tokenization.words import Words, sum_words
+from model.tokenization.words import sum_words
+from model.types import Downsampling, Reduce, Strongest, Token, Words
 
-Reduce = Literal["none", "mean", "max", "rollout"]
 Level = Literal["token", "word"]
 Weights = NDArray[np.float32]
 
 RAW = "raw"
+#: the least and the most rows of a downsampled map
+LEAST_SIDE, MOST_SIDE = 8, 128
 
 
-def view_name(reduce: Reduce, level: Level, *, is_thumbnail: bool = False) -> str:
+def view_name(reduce: Reduce, level: Level, *, is_downsampled: bool = False) -> str:
     """Names a view as answers do: `raw`, `mean`, `word` or `rollout+word`, for example."""
     parts: list[str] = [part for part in (reduce, level) if part not in ("none", "token")]
-    if is_thumbnail:
+    if is_downsampled:
         parts.append("thumbnail")
     return "+".join(parts) or RAW
 
@@ -101,3 +107,65 @@ def join_words(attention: Weights, words: Words) -> Weights:
     sizes = np.array([len(group) for group in words.groups], np.float32)
     joined: Weights = from_words / sizes[:, None]
     return joined
+
+
+def downsample(
+    layers: Sequence[Weights],
+    tokens: Sequence[Token],
+    options: Downsampling,
+    *,
+    residual_share: float = EncoderConfig.residual_share,
+) -> tuple[Weights, Strongest]:
+    """Makes the maps of a text smaller, layer by layer, and finds each query's strongest key.
+
+    Args:
+        layers: raw weights [H, T, T] of each of L layers, in ascending order.
+        tokens: the T tokens.
+        residual_share: see `model.explain.views.rollout`.
+
+    Returns:
+        Float32 [L or 1, H or 1, S, S]; S is at most the side. The strongest keys are of all
+        tokens or words, special ones too.
+    """
+    reduce, words = options.reduce, options.words
+    # A rollout needs all layers, and any other view one at a time.
+    groups = [layers] if reduce == "rollout" else [[layer] for layer in layers]
+    names = tokens if words is None else words.tokens
+    shown = [at for at, token in enumerate(names) if not token.special]
+    is_cut = not options.special and 0 < len(shown) < len(names)
+    maps, keys, largest = [], [], []
+    for group in groups:
+        weights = np.stack(group) if len(group) > 1 else group[0][None]
+        view = reduce_weights(weights, reduce=reduce, words=words, residual_share=residual_share)[0]
+        keys.append(view.argmax(axis=-1).astype(np.int32))
+        largest.append(view.max(axis=-1))
+        if is_cut:
+            view = view[:, shown][:, :, shown]
+        # A copy: a view of it would keep the whole pass.
+        maps.append(shrink(view, options.side).copy())
+    return np.stack(maps), Strongest(np.stack(keys), np.stack(largest))
+
+
+def shrink(weights: Weights, side: int) -> Weights:
+    """Reduces maps to a side; each cell is the largest weight of those that it stands for.
+
+    Args:
+        weights: float32 [..., W, W].
+        side: S. The cell of row i is floor(i S / W).
+
+    Returns:
+        [..., S, S], or the maps themselves where W is not larger than S.
+    """
+    length = weights.shape[-1]
+    if length <= side:
+        return weights
+    starts = -(-np.arange(side) * length // side)
+    rows = np.maximum.reduceat(weights, starts, axis=-2)
+    shrunk: Weights = np.maximum.reduceat(rows, starts, axis=-1)
+    return shrunk
+
+
+def downsampled_side(tokens: Sequence[Token], side: int, *, special: bool = True) -> int:
+    """Returns the side of the downsampled maps of a text with these tokens or words."""
+    shown = sum(not token.special for token in tokens)
+    return min(side, len(tokens) if special or shown == 0 else shown)

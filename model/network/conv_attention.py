@@ -10,10 +10,9 @@ from torch.nn import functional
 
 from model.errors import ConfigurationError
 from model.network.attention import AttentionInputs, MultiHeadAttention
-from model.network.batch import Batch
-from model.network.classifier import ClassifierOutput
 from model.network.config import ConvAttentionConfig
 from model.network.masks import mask_bias
+from model.types import Batch, ClassifierOutput
 
 _PAD_TOKEN_ID = 0
 _TWO = 2

@@ -15,12 +15,11 @@ import torch
 from torch import Tensor, nn
 
 from model.network.attention import AttentionInputs
-from model.network.batch import Batch
-from model.network.classifier import ClassifierOutput
 from model.network.config import Activation, EncoderConfig
 from model.network.families import Pooling
 from model.network.layers import Embeddings, EncoderLayer
 from model.network.masks import join_masks, mask_bias
+from model.types import Batch, ClassifierOutput
 
 POOLINGS: Mapping[Pooling, Callable[[Tensor], Tensor]] = MappingProxyType(
     {"tanh": torch.tanh, "relu": torch.relu}

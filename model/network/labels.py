@@ -1,13 +1,15 @@
-"""Refuses names of classes that could change what stands around them."""
+"""Refuses names of classes that could change what stands around them, and chooses among labels."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 from typing import Annotated
 from unicodedata import category
 
 from pydantic import AfterValidator
 
+from model.types import Choice
+
 #: the classes of a pair that may have a temperature of its own
-POLES = ("negative", "positive")
+PAIR = ("negative", "positive")
 _MOST_LABEL = 200
 # Control characters, halves of surrogate pairs, the ends of lines and paragraphs.
 _NO_TEXT = frozenset({"Cc", "Cs", "Zl", "Zp"})
@@ -18,7 +20,7 @@ _MARKUP = frozenset("<>")
 
 def has_pair(labels: Collection[str]) -> bool:
     """Whether there are `negative` and `positive`, and other labels too."""
-    return set(POLES) < set(labels)
+    return set(PAIR) < set(labels)
 
 
 def check_label(label: str) -> str:
@@ -47,3 +49,31 @@ def _check_labels(labels: tuple[str, ...]) -> tuple[str, ...]:
 
 
 Labels = Annotated[tuple[str, ...], AfterValidator(_check_labels)]
+
+
+def choose_among(
+    wanted: Iterable[str],
+    labels: Sequence[str],
+    temperature: float,
+    pair_temperature: float | None = None,
+) -> Choice:
+    """Makes a choice among two or more of a model's labels.
+
+    Args:
+        pair_temperature: of a choice between `negative` and `positive`; None: `temperature`.
+
+    Raises:
+        ValueError: the model has no such label, or they are fewer than two or repeated.
+    """
+    given = list(wanted)
+    if len(set(given)) < max(2, len(given)) or not set(given) <= set(labels):
+        raise ValueError(choice_error(labels))
+    chosen = tuple(label for label in labels if label in given)
+    if pair_temperature is not None and set(chosen) == set(PAIR):
+        temperature = pair_temperature
+    return Choice(chosen, temperature)
+
+
+def choice_error(labels: Iterable[str]) -> str:
+    """Says what a choice among some of a model's labels must name."""
+    return f"give two or more different ones of the model's labels: {', '.join(labels)}"

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from model.allocator import return_memory
 from model.network.architecture import Network
 from model.network.encoder import EncoderClassifier
+from model.types import Batch, Encoding
 
 # An attribution runs many passes, and a client often asks for several. Widening takes as long as a
 # pass of a short sentence.
@@ -30,6 +31,7 @@ class SharedWeights:
     def __init__(
         self, network: Network, *, compact: bool, linger_seconds: float = _LINGER_SECONDS
     ) -> None:
+        self.device = next(network.parameters()).device
         self._network = network
         self._narrow: list[nn.Parameter] = []
         if compact and isinstance(network, EncoderClassifier):
@@ -44,6 +46,15 @@ class SharedWeights:
     def is_wide(self) -> bool:
         """Whether the float32 weights are in memory."""
         return self._wide is not None
+
+    def batch(self, encoding: Encoding, size: int = 1) -> Batch:
+        """Repeats a text, for passes over rows that differ in their embeddings."""
+        ids = torch.tensor(encoding.input_ids, dtype=torch.int64, device=self.device)  # [T]
+        mask: Tensor | None = None
+        if encoding.head_mask is not None:
+            mask = torch.tensor(encoding.head_mask, device=self.device)[:, None]  # [L, 1, H]
+            mask = mask.expand(-1, size, -1)
+        return Batch(ids.expand(size, -1), None, mask)
 
     @contextmanager
     def use(self) -> Iterator[Network]:

@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import sentencex
 
 from model.errors import TooManySentencesError
 from model.tokenization.tokenizer import is_blank
+from model.types import Span
 
 #: the most sentences of a text unless a setting says another number
 MAX_SENTENCES = 1024
@@ -20,14 +20,6 @@ _LEAST, _AGAIN = _BLOCK // 2, _BLOCK // 8
 # `sentencex` breaks on white space of several bytes behind a full stop. In a string of Python every
 # character is one place, so this changes no offset.
 _ODD_SPACE = re.compile(r"[^\S \t\n\r]")
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """A part of a text, between two indices in Unicode code points."""
-
-    start: int
-    end: int
 
 
 def split_sentences(text: str, *, max_sentences: int = MAX_SENTENCES) -> list[Span]:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Literal
 
 import tokenizers
 from tokenizers import normalizers
@@ -27,11 +26,9 @@ from model.errors import (
     TokenizerError,
     TooManyWindowsError,
 )
-from model.tokenization.windows import divide, most_tokens
 from model.tokenization.wordpiece import SPECIAL_TOKENS
+from model.types import Encoding, Token, Truncation
 from model.validation import one_text
-
-Truncation = Literal["right", "left", "error"]
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 # Nearly every text has a visible character among its first ones.
@@ -50,48 +47,9 @@ _GROWTH = 4
 # A part of so many characters is encoded at once, whatever it becomes: `reader` bounds that too.
 _FREE = 16_384
 _MOST_TIMES, MOST_GROWN = 4, 1_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class Token:
-    """One token of a text.
-
-    Args:
-        text: the token as the vocabulary spells it (`##ing` continues a word).
-        start: offset of its first character in the text, in Unicode code points.
-        end: offset after its last character; both offsets are 0 for a special token.
-        special: True for a token that the tokenizer adds (`[CLS]`, `[SEP]`).
-        word: index of its word, a run of non-space characters; None if special.
-    """
-
-    text: str
-    start: int
-    end: int
-    special: bool
-    word: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Encoding:
-    """A text as token ids.
-
-    Args:
-        input_ids: the ids that the model reads, special tokens included, at most `max_length`.
-        truncated: whether a part of the text was cut off.
-        text: the whole text as it was given, if tokens were requested; their offsets point into
-            it.
-        window: number of the window that this is, from 0.
-        windows: into how many windows the text was divided; None if it was not to be.
-        head_mask: factor of each head's output, [L][H]; None means 1 for all.
-    """
-
-    input_ids: list[int]
-    truncated: bool
-    tokens: tuple[Token, ...] | None = None
-    text: str | None = None
-    window: int = 0
-    windows: int | None = None
-    head_mask: tuple[tuple[float, ...], ...] | None = None
+#: the most windows of a text unless a setting says another number
+MAX_WINDOWS = 64
+_OVERLAP = 4  # the part of a window that the next one reads again: a quarter
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +70,9 @@ def check_text(text: str) -> None:
             (Cf) characters.
         TypeError: it is no string.
     """
-    if not one_text(text, by="encode").isascii():
+    if not isinstance(text, str):
+        one_text(text, by="encode")
+    if not text.isascii():
         surrogate = _LONE_SURROGATE.search(text)
         if surrogate is not None:
             raise InvalidTextError(surrogate.start())
@@ -435,3 +395,24 @@ def check_growth(text: str, normalize: Callable[[str], str]) -> None:
         grown += len(normalize(text[start : start + _FREE]))
         if grown > limit:
             raise TextGrowsError(len(text), limit)
+
+
+def window_step(room: int) -> int:
+    """Returns how many tokens after a window the next one begins.
+
+    It is three quarters of a window, so that every token but those at the ends of the text has
+    neighbours on both sides in one of its windows.
+    """
+    return room - room // _OVERLAP
+
+
+def most_tokens(room: int, max_windows: int) -> int:
+    """Returns how many tokens of a text fit into so many windows."""
+    return room + (max_windows - 1) * window_step(room)
+
+
+def divide(count: int, room: int) -> list[slice]:
+    """Divides tokens into one window or more; all but the last have `room` tokens."""
+    step = window_step(room)
+    windows = 1 + max(0, -(-(count - room) // step))
+    return [slice(start, min(start + room, count)) for start in range(0, windows * step, step)]

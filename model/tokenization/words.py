@@ -4,30 +4,15 @@ Legend: T tokens, W entries (words and single special tokens).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from model.tokenization.tokenizer import Token
+from model.types import Token, Words
 
 Number = TypeVar("Number", bound=np.floating[Any])
-
-
-@dataclass(frozen=True, slots=True)
-class Words:
-    """The words of a text, in order.
-
-    Args:
-        tokens: W entries. That of a word has its characters as the user wrote them, as far as they
-            were read; a special token stays as it is.
-        groups: the indices of each entry's tokens: neighbours, each token in one group.
-    """
-
-    tokens: tuple[Token, ...]
-    groups: tuple[tuple[int, ...], ...]
 
 
 def group_words(text: str, tokens: Sequence[Token]) -> Words:

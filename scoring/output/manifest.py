@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from model.tables.files import Compression, Format
-from model.tokenization.windows import Reading
+from model.types import Reading
 
 #: whether a text is scored only as a whole, or its sentences too
 Granularity = Literal["text", "sentence"]

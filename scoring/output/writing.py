@@ -11,9 +11,9 @@ import orjson
 import pyarrow
 from pyarrow import parquet
 
-from model.reading import SentenceResult
 from model.tables.files import suffix_of
 from model.tables.values import MISSING, to_json
+from model.types import SentenceResult
 from scoring.answers import Answers
 from scoring.output.manifest import Column, Manifest, Model, Source
 

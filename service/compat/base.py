@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from model import Prediction
-from model.reading import TextResult
+from model.types import TextResult
 from service.errors import Loc, ServiceError, invalid
 from service.formats.json import json_response
 from service.routes.bodies import counting

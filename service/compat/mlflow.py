@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from model.reading import ReadingOptions
-from model.tokenization.tokenizer import Truncation
+from model.types import Truncation
 from service.compat.base import CUT_HEADER, TAG, Counted, answer_texts, wrong
 from service.errors import Loc
 from service.routes.health import ready

@@ -18,7 +18,7 @@ from pydantic import (
     model_validator,
 )
 
-from model.tokenization.tokenizer import Truncation
+from model.types import Truncation
 from service.compat.base import count_texts
 from service.compat.tensors import Datatype
 from service.routes.request_schemas import RequestBody, RequestMember

@@ -17,7 +17,7 @@ from model import Attribution, HeadImportance, HeadSteps, ModelInfo, Prediction
 from model.explain.leave_one_out import LeaveOutAttribution
 from model.explain.units import UnitLevel
 from model.explain.views import RAW
-from model.reading import TextResult
+from model.types import TextResult
 from service.errors import ServiceError
 from service.formats.views import View
 

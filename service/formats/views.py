@@ -7,10 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model import Explanation, Prediction
-from model.explain.thumbnails import Strongest
-from model.explain.views import Level, Reduce, reduce_weights, view_name
-from model.tokenization.tokenizer import Token
-from model.tokenization.words import Words
+from model.explain.views import Level, reduce_weights, view_name
+from model.types import Reduce, Strongest, Token, Words
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +69,7 @@ def make_view(explanation: Explanation, *, reduce: Reduce, words: Words | None) 
     else:
         attention = explanation.attention
     return View(
-        name=view_name(reduce, level, is_thumbnail=strongest is not None),
+        name=view_name(reduce, level, is_downsampled=strongest is not None),
         prediction=explanation.prediction,
         tokens=tokens,
         layers=explanation.layers,

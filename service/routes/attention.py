@@ -10,11 +10,10 @@ from starlette.responses import Response
 
 from model import AttentionOptions, Encoding, Explanation, ModelInfo
 from model.errors import InputError, NoSuchWindowError
-from model.explain.thumbnails import Thumbnail, thumbnail_side
-from model.explain.views import reduced_shape
+from model.explain.views import downsampled_side, reduced_shape
 from model.reading import ReadingOptions, read_window
-from model.tokenization.tokenizer import Token
-from model.tokenization.words import Words, group_words
+from model.tokenization.words import group_words
+from model.types import Downsampling, Token, Words
 from service.errors import Loc, TooManyWeightsError, invalid
 from service.formats.json import JSON, attention_body, join_list
 from service.formats.npz import npz_archive, npz_arrays
@@ -173,10 +172,10 @@ def _read_and_measure(
     return encodings, words, _measure(context, request, form, tokens)
 
 
-def _thumbnail(request: Attention, words: Words | None) -> Thumbnail | None:
+def _thumbnail(request: Attention, words: Words | None) -> Downsampling | None:
     if request.thumbnail is None:
         return None
-    return Thumbnail(request.thumbnail, request.special, request.reduce, words)
+    return Downsampling(request.thumbnail, request.special, request.reduce, words)
 
 
 def _write_part(info: ModelInfo, request: Attention, form: FormName, view: View) -> object:
@@ -208,7 +207,7 @@ def _measure(
     shorter = "for a shorter text"
     if request.thumbnail is not None:
         sides = [
-            thumbnail_side(names, request.thumbnail, special=request.special) for names in tokens
+            downsampled_side(names, request.thumbnail, special=request.special) for names in tokens
         ]
         over += f" in thumbnails of {max(sides)}"
         shorter = "for smaller thumbnails"

@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from model.checkpoint.records import Thresholds
 from model.explain.attribution import MOST_STEPS
-from model.explain.thumbnails import MOST_SIDE
+from model.explain.views import MOST_SIDE
 from model.tokenization.tokenizer import MOST_GROWN
 from service.formats.json import json_response
 from service.http.protocol import LARGEST_HEAD

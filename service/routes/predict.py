@@ -5,8 +5,9 @@ from typing import Annotated, Any
 from fastapi import Body
 from starlette.responses import Response
 
-from model.reading import ReadingOptions, TextResult
+from model.reading import ReadingOptions
 from model.tokenization.sentences import MAX_SENTENCES
+from model.types import TextResult
 from service.errors import ServiceError
 from service.formats.json import ResponseOptions, json_response, predict_answer
 from service.routes.openapi import computes

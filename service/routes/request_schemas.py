@@ -16,12 +16,11 @@ from pydantic import (
 
 from model.errors import InputError
 from model.explain.attribution import MOST_STEPS, STEPS, Method
-from model.explain.thumbnails import LEAST_SIDE, MOST_SIDE
 from model.explain.units import UnitLevel
-from model.explain.views import Level, Reduce
-from model.network.prediction import choice_fault
-from model.tokenization.tokenizer import Truncation, check_text
-from model.tokenization.windows import Reading
+from model.explain.views import LEAST_SIDE, MOST_SIDE, Level
+from model.network.labels import choice_error
+from model.tokenization.tokenizer import check_text
+from model.types import Reading, Reduce, Truncation
 from service.routes.bodies import counting
 from service.routes.wording import only_one_unknown
 
@@ -73,7 +72,7 @@ def _check_labels(labels: list[str] | None, info: ValidationInfo) -> list[str] |
     if labels is None or known is None:
         return labels
     if len(set(labels)) < max(2, len(labels)) or not set(labels) <= set(known):
-        raise ValueError(choice_fault(known))
+        raise ValueError(choice_error(known))
     label = info.data.get("label")
     if label is not None and label not in labels:
         raise ValueError("`label` must be one of `labels`: add it, or leave one of the two out")

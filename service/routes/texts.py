@@ -17,8 +17,9 @@ from model.errors import (
     TooManySentencesError,
     TooManyWindowsError,
 )
-from model.reading import EncodedText, ReadingOptions, TextResult, join_results, read_in_steps
+from model.reading import ReadingOptions, join_results, read_in_steps
 from model.tokenization.language import ENGLISH, find_warnings
+from model.types import EncodedText, TextResult
 from service.errors import (
     UNREADABLE_DETAIL,
     FieldError,

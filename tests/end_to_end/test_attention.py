@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from model import Predictor, leave_out, switch_off
-from model.explain.views import Level, Reduce, reduce_weights
-from model.tokenization.words import Words
+from model.explain.views import Level, reduce_weights
+from model.types import Reduce, Words
 from tests.end_to_end.conftest import shared
 from tests.end_to_end.routes import assert_problem, post, predict
 from tests.end_to_end.servers import RunningService

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from model.files import CONFIG, MANIFEST
-from model.tokenization.windows import most_tokens
+from model.tokenization.tokenizer import most_tokens
 from service.routes.schemas import LimitsAnswer
 from tests.builders import MAX_LENGTH, tiny_checkpoint
 from tests.end_to_end.conftest import Start, shared

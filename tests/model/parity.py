@@ -6,9 +6,9 @@ import torch
 from transformers import BertConfig, BertForSequenceClassification
 
 from model.checkpoint.weights import transformers_name
-from model.network.batch import Batch
 from model.network.config import EncoderConfig
 from model.network.encoder import EncoderClassifier
+from model.types import Batch
 
 
 def bert_with_weights_of(

@@ -13,8 +13,8 @@ from model.backends.base import Runner, Selection
 from model.backends.eager import ready_copy
 from model.network.architecture import Network
 from model.network.attention import MultiHeadAttention
-from model.network.batch import Batch
 from model.network.conv_attention import ConvAttentionClassifier
+from model.types import Batch
 from tests.builders import tiny_conv_network, tiny_network
 from tests.fake_device import DEVICE, FakeDevice
 

@@ -20,9 +20,8 @@ from model.errors import (
     TextTooLongError,
 )
 from model.loading import load_predictor
-from model.network.prediction import Prediction, make_predictions
-from model.predictor import AttentionOptions, Predictor
-from model.tokenization.tokenizer import Encoding
+from model.predictor import Predictor, make_predictions
+from model.types import AttentionOptions, Encoding, Prediction
 from tests.builders import (
     MAX_LENGTH,
     WORDS,

@@ -5,8 +5,8 @@ from typing import cast
 
 from model import Encoding, Prediction, Predictor
 from model.errors import NotFiniteError
-from model.reading import EncodedText, SentenceResult, TextResult, join_results
-from model.tokenization.sentences import Span
+from model.reading import join_results
+from model.types import EncodedText, SentenceResult, Span, TextResult
 
 
 class _Joins:

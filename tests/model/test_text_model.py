@@ -15,7 +15,7 @@ import model
 from model import Predictions, TextModel, attribute, load, load_predictor, open_checkpoint
 from model.backends.device import choose_device, choose_dtype
 from model.errors import ConfigurationError, InputError, NotFiniteError, TextTooLongError
-from model.passes import predict_in_passes
+from model.reading import predict_in_passes
 from tests.families import save_family
 from tests.hub_stand_in import Hub, files_of
 from tests.matching import exactly
@@ -113,7 +113,7 @@ def test_progress_shows_when_it_is_asked_for(
 def test_passes_hold_texts_of_similar_length(
     loaded: TextModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("model.passes._PASS_TOKENS", 0)
+    monkeypatch.setattr("model.reading._PASS_TOKENS", 0)
     monkeypatch.setattr(type(loaded.predictor), "batch_tokens", 16)
     encodings = [loaded.predictor.encode(text) for text in TEXTS]
     lengths = sorted(len(each.input_ids) for each in encodings)

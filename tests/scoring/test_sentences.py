@@ -12,7 +12,7 @@ from pyarrow import parquet
 
 from model import Prediction, Predictor, load_predictor, open_checkpoint
 from model.tokenization.sentences import split_sentences
-from model.tokenization.windows import MAX_WINDOWS
+from model.tokenization.tokenizer import MAX_WINDOWS
 from scoring.scorer import Scorer
 from tests.builders import WORDS
 from tests.matching import exactly

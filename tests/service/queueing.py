@@ -64,6 +64,7 @@ class Recorder:
                 tuple(question.layers or [0]),
                 tuple(question.heads or [0]),
                 np.ones((1, 1, 1, 1), np.float32),
+                residual_share=0.5,
             )
             for said, question in zip(self.classify(texts), questions, strict=True)
         ]

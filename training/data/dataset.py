@@ -14,7 +14,7 @@ from pathlib import Path
 
 from model.checkpoint.records import DataSource
 from model.errors import place
-from model.network.labels import POLES, check_label, has_pair
+from model.network.labels import PAIR, check_label, has_pair
 from model.tables.columns import Columns
 from model.tables.rows import Row, read_rows
 from model.tables.values import text_fault
@@ -232,7 +232,7 @@ def _choose_names(found: Set[Label], names: tuple[str, ...]) -> tuple[tuple[str,
     if len(found) >= len(names) or any(map(is_number, names)):
         return names, None
     if found <= {0, 1} and has_pair(names):
-        return POLES, None
+        return PAIR, None
     numbers = ", ".join(map(str, sorted(found, key=str)))
     return names, (
         f"the labels are {numbers}, and the classes {', '.join(names)}: which ones are meant is "

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
-from model.network.batch import Batch
 from model.tokenization.tokenizer import Tokenizer
+from model.types import Batch
 from training.device import Accelerator
 
 _LEVELS = 256

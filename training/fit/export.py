@@ -13,9 +13,10 @@ from scipy.special import softmax
 from model.checkpoint.manifest import Manifest
 from model.checkpoint.records import Metric, count_baseline, count_thresholds
 from model.checkpoint.saving import save_checkpoint
-from model.network.labels import POLES, has_pair
+from model.network.labels import PAIR, has_pair
 from model.tokenization.language import is_not_english
-from model.tokenization.tokenizer import Encoding, count_unknown
+from model.tokenization.tokenizer import count_unknown
+from model.types import Encoding
 from training.data.dataset import Dataset
 from training.fit.initial import InitialModel
 from training.measure.inference import predict_logits
@@ -162,7 +163,7 @@ def fit_pair(
     """
     if not has_pair(labels):
         return None
-    poles = [labels.index(label) for label in POLES]
+    poles = [labels.index(label) for label in PAIR]
     rows = np.isin(label_ids, poles)
     if not rows.any():
         return None

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax
 from torch import Tensor, nn
 
-from model.network.batch import Batch, collate
-from model.tokenization.tokenizer import Encoding, Tokenizer
+from model.backends.base import collate
+from model.tokenization.tokenizer import Tokenizer
+from model.types import Batch, Encoding
 from training.device import Accelerator
 from training.distributed import SINGLE_PROCESS, Ranks
 from training.fit.dropout import RowSlice

@@ -19,8 +19,8 @@ import torch
 from torch import Tensor, nn
 
 from model.cli.progress import Advance, progress
-from model.network.batch import Batch
 from model.tokenization.tokenizer import Tokenizer
+from model.types import Batch
 from training.data.batches import make_batches
 from training.device import Accelerator
 from training.distributed import SINGLE_PROCESS, Ranks

@@ -11,11 +11,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from model.backends.base import collate
 from model.cli.progress import Words, progress
-from model.network.batch import collate
-from model.network.classifier import Classifier
 from model.predictor import Predictor
-from model.tokenization.tokenizer import Encoding, count_unknown
+from model.tokenization.tokenizer import count_unknown
+from model.types import Classifier, Encoding
 from training.data.batches import MAX_BATCH_TOKENS, batches_by_length
 from training.distributed import Ranks
 

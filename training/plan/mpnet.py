@@ -14,8 +14,7 @@ from torch import Tensor, nn
 
 from model.errors import CheckpointError
 from model.files import CONFIG, WEIGHTS, read_object
-from model.network.batch import Batch
-from model.network.classifier import ClassifierOutput
+from model.types import Batch, ClassifierOutput
 
 FIRST_POSITION = 2  # of a text; the embedding's rows before it are for padding
 _INITIALIZER_RANGE = 0.02

@@ -20,16 +20,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from model.backends.base import Selection
+from model.backends.base import Selection, collate
 from model.backends.cpu_kernels import KernelBackend, KernelEncoder, ShortAndLong, can_run
 from model.backends.cpu_packed import PackedEncoder
 from model.backends.kernels import OUT_OF_RANGE, choose_set, fault, instruction_sets
 from model.kernels.compiler import SETS
-from model.network.batch import Batch, collate
-from model.network.classifier import ClassifierOutput
 from model.network.config import Activation
 from model.network.encoder import EncoderClassifier, build_encoder
-from model.tokenization.tokenizer import Encoding
+from model.types import Batch, ClassifierOutput, Encoding
 from tests.builders import tiny_config
 
 ROOT = Path(__file__).parents[3]

@@ -8,13 +8,12 @@ import torch
 from torch import Tensor
 
 from model.backends import eager
-from model.backends.base import Selection
+from model.backends.base import Selection, collate
 from model.backends.eager import CpuBackend, CudaBackend, CudaRunner, ready_copy
 from model.network.architecture import Network
 from model.network.attention import MultiHeadAttention
-from model.network.batch import Batch, collate
 from model.network.encoder import EncoderClassifier
-from model.tokenization.tokenizer import Encoding
+from model.types import Batch, Encoding
 from tests.builders import tiny_conv_network, tiny_network
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)

@@ -28,7 +28,8 @@ from model.checkpoint.records import (
 from model.checkpoint.saving import save_baseline, save_precision
 from model.errors import CheckpointError
 from model.files import MANIFEST, SIGNATURE, WEIGHTS, sign_command
-from model.tokenization.tokenizer import Encoding, count_unknown
+from model.tokenization.tokenizer import count_unknown
+from model.types import Encoding
 from tests.builders import (
     precision,
     precision_set,

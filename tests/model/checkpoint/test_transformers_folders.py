@@ -14,13 +14,14 @@ from transformers import (
     AutoTokenizer,
 )
 
+from model.backends.base import collate
 from model.checkpoint.opening import open_checkpoint
 from model.explain.attribution import attribute
 from model.files import CONFIG, MANIFEST
 from model.loading import load_predictor
-from model.network.batch import collate
-from model.predictor import AttentionOptions, Predictor
+from model.predictor import Predictor
 from model.tokenization.reader import load_tokenizer
+from model.types import AttentionOptions
 from tests.builders import MAX_LENGTH as TINY_LENGTH
 from tests.builders import PUNCTUATION, WORDS, tiny_checkpoint, tiny_config
 from tests.families import FAMILIES, LABELS, MAX_LENGTH, TEXTS, save_family, tokenizer_of

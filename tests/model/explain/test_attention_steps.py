@@ -7,17 +7,17 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from model.backends.base import collate
 from model.checkpoint.opening import open_checkpoint
 from model.errors import ConfigurationError, NotFiniteError
 from model.explain.attention_steps import HeadInspector, HeadSteps
 from model.explain.interventions import Head, leave_out, switch_off
 from model.loading import load_predictor
 from model.network.attention import MultiHeadAttention
-from model.network.batch import collate
 from model.network.shared_weights import SharedWeights
 from model.predictor import Predictor
-from model.tokenization.tokenizer import Encoding
-from tests.builders import tiny_checkpoint, tiny_conv_checkpoint, tiny_network
+from model.types import Encoding
+from tests.builders import tiny_checkpoint, tiny_config, tiny_conv_checkpoint, tiny_network
 from tests.matching import exactly
 
 CPU = torch.device("cpu")
@@ -156,9 +156,6 @@ def test_a_network_that_overflows_says_so() -> None:
         for name, parameter in network.named_parameters():
             if name in {"layers.0.attention.query.bias", "layers.0.attention.key.bias"}:
                 parameter.fill_(3e38)
-    inspector = HeadInspector(
-        SharedWeights(network, compact=False),
-        num_layers=2, num_heads=2, head_dim=4, pad_token_id=0, device=CPU,
-    )  # fmt: skip
+    inspector = HeadInspector(SharedWeights(network, compact=False), tiny_config())
     with pytest.raises(NotFiniteError, match=r"^steps of a head of 1 of 1 texts are not finite"):
         inspector.steps(Encoding([2, 7, 3], truncated=False), layer=0, head=0, query=0)

@@ -25,7 +25,7 @@ from model.network.encoder import EncoderClassifier
 from model.network.layers import EncoderLayer
 from model.network.masks import mask_bias
 from model.predictor import Predictor
-from model.tokenization.tokenizer import Encoding
+from model.types import Encoding
 from tests.builders import (
     MAX_LENGTH,
     WORDS,
@@ -245,8 +245,8 @@ def test_a_baseline_is_computed_once_for_each_length(
 ) -> None:
     predictor = load(checkpoint_folder)
     monkeypatch.setattr("model.explain.gradients._MOST_BASELINES", 2)
-    passes = Mock(wraps=predictor.gradients._batch)
-    monkeypatch.setattr(predictor.gradients, "_batch", passes)
+    passes = Mock(wraps=predictor.gradients._network.batch)
+    monkeypatch.setattr(predictor.gradients._network, "batch", passes)
     values = []
     # The second has the length of the first, which the fourth drops: the oldest.
     texts = {"good film": 2, "bad plot": 1, "good": 2, "a good film": 2, "dull film": 2}

@@ -12,15 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model import Head, leave_out, load_predictor, open_checkpoint, switch_off
+from model.backends.base import collate
 from model.backends.cpu_kernels import KernelEncoder
 from model.backends.cpu_packed import PackedEncoder
 from model.backends.kernels import choose_set
 from model.errors import NoSuchTokenError
-from model.network.batch import collate
-from model.network.classifier import ClassifierOutput
 from model.network.encoder import EncoderClassifier
 from model.network.layers import EncoderLayer
-from model.tokenization.tokenizer import Encoding
+from model.types import ClassifierOutput, Encoding
 from tests.builders import tiny_conv_checkpoint, tiny_network, tiny_tokenizer
 from tests.matching import exactly
 

@@ -21,9 +21,9 @@ from model import (
     leave_out,
 )
 from model.explain.units import TextUnits, UnitLevel
-from model.network.prediction import join_predictions
 from model.tokenization.reader import load_tokenizer
-from model.tokenization.sentences import Span, split_sentences
+from model.tokenization.sentences import split_sentences
+from model.types import Span
 from tests.builders import MAX_LENGTH, WORDS, tiny_manifest
 from tests.families import FAMILIES, TEXTS, tokenizer_of
 from tests.matching import exactly
@@ -110,7 +110,7 @@ def test_a_unit_leaves_each_window_that_holds_it(predictor: Predictor, level: Un
     assert windows == [predictor.encode_window(text, at) for at in range(len(windows))]
     found = leave_each_out(predictor, text, level=level, truncation="window", max_batch_tokens=99)
 
-    whole = join_predictions(predictor.predict(windows), temperature=TEMPERATURE)
+    whole = Prediction.of_windows(predictor.predict(windows), temperature=TEMPERATURE)
     assert found.prediction.probabilities == close(whole.probabilities)
     assert found.tokens[0].special
     assert (
@@ -127,7 +127,7 @@ def test_a_unit_leaves_each_window_that_holds_it(predictor: Predictor, level: Un
             for window in windows
             if len(ids := outside(window, unit.start, unit.end)) > 2
         ]
-        without = join_predictions(predictor.predict(kept), temperature=TEMPERATURE)
+        without = Prediction.of_windows(predictor.predict(kept), temperature=TEMPERATURE)
         assert unit.probability == close(without.probabilities[found.label])
 
 

@@ -9,18 +9,19 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from model import AttentionOptions, Predictor, Thumbnail
-from model.explain.thumbnails import make_thumbnails, shrink, thumbnail_side
+from model import AttentionOptions, Downsampling, Predictor
 from model.explain.views import (
-    Reduce,
+    downsample,
+    downsampled_side,
     join_words,
     reduce_weights,
     reduced_shape,
     rollout,
+    shrink,
     view_name,
 )
-from model.tokenization.tokenizer import Token
-from model.tokenization.words import Words, group_words
+from model.tokenization.words import group_words
+from model.types import Reduce, Token, Words
 
 _LINEAR: list[Reduce] = ["none", "mean", "rollout"]
 
@@ -180,12 +181,12 @@ def test_thumbnails_are_those_of_the_view(
     shown = [at for at, token in enumerate(names) if special or not token.special]
     assert len(shown) > 8
 
-    thumbnail = Thumbnail(8, special, reduce, words)
-    (told,) = predictor.explain_batch([AttentionOptions(encoding, thumbnail=thumbnail)])
+    thumbnail = Downsampling(8, special, reduce, words)
+    (told,) = predictor.explain_batch([AttentionOptions(encoding, downsampling=thumbnail)])
 
     assert told.prediction == whole.prediction
     np.testing.assert_array_equal(told.attention, shrink(view[:, :, shown][..., shown], 8))
-    assert told.attention.shape[-1] == 8 == thumbnail_side(names, 8, special=special)
+    assert told.attention.shape[-1] == 8 == downsampled_side(names, 8, special=special)
     assert told.strongest is not None
     np.testing.assert_array_equal(told.strongest.keys, view.argmax(axis=-1))
     np.testing.assert_array_equal(told.strongest.weights, view.max(axis=-1))
@@ -193,7 +194,7 @@ def test_thumbnails_are_those_of_the_view(
 
 def test_chosen_heads_in_a_batch_with_whole_maps(predictor: Predictor) -> None:
     encodings = [predictor.encode(text, with_tokens=True) for text in ("a good film", TEXT)]
-    small = AttentionOptions(encodings[1], [1], [0], Thumbnail(9))
+    small = AttentionOptions(encodings[1], [1], [0], Downsampling(9))
     whole, told = predictor.explain_batch([AttentionOptions(encodings[0]), small])
 
     assert whole.strongest is None
@@ -208,8 +209,8 @@ def test_a_text_of_special_tokens_alone_keeps_them() -> None:
         Token("[SEP]", 0, 0, special=True, word=None),
     ]
     weights: Any = np.array([[[0.25, 0.75], [0.5, 0.5]]], np.float32)
-    maps, strongest = make_thumbnails([weights], tokens, Thumbnail(8, special=False))
+    maps, strongest = downsample([weights], tokens, Downsampling(8, special=False))
 
     np.testing.assert_array_equal(maps, weights[None])
     assert strongest.keys.tolist() == [[[1, 0]]]
-    assert thumbnail_side(tokens, 8, special=False) == 2
+    assert downsampled_side(tokens, 8, special=False) == 2

@@ -16,12 +16,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from model.backends.base import collate
 from model.backends.cpu_kernels import KernelEncoder
 from model.backends.kernels import KINDS, InstructionSet, fault, instruction_sets
 from model.kernels import compiler
-from model.network.batch import Batch, collate
 from model.network.encoder import build_encoder
-from model.tokenization.tokenizer import Encoding
+from model.types import Batch, Encoding
 from tests.builders import tiny_config
 
 CHECK = Path(__file__).with_name("check.cpp")

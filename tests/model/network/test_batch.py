@@ -5,8 +5,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.network.batch import collate
-from model.tokenization.tokenizer import Encoding
+from model.backends.base import collate
+from model.types import Encoding
 from tests.matching import exactly
 
 

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from model import Choice, Encoding
-from model.network.prediction import Prediction, choose_among, log_odds, make_predictions
+from model.network.labels import choose_among
+from model.predictor import make_predictions
+from model.types import Prediction
 from tests.matching import exactly
 
 THREE = ("negative", "neutral", "positive")
@@ -34,7 +36,7 @@ def test_a_choice_is_the_softmax_of_its_logits() -> None:
     assert (narrowed.token_count, narrowed.truncated, narrowed.windows) == (3, True, 1)
     assert list(narrowed.logits) == [1.0, 2.0]
     assert narrowed.warnings == ("not-english",)
-    assert log_odds(narrowed, "positive", temperature=0.5) == pytest.approx(2)
+    assert narrowed.log_odds("positive", temperature=0.5) == pytest.approx(2)
 
 
 def test_without_a_temperature_of_its_own_the_others_are_only_left_out() -> None:

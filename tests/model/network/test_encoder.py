@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from model.network.batch import Batch, collate
+from model.backends.base import collate
 from model.network.config import Activation
 from model.network.encoder import EncoderClassifier, build_encoder
-from model.tokenization.tokenizer import Encoding
+from model.types import Batch, Encoding
 from tests.builders import MAX_LENGTH, VOCABULARY, tiny_config, tiny_network
 from tests.model.parity import ask, bert_with_weights_of
 

@@ -14,8 +14,9 @@ from model import AttentionOptions, Attributor, Prediction, Predictor
 from model.checkpoint.opening import open_checkpoint
 from model.errors import NotFiniteError, TokenizerError
 from model.loading import load_predictor
-from model.predictor import Explanation, PathName
+from model.predictor import PathName
 from model.tokenization.tokenizer import Tokenizer
+from model.types import Explanation
 from scoring.scorer import Scorer
 from tests.builders import tiny_checkpoint
 

@@ -5,8 +5,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from model.errors import TooManySentencesError
-from model.tokenization.sentences import Span, split_sentences
+from model.tokenization.sentences import split_sentences
 from model.tokenization.tokenizer import is_blank
+from model.types import Span
 from tests.matching import exactly
 
 ENDS = list("..??!!…。\n\n  \"'“”«»()[]{}")

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from tokenizers import models, pre_tokenizers
 
 from model.errors import TextTooLongError
-from model.tokenization.tokenizer import Token, Tokenizer
+from model.tokenization.tokenizer import Tokenizer
 from model.tokenization.wordpiece import wordpiece_tokenizer
-from model.tokenization.words import Words, group_words, sum_words
+from model.tokenization.words import group_words, sum_words
+from model.types import Token, Words
 from tests.builders import SPECIALS, VOCABULARY, tiny_tokenizer
 from tests.matching import exactly
 

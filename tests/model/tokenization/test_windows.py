@@ -18,11 +18,17 @@ from model.errors import (
     TextTooLongError,
     TooManyWindowsError,
 )
-from model.network.prediction import join_predictions
 from model.tokenization import tokenizer as tokenizer_module
-from model.tokenization.tokenizer import MARGIN, Tokenizer, Truncation, check_growth
-from model.tokenization.windows import divide, most_tokens, window_step
+from model.tokenization.tokenizer import (
+    MARGIN,
+    Tokenizer,
+    check_growth,
+    divide,
+    most_tokens,
+    window_step,
+)
 from model.tokenization.wordpiece import wordpiece_tokenizer
+from model.types import Truncation
 from tests.builders import MAX_LENGTH, VOCABULARY, WORDS, tiny_tokenizer
 from tests.matching import exactly
 
@@ -111,7 +117,7 @@ def prediction(logits: list[float], tokens: int) -> Prediction:
 
 
 def test_the_logits_of_windows_are_weighted_by_their_tokens() -> None:
-    joined = join_predictions(
+    joined = Prediction.of_windows(
         [prediction([1.0, 3.0], 30), prediction([2.0, -1.0], 10)], temperature=2.0
     )
     assert joined.logits == [1.25, 2.0]
@@ -123,7 +129,7 @@ def test_the_logits_of_windows_are_weighted_by_their_tokens() -> None:
 
 def test_one_window_answers_for_itself() -> None:
     only = prediction([1.0, 3.0], 30)
-    assert join_predictions([only], temperature=2.0) is only
+    assert Prediction.of_windows([only], temperature=2.0) is only
     assert only.windows == 1
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model import ModelInfo, Prediction, Token
-from model.explain.thumbnails import Strongest
+from model.types import Strongest
 from service.formats.json import attention_body, join_list
 from service.formats.npz import npz_archive, npz_arrays
 from service.formats.size_estimates import Form, Size, estimate_size

@@ -22,8 +22,8 @@ from model import (
     open_checkpoint,
 )
 from model.backends import base as base_module
+from model.backends.base import collate
 from model.backends.eager import CpuBackend
-from model.network.batch import collate
 from service.errors import DrainingError, InternalError, NotReadyError
 from service.metrics import Metrics
 from service.queue import engine as engine_module

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.tokenization.tokenizer import Token, Tokenizer
+from model.tokenization.tokenizer import Tokenizer
+from model.types import Token
 from training.data.vocabulary import (
     PAD_ID,
     SPECIAL_TOKENS,

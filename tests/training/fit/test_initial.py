@@ -16,11 +16,11 @@ from transformers import (
 
 from model.errors import CheckpointError
 from model.files import WEIGHTS, digest
-from model.network.batch import Batch
 from model.network.config import EncoderConfig
 from model.network.encoder import EncoderClassifier, build_encoder
 from model.network.layers import EncoderLayer
 from model.tokenization.tokenizer import Tokenizer
+from model.types import Batch
 from tests.builders import LABELS, MAX_LENGTH, tiny_checkpoint, tiny_config, tiny_tokenizer
 from tests.matching import exactly
 from tests.model.folders import edit

@@ -7,9 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from model.network.batch import Batch
-from model.network.classifier import ClassifierOutput
 from model.network.encoder import EncoderClassifier
+from model.types import Batch, ClassifierOutput
 from tests.builders import tiny_config, tiny_network, tiny_tokenizer
 from tests.training.tiny_runs import build_trainer
 from training.fit.kernels import attention_kernel

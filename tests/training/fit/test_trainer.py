@@ -8,9 +8,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from model.network.batch import Batch, collate
+from model.backends.base import collate
 from model.network.encoder import EncoderClassifier
 from model.tokenization.tokenizer import Tokenizer
+from model.types import Batch
 from tests.builders import tiny_config, tiny_network, tiny_tokenizer
 from tests.training.tiny_runs import build_trainer
 from training.device import Accelerator

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from transformers import MPNetModel
 
 from model.errors import CheckpointError
-from model.network.batch import Batch
+from model.types import Batch
 from tests.builders import VOCABULARY
 from tests.matching import exactly
 from tests.model.folders import edit

@@ -1,0 +1,370 @@
+"""Names what goes from one stage to the next: text, encoding, batch, output, prediction.
+
+Legend: B batch, T tokens, L layers, H heads, C classes, W words (a special token counts as one).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+
+if TYPE_CHECKING:  # to read texts, nothing needs these
+    import numpy as np
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+#: which end of a text is cut off that is longer than the model reads; `error` refuses it
+Truncation = Literal["right", "left", "error"]
+#: what becomes of such a text; `window` reads it whole
+Reading = Literal["right", "left", "error", "window"]
+#: how maps of attention are joined; see `model.explain.views.reduce_weights`
+Reduce = Literal["none", "mean", "max", "rollout"]
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One token of a text.
+
+    Args:
+        text: the token as the vocabulary spells it (`##ing` continues a word).
+        start: offset of its first character in the text, in Unicode code points.
+        end: offset after its last character; both offsets are 0 for a special token.
+        special: True for a token that the tokenizer adds (`[CLS]`, `[SEP]`).
+        word: index of its word, a run of non-space characters; None if special.
+    """
+
+    text: str
+    start: int
+    end: int
+    special: bool
+    word: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """A text as token ids.
+
+    Args:
+        input_ids: the ids that the model reads, special tokens included, at most `max_length`.
+        truncated: whether a part of the text was cut off.
+        text: the whole text as it was given, if tokens were requested; their offsets point into
+            it.
+        window: number of the window that this is, from 0.
+        windows: into how many windows the text was divided; None if it was not to be.
+        head_mask: factor of each head's output, [L][H]; None means 1 for all.
+    """
+
+    input_ids: list[int]
+    truncated: bool
+    tokens: tuple[Token, ...] | None = None
+    text: str | None = None
+    window: int = 0
+    windows: int | None = None
+    head_mask: tuple[tuple[float, ...], ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A part of a text, between two indices in Unicode code points."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The words of a text, in order.
+
+    Args:
+        tokens: W entries. That of a word has its characters as the user wrote them, as far as they
+            were read; a special token stays as it is.
+        groups: the indices of each entry's tokens: neighbours, each token in one group.
+    """
+
+    tokens: tuple[Token, ...]
+    groups: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedText:
+    """A text as the model reads it.
+
+    Args:
+        windows: the whole text; one encoding unless it is read in windows.
+        sentences: the windows of each sentence; None if sentences are not read.
+        spans: where each sentence stands in the text.
+        warnings: words for what makes its answer doubtful.
+    """
+
+    windows: Sequence[Encoding]
+    sentences: Sequence[Sequence[Encoding]] | None = None
+    spans: Sequence[Span] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def encodings(self) -> list[Encoding]:
+        """All that goes through the network: the whole, then the sentences."""
+        return [*self.windows, *(each for windows in self.sentences or () for each in windows)]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The input of a classifier.
+
+    Args:
+        input_ids: token ids, int64 [B, T].
+        key_padding_mask: True where a position is padding, bool [B, T]; None without padding.
+            Each row has at least one token.
+        head_mask: factor of each head's output, float32 [L, B, H]; None means 1 for all.
+    """
+
+    input_ids: Tensor
+    key_padding_mask: Tensor | None
+    head_mask: Tensor | None = None
+
+
+class ClassifierOutput(NamedTuple):
+    """The output of a classifier.
+
+    Args:
+        logits: unnormalised scores of the classes, float32 [B, C].
+        attention_weights: the weights of each layer, float32 [B, H, T, T]; empty unless
+            requested.
+    """
+
+    logits: Tensor
+    attention_weights: tuple[Tensor, ...]
+
+
+class Classifier(Protocol):
+    """A network that classifies texts."""
+
+    def __call__(self, batch: Batch, *, need_weights: bool = False) -> ClassifierOutput:
+        """Runs a forward pass over a batch of B texts of at most T tokens."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Prediction:
+    """The answer of the model for one text.
+
+    Args:
+        probabilities: calibrated, of every class in the order of the labels; they sum to 1.
+        token_count: tokens that the model read, special tokens included; where windows overlap,
+            tokens count twice.
+        truncated: whether a part of the text was cut off.
+        _logits: kept out of answers by the underscore, which orjson leaves out.
+        _windows: how many windows of the text the model read.
+        _warnings: words for what makes the answer doubtful; answers have them only where there are
+            any.
+    """
+
+    label: str
+    score: float
+    probabilities: dict[str, float]
+    token_count: int
+    truncated: bool
+    _logits: Sequence[float] = field(default=(), compare=False)
+    _windows: int = 1
+    _warnings: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        logits: Sequence[float],
+        labels: Sequence[str],
+        temperature: float,
+        *,
+        token_count: int,
+        truncated: bool,
+        windows: int = 1,
+    ) -> Prediction:
+        """Turns the C logits of one text into calibrated probabilities."""
+        # Python's floats make probabilities sum to 1 to the last digit that JSON shows.
+        most = max(logits)
+        powers = [math.exp((logit - most) / temperature) for logit in logits]
+        whole = math.fsum(powers)
+        shares = [power / whole for power in powers]
+        score = max(shares)
+        return cls(
+            label=labels[shares.index(score)],
+            score=score,
+            probabilities=dict(zip(labels, shares, strict=True)),
+            token_count=token_count,
+            truncated=truncated,
+            _logits=logits,
+            _windows=windows,
+        )
+
+    @classmethod
+    def of_windows(cls, windows: Sequence[Prediction], *, temperature: float) -> Prediction:
+        """Joins the predictions of a text's windows: the mean logits, weighted by token count."""
+        if len(windows) == 1:
+            return windows[0]
+        tokens = sum(each.token_count for each in windows)
+        columns = zip(*(each.logits for each in windows), strict=True)
+        return cls.of(
+            [
+                math.fsum(
+                    logit * each.token_count for logit, each in zip(row, windows, strict=True)
+                )
+                / tokens
+                for row in columns
+            ],
+            list(windows[0].probabilities),
+            temperature,
+            token_count=tokens,
+            truncated=any(each.truncated for each in windows),
+            windows=len(windows),
+        )
+
+    def __repr__(self) -> str:
+        more = ", truncated" * self.truncated
+        more += f", {self.windows} windows" if self.windows > 1 else ""
+        more += "".join(f", {word}" for word in self.warnings)
+        return f"Prediction({self.label!r}, {self.score:.4f}, {self.token_count} tokens{more})"
+
+    @property
+    def windows(self) -> int:
+        """How many windows of the text the model read; 1 for a text that fits."""
+        return self._windows
+
+    @property
+    def logits(self) -> Sequence[float]:
+        """What the network said of every class, before temperature and softmax."""
+        return self._logits
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Words for what makes the answer doubtful, such as `not-english`."""
+        return self._warnings
+
+    def warned(self, *warnings: str) -> Prediction:
+        """Returns the prediction with these warnings."""
+        return replace(self, _warnings=warnings)
+
+    def log_odds(self, label: str, *, temperature: float) -> float:
+        """Computes log(p / (1 - p)) of the calibrated probability p of a label, from the logits."""
+        pairs = zip(self.probabilities, self.logits, strict=True)
+        scaled = {name: logit / temperature for name, logit in pairs}
+        own, most = scaled.pop(label), max(scaled.values())
+        return own - most - math.log(math.fsum(math.exp(each - most) for each in scaled.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Labels to choose among, in the model's order, and the temperature of this choice."""
+
+    labels: tuple[str, ...]
+    temperature: float
+
+    def narrow(self, prediction: Prediction) -> Prediction:
+        """Returns the prediction of a choice among these labels only."""
+        logits = dict(zip(prediction.probabilities, prediction.logits, strict=True))
+        return Prediction.of(
+            [logits[label] for label in self.labels],
+            self.labels,
+            self.temperature,
+            token_count=prediction.token_count,
+            truncated=prediction.truncated,
+            windows=prediction.windows,
+        ).warned(*prediction.warnings)
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceResult:
+    """The prediction of one sentence, and where the sentence stands in its text."""
+
+    span: Span
+    prediction: Prediction
+
+
+@dataclass(frozen=True, slots=True)
+class TextResult:
+    """The prediction of a text, and of its sentences in order; None if they were not read."""
+
+    prediction: Prediction
+    sentences: Sequence[SentenceResult] | None = None
+
+    def among(self, choice: Choice) -> TextResult:
+        """Returns the result of a choice among some labels."""
+        sentences = self.sentences and [
+            SentenceResult(each.span, choice.narrow(each.prediction)) for each in self.sentences
+        ]
+        return TextResult(choice.narrow(self.prediction), sentences)
+
+
+@dataclass(frozen=True, slots=True)
+class Downsampling:
+    """How maps of attention are made smaller.
+
+    Args:
+        side: rows and columns at most, S.
+        special: whether special tokens have rows and columns.
+        reduce: how `model.explain.views.reduce_weights` joins heads and layers.
+        words: of the text; None keeps its tokens.
+    """
+
+    side: int
+    special: bool = True
+    reduce: Reduce = "none"
+    words: Words | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Strongest:
+    """The largest weight of each query.
+
+    Args:
+        keys: that have it, int32 [L or 1, H or 1, W].
+        weights: float32 of the same shape.
+    """
+
+    keys: NDArray[np.int32]
+    weights: NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionOptions:
+    """A text and the attention weights to return for it.
+
+    Args:
+        layers: layers to return; None means all. The answer has each once, in ascending order.
+        heads: heads to return of each layer, by the same rules.
+        downsampling: makes the maps smaller; None returns whole ones.
+    """
+
+    encoding: Encoding
+    layers: Sequence[int] | None = None
+    heads: Sequence[int] | None = None
+    downsampling: Downsampling | None = None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Explanation:
+    """A prediction with the attention weights of the same forward pass.
+
+    Args:
+        encoding: the text as the model read it, with its tokens.
+        layers: numbers of the L chosen layers, ascending.
+        heads: numbers of the H chosen heads, ascending.
+        attention: float32 [L, H, T, T]; the weight that query token q gives to key token k.
+            Downsampled, what `model.explain.views.downsample` returns.
+        residual_share: share of a layer's output that comes from its residual connection, for
+            `model.explain.views.rollout`.
+        strongest: what each query attends to most; None for whole maps.
+    """
+
+    prediction: Prediction
+    encoding: Encoding
+    layers: tuple[int, ...]
+    heads: tuple[int, ...]
+    attention: NDArray[np.float32]
+    residual_share: float
+    strongest: Strongest | None = None
+
+    def __repr__(self) -> str:
+        shape = " x ".join(map(str, self.attention.shape))
+        return f"Explanation({self.prediction.label!r}, attention {shape})"
