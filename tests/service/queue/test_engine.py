@@ -173,7 +173,7 @@ async def test_gradients_that_fail_are_failed_passes(predictor: Predictor) -> No
     job = Job(lambda: predictor.gradients.head_importance(encoding), [encoding])
     with mock.patch.object(predictor, "probe", side_effect=[RuntimeError, None]) as probe:
         with (
-            mock.patch.object(predictor.gradients, "_batch", side_effect=RuntimeError),
+            mock.patch.object(predictor.gradients._network, "batch", side_effect=RuntimeError),
             pytest.raises(InternalError),
         ):
             await engine.batcher.run([job])
