@@ -108,8 +108,8 @@ def tokenizer_of(kind: str, *, max_length: int = MAX_LENGTH) -> Any:  # noqa: AN
         vocabulary = {token: index for index, token in enumerate(VOCABULARY)}
         return BertTokenizer(vocab=vocabulary, model_max_length=max_length)
     if kind == "roberta":
-        pairs: Any = _trained("BPE")  # the type that transformers states is too narrow
-        merges = [tuple(pair) for pair in pairs["merges"]]
+        pairs = _trained("BPE")
+        merges: Any = [tuple(pair) for pair in pairs["merges"]]  # transformers' type is too narrow
         return RobertaTokenizer(vocab=pairs["vocab"], merges=merges, model_max_length=max_length)
     pieces = [tuple(piece) for piece in _trained("Unigram")["vocab"]]
     return XLMRobertaTokenizer(vocab=pieces, model_max_length=max_length)

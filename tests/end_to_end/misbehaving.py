@@ -98,7 +98,7 @@ class MisbehavingGradients(Gradients):
 
     folder: Path
 
-    def _batch(self, encoding: Encoding, size: int) -> Batch:
+    def _batch(self, encoding: Encoding, size: int = 1) -> Batch:
         misbehave_in_gradients(self.folder, encoding)
         return super()._batch(encoding, size)
 
