@@ -10,19 +10,16 @@ from starlette.responses import Response
 
 from model import Prediction
 from model.reading import ReadingOptions
-from service.compat.base import CUT_HEADER, TAG, TextOrList, answer_texts
+from service.compat.base import CUT_HEADER, TAG, TextOrList, answer_texts, facts
 from service.errors import Loc, NotFoundError
-from service.formats.json import json_response
 from service.http.middleware import id_of
-from service.routes.openapi import computes, describes
+from service.routes.openapi import computes
 from service.routes.request_schemas import RequestBody
 from service.routes.requests import (
     Context,
-    answer_get,
     answers,
     from_body,
     make_router,
-    require_key,
     state_of,
 )
 from service.routes.texts import Texts
@@ -139,25 +136,6 @@ class ClassifyAnswer(BaseModel):
     usage: Usage
 
 
-class ServedModel(BaseModel):
-    """The model, as OpenAI's API lists it."""
-
-    id: str
-    object: Literal["model"]
-    created: int
-    owned_by: str
-    root: str
-    parent: None
-    max_model_len: int
-
-
-class ModelsAnswer(BaseModel):
-    """The answer of `GET /v1/models`."""
-
-    object: Literal["list"]
-    data: list[ServedModel]
-
-
 _CLASSIFY = computes("body", ClassifyAnswer, NotFoundError, good=CUT_HEADER)
 
 
@@ -202,12 +180,9 @@ async def classify_input(
     return await answer_texts(context, _texts_of(body), write)
 
 
-@answer_get(
-    router, "/v1/models", summary="The models, for clients of OpenAI", **describes(ModelsAnswer)
-)
-async def models(request: Request) -> Response:
+@facts(router, "/v1/models", summary="The models, for clients of OpenAI")
+def models(request: Request) -> dict[str, object]:
     """Lists the served model, as OpenAI's clients read it."""
-    require_key(request)
     model = state_of(request).engine.info
     entry = {
         "id": model.name,
@@ -218,7 +193,7 @@ async def models(request: Request) -> Response:
         "parent": None,
         "max_model_len": model.max_length,
     }
-    return json_response({"object": "list", "data": [entry]})
+    return {"object": "list", "data": [entry]}
 
 
 def _texts_of(body: ClassifyRequest) -> Texts:

@@ -12,13 +12,12 @@ from starlette.responses import Response
 
 from model import Prediction
 from model.reading import ReadingOptions
-from service.compat.base import CUT_HEADER, FOREIGN, TAG, TextOrList, answer_texts, wrong
+from service.compat.base import CUT_HEADER, FOREIGN, TAG, TextOrList, answer_texts, facts, wrong
 from service.errors import Loc
-from service.formats.json import json_response
 from service.routes import predict
 from service.routes.bodies import validate
 from service.routes.health import ready
-from service.routes.openapi import computes, describes, probes
+from service.routes.openapi import computes, probes
 from service.routes.request_schemas import PredictRequest, RequestBody, RequestMember
 from service.routes.requests import (
     Context,
@@ -27,7 +26,6 @@ from service.routes.requests import (
     answers,
     from_body,
     make_router,
-    require_key,
     state_of,
 )
 from service.routes.schemas import HealthAnswer, PredictAnswer
@@ -140,33 +138,6 @@ class LabelScore(BaseModel):
     score: float
 
 
-class ClassifierNames(BaseModel):
-    """The labels by their numbers, and the numbers by their labels."""
-
-    id2label: dict[str, str]
-    label2id: dict[str, int]
-
-
-class ModelType(BaseModel):
-    """What the model does."""
-
-    classifier: ClassifierNames
-
-
-class InfoAnswer(BaseModel):
-    """The answer of `GET /info`."""
-
-    model_id: str
-    model_sha: str
-    model_dtype: str
-    model_type: ModelType
-    max_input_length: int
-    max_batch_tokens: int
-    max_client_batch_size: int
-    auto_truncate: bool
-    version: str
-
-
 _TEXT = "A warm, funny film."
 _EXAMPLES: dict[str, Any] = {
     "one": {"summary": "One text", "value": {"inputs": _TEXT, "parameters": {}}},
@@ -229,31 +200,24 @@ answer_get(
 )(ready)
 
 
-@answer_get(router, "/info", summary="The model, as TEI describes it", **describes(InfoAnswer))
-async def info(request: Request) -> Response:
+@facts(router, "/info", summary="The model, as TEI describes it")
+def info(request: Request) -> dict[str, object]:
     """Describes the model and its limits, as TEI does."""
-    require_key(request)
     state = state_of(request)
-    model, settings = state.engine.info, state.settings
+    model = state.engine.info
     names = {str(index): label for index, label in enumerate(model.labels)}
-    return json_response(
-        {
-            "model_id": model.name,
-            "model_sha": model.version,
-            "model_dtype": model.dtype,
-            "model_type": {
-                "classifier": {
-                    "id2label": names,
-                    "label2id": {label: int(index) for index, label in names.items()},
-                }
-            },
-            "max_input_length": model.max_length,
-            "max_batch_tokens": state.engine.max_batch_tokens,
-            "max_client_batch_size": settings.max_sentences,
-            "auto_truncate": True,
-            "version": version("headlight"),
-        }
-    )
+    ids = {label: index for index, label in enumerate(model.labels)}
+    return {
+        "model_id": model.name,
+        "model_sha": model.version,
+        "model_dtype": model.dtype,
+        "model_type": {"classifier": {"id2label": names, "label2id": ids}},
+        "max_input_length": model.max_length,
+        "max_batch_tokens": state.engine.max_batch_tokens,
+        "max_client_batch_size": state.settings.max_sentences,
+        "auto_truncate": True,
+        "version": version("headlight"),
+    }
 
 
 async def _answer(context: RequestContext, body: InputsRequest, *, flat: bool) -> Response:

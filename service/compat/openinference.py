@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from starlette.requests import Request
 from starlette.responses import Response
 
-from model import AttentionOptions, Encoding, Explanation, Prediction
-from model.errors import InputError
-from model.reading import ReadingOptions, read_window
+from model import AttentionOptions, Explanation, Prediction
+from model.reading import ReadingOptions
 from service.compat.base import (
     CUT_HEADER,
     TAG,
+    facts,
     predict_texts,
     truncated_header,
     wrong,
@@ -29,13 +29,7 @@ from service.compat.openinference_schemas import (
     INPUT,
     InferAnswer,
     InferRequest,
-    LiveAnswer,
-    ModelMetadataAnswer,
-    ModelNamesAnswer,
-    ModelReadyAnswer,
     OutputName,
-    ReadyAnswer,
-    ServerAnswer,
 )
 from service.compat.tensors import (
     HEADER,
@@ -54,15 +48,13 @@ from service.errors import (
     MalformedJsonError,
     NotFoundError,
     TooManyWeightsError,
-    invalid,
 )
 from service.formats.json import JSON, encode_weights, json_response
 from service.formats.size_estimates import Form, Size, estimate_size
 from service.http.middleware import hurry, seconds_of
-from service.queue.preparing import Steps
 from service.routes.bodies import parse_json, validate
 from service.routes.health import check_live, check_ready
-from service.routes.openapi import computes, describes, probes
+from service.routes.openapi import computes, probes
 from service.routes.requests import (
     Context,
     RequestContext,
@@ -70,10 +62,9 @@ from service.routes.requests import (
     answer_get,
     answers,
     make_router,
-    require_key,
     state_of,
 )
-from service.routes.texts import Texts, bad_text, guarded, prepare
+from service.routes.texts import Texts, encode, prepare
 
 router = make_router(tags=[TAG])
 
@@ -204,38 +195,25 @@ async def infer_model(
     return Response(answer.content, headers=headers, media_type=OCTETS)
 
 
-@answer_get(
-    router,
-    "/v2",
-    summary="The server, by the Open Inference Protocol",
-    **describes(ServerAnswer),
-)
-async def server(request: Request) -> Response:
+@facts(router, "/v2", summary="The server, by the Open Inference Protocol")
+def server(_: Request) -> dict[str, object]:
     """Names the server and the extensions of the protocol that it has."""
-    require_key(request)
-    return json_response(
-        {
-            "name": "headlight",
-            "version": version("headlight"),
-            "extensions": ["binary_tensor_data"],
-        }
-    )
+    return {
+        "name": "headlight",
+        "version": version("headlight"),
+        "extensions": ["binary_tensor_data"],
+    }
+
+
+@facts(router, "/v2/models", name="models_v2", summary="The models, by the Open Inference Protocol")
+def models(request: Request) -> dict[str, object]:
+    """Lists the served model."""
+    return {"models": [state_of(request).checkpoint.name]}
 
 
 @answer_get(
-    router,
-    "/v2/models",
-    name="models_v2",
-    summary="The models, by the Open Inference Protocol",
-    **describes(ModelNamesAnswer),
+    router, "/v2/health/live", summary="Whether the server is alive", **probes(dict[str, bool])
 )
-async def models(request: Request) -> Response:
-    """Lists the served model."""
-    require_key(request)
-    return json_response({"models": [state_of(request).checkpoint.name]})
-
-
-@answer_get(router, "/v2/health/live", summary="Whether the server is alive", **probes(LiveAnswer))
 async def server_live(request: Request) -> Response:
     """Reports that the process answers, and that no forward pass hangs."""
     check_live(request)
@@ -243,7 +221,7 @@ async def server_live(request: Request) -> Response:
 
 
 @answer_get(
-    router, "/v2/health/ready", summary="Whether the server is ready", **probes(ReadyAnswer)
+    router, "/v2/health/ready", summary="Whether the server is ready", **probes(dict[str, bool])
 )
 async def server_ready(request: Request) -> Response:
     """Reports whether requests should be sent here."""
@@ -251,56 +229,48 @@ async def server_ready(request: Request) -> Response:
     return json_response({"ready": True})
 
 
-@answer_get(
-    router,
-    f"{_MODEL}/ready",
-    summary="Whether the model is ready",
-    **describes(ModelReadyAnswer, NotFoundError, parameters=(_MODEL_NAME,)),
-)
-@answer_get(
+_NAMED: dict[str, Any] = {"parameters": (_MODEL_NAME,)}
+_NAMED_VERSION: dict[str, Any] = {"parameters": (_MODEL_NAME, _VERSION_NAME)}
+
+
+@facts(router, f"{_MODEL}/ready", NotFoundError, summary="Whether the model is ready", **_NAMED)
+@facts(
     router,
     f"{_VERSION}/ready",
+    NotFoundError,
     name="model_version_ready",
     summary="Whether one version is ready",
-    **describes(ModelReadyAnswer, NotFoundError, parameters=(_MODEL_NAME, _VERSION_NAME)),
+    **_NAMED_VERSION,
 )
-async def model_ready(request: Request) -> Response:
+def model_ready(request: Request) -> dict[str, object]:
     """Reports whether requests for the model should be sent here."""
-    require_key(request)
     _require_served(request)
     check_ready(request)
-    return json_response({"name": state_of(request).checkpoint.name, "ready": True})
+    return {"name": state_of(request).checkpoint.name, "ready": True}
 
 
-@answer_get(
-    router,
-    _MODEL,
-    summary="Inputs and outputs of the model",
-    **describes(ModelMetadataAnswer, NotFoundError, parameters=(_MODEL_NAME,)),
-)
-@answer_get(
+@facts(router, _MODEL, NotFoundError, summary="Inputs and outputs of the model", **_NAMED)
+@facts(
     router,
     _VERSION,
+    NotFoundError,
     name="model_version_metadata",
     summary="Inputs and outputs of one version",
-    **describes(ModelMetadataAnswer, NotFoundError, parameters=(_MODEL_NAME, _VERSION_NAME)),
+    **_NAMED_VERSION,
 )
-async def model_metadata(request: Request) -> Response:
+def model_metadata(request: Request) -> dict[str, object]:
     """Names the inputs and outputs of the model."""
-    require_key(request)
     _require_served(request)
     state = state_of(request)
     checkpoint = state.checkpoint
-    return json_response(
-        {
-            "name": checkpoint.name,
-            "versions": [checkpoint.version],
-            "platform": _PLATFORM,
-            "inputs": [{"name": INPUT, "datatype": "BYTES", "shape": [-1]}],
-            "outputs": _describe_outputs(state),
-            "parameters": {"labels": list(checkpoint.config.labels)},
-        }
-    )
+    return {
+        "name": checkpoint.name,
+        "versions": [checkpoint.version],
+        "platform": _PLATFORM,
+        "inputs": [{"name": INPUT, "datatype": "BYTES", "shape": [-1]}],
+        "outputs": _describe_outputs(state),
+        "parameters": {"labels": list(checkpoint.config.labels)},
+    }
 
 
 def _require_served(request: Request) -> None:
@@ -335,13 +305,16 @@ def _describe_outputs(state: State) -> list[dict[str, object]]:
     ]
 
 
+def _texts_of(body: InferRequest) -> Texts:
+    options = ReadingOptions(body.options.truncation)
+    return Texts(body.texts, options, body.data, lambda index: (*body.data, index))
+
+
 async def _infer(context: RequestContext, body: InferRequest) -> _Answer:
     """Returns the body of the answer, and headers that name the texts which were cut."""
     if any(name in _EXPLAINING for name in _outputs(body)):
         return await _explain(context, body)
-    options = ReadingOptions(body.options.truncation)
-    texts = Texts(body.texts, options, body.data, lambda index: (*body.data, index))
-    predictions = await predict_texts(context, texts)
+    predictions = await predict_texts(context, _texts_of(body))
     return _write(context.state, body, predictions, _values(predictions))
 
 
@@ -359,7 +332,12 @@ def _outputs(body: InferRequest) -> dict[OutputName, bool]:
 
 async def _explain(context: RequestContext, body: InferRequest) -> _Answer:
     state = context.state
-    encoding = await _encode(context, body)
+    count = len(body.texts)
+    if count != 1:
+        message = f"attention and tokens work with one text, got {count}: leave both out"
+        raise wrong(("outputs",), message)
+    work = encode(state.engine.predictor, _texts_of(body))
+    (encoding,) = await prepare(context, work, body.texts)
     tokens = [token.text for token in encoding.tokens or ()]
     reserved = None
     weights = 0
@@ -386,30 +364,6 @@ async def _explain(context: RequestContext, body: InferRequest) -> _Answer:
     if reserved is not None:
         reserved.shrink(len(answer.content))
     return answer, headers
-
-
-async def _encode(context: RequestContext, body: InferRequest) -> Encoding:
-    """Encodes the one text of a request, with its tokens."""
-    count = len(body.texts)
-    if count != 1:
-        message = f"attention and tokens work with one text, got {count}: leave both out"
-        raise wrong(("outputs",), message)
-    (text,) = body.texts
-    loc = ("body", *body.data, 0)
-    if not isinstance(text, str):
-        raise invalid(loc, "the item is not a string: send text")
-    predictor = context.state.engine.predictor
-    options = ReadingOptions(body.options.truncation)
-
-    def read() -> Steps[Encoding]:
-        yield
-        try:
-            with guarded():
-                return read_window(predictor, text, options)
-        except InputError as error:
-            raise bad_text(error, loc) from error
-
-    return await prepare(context, read(), [text])
 
 
 def _write(

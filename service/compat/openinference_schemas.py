@@ -217,64 +217,6 @@ class InferRequest(RequestBody):
         return self
 
 
-class ServerAnswer(BaseModel):
-    """The answer of `GET /v2`."""
-
-    name: str
-    version: str
-    extensions: list[str]
-
-
-class ModelNamesAnswer(BaseModel):
-    """The answer of `GET /v2/models`."""
-
-    models: list[str]
-
-
-class LiveAnswer(BaseModel):
-    """The answer of `GET /v2/health/live`."""
-
-    live: Literal[True]
-
-
-class ReadyAnswer(BaseModel):
-    """The answer of `GET /v2/health/ready`."""
-
-    ready: Literal[True]
-
-
-class ModelReadyAnswer(BaseModel):
-    """The answer of `GET /v2/models/{model}/ready`."""
-
-    name: str
-    ready: Literal[True]
-
-
-class TensorMetadata(BaseModel):
-    """An input or an output of the model."""
-
-    name: str
-    datatype: Datatype
-    shape: list[int] = Field(description="-1 is any size.")
-
-
-class MetadataParameters(BaseModel):
-    """Further facts of the model."""
-
-    labels: list[str] = Field(description="The classes, in the order of the probabilities.")
-
-
-class ModelMetadataAnswer(BaseModel):
-    """The answer of `GET /v2/models/{model}`."""
-
-    name: str
-    versions: list[str]
-    platform: str
-    inputs: list[TensorMetadata]
-    outputs: list[TensorMetadata]
-    parameters: MetadataParameters
-
-
 class BinaryData(BaseModel):
     """How many bytes of a tensor follow the JSON."""
 

@@ -9,12 +9,11 @@ from fastapi import Body, Query
 from starlette.responses import Response
 
 from model import AttentionOptions, Encoding, Explanation, ModelInfo
-from model.errors import InputError, NoSuchWindowError
 from model.explain.views import downsampled_side, reduced_shape
-from model.reading import ReadingOptions, read_window
+from model.reading import ReadingOptions
 from model.tokenization.words import group_words
 from model.types import Downsampling, Token, Words
-from service.errors import Loc, TooManyWeightsError, invalid
+from service.errors import TooManyWeightsError, invalid
 from service.formats.json import JSON, attention_body, join_list
 from service.formats.npz import npz_archive, npz_arrays
 from service.formats.size_estimates import Size, estimate_size
@@ -44,8 +43,7 @@ from service.routes.requests import (
     make_router,
 )
 from service.routes.schemas import AttentionAnswer
-from service.routes.texts import bad_text, guarded, heads_off, prepare, shape
-from service.tracing.record import stage
+from service.routes.texts import Texts, encode, heads_off, prepare, shape
 
 router = make_router(tags=["attention"])
 
@@ -238,16 +236,12 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'s' if number != 1 else ''}"
 
 
-async def encode(context: RequestContext, request: Explaining) -> list[Encoding]:
-    """Encodes the sentences of a request with their tokens.
-
-    Raises:
-        SentenceTooLongError: a text is too long for the `truncation` of the request.
-        InvalidRequestError: a text has no window of this index.
-        InternalError: the tokenizer broke on a text.
-        NotReadyError: the model is still loading or failed to load.
-    """
-    return await prepare(context, _encode(context, request), _texts(request))
+async def encode_one(
+    context: RequestContext, request: AttributionsRequest | ImportanceRequest | StepsRequest
+) -> Encoding:
+    """Encodes the sentence of a request with its tokens; raises as `encode`."""
+    (encoding,) = await prepare(context, _encode(context, request), [request.sentence])
+    return encoding
 
 
 def _texts(request: Explaining) -> list[str]:
@@ -255,26 +249,17 @@ def _texts(request: Explaining) -> list[str]:
 
 
 def _encode(context: RequestContext, request: Explaining) -> Steps[list[Encoding]]:
-    predictor, source = context.state.engine.predictor, context.source
+    several = isinstance(request, AttentionListRequest)
     options = ReadingOptions(
         request.truncation,
         max_windows=context.state.settings.max_windows,
         heads=heads_off(request),
         omit=getattr(request, "omit", None) or (),
     )
+    texts = Texts(
+        _texts(request),
+        options,
+        locate=lambda index: ("sentences", index) if several else ("sentence",),
+    )
     window = getattr(request, "window", 0)
-    several = isinstance(request, AttentionListRequest)
-    encodings = []
-    with stage("tokenize", len(_texts(request))):
-        for number, text in enumerate(_texts(request)):
-            yield
-            loc: Loc = (source, "sentences", number) if several else (source, "sentence")
-            try:
-                with guarded():
-                    encodings.append(read_window(predictor, text, options, window))
-            except NoSuchWindowError as error:
-                of_text = f"of sentences[{number}], " if several else ""
-                raise invalid((source, "window"), f"{of_text}{error}") from error
-            except InputError as error:
-                raise bad_text(error, loc) from error
-    return encodings
+    return encode(context.state.engine.predictor, texts, window=window, source=context.source)

@@ -24,7 +24,6 @@ from model import (
     Prediction,
     TextUnits,
 )
-from model.errors import InputError
 from model.explain.units import Unit
 from model.reading import ReadingOptions, read_units_in_steps
 from service.errors import (
@@ -38,12 +37,12 @@ from service.formats.json import attributions_answer, importance_answer, json_re
 from service.metrics import FUSED
 from service.queue.preparing import Steps, one_step
 from service.queue.work_items import Job
-from service.routes.attention import encode
+from service.routes.attention import encode_one
 from service.routes.openapi import computes
 from service.routes.request_schemas import EXAMPLE, AttributionsRequest, ImportanceRequest
 from service.routes.requests import Context, RequestContext, answers, from_body, make_router
 from service.routes.schemas import AttributionsAnswer, ImportanceAnswer, LeaveOutAnswer
-from service.routes.texts import bad_text, choice_of, guarded, prepare, shape
+from service.routes.texts import choice_of, prepare, reading, shape
 from service.tracing.record import stage
 
 Result = TypeVar("Result")
@@ -85,7 +84,7 @@ async def attributions_of_body(
     if request.method == "leave_out":
         return await _leave_out(context, request)
     engine = context.state.engine
-    (encoding,) = await encode(context, request)
+    encoding = await encode_one(context, request)
     if request.method == "integrated_gradients":
         engine.limits.check_steps(request.steps, len(encoding.input_ids), context.client.seconds)
     attributor = Attributor(
@@ -125,7 +124,7 @@ async def importance_of_body(
 ) -> Response:
     """Returns how much the log-odds of a label depend on each head, for this sentence."""
     engine = context.state.engine
-    (encoding,) = await encode(context, request)
+    encoding = await encode_one(context, request)
     work = partial(
         engine.predictor.gradients.head_importance,
         encoding,
@@ -164,12 +163,8 @@ def _read_units(context: RequestContext, request: AttributionsRequest) -> Steps[
     predictor = context.state.engine.predictor
     options = ReadingOptions(request.truncation, max_windows=context.state.settings.max_windows)
     steps = read_units_in_steps(predictor, request.sentence, options, request.level)
-    with stage("tokenize", 1):
-        try:
-            with guarded():
-                return (yield from steps)
-        except InputError as error:
-            raise bad_text(error, ("body", "sentence")) from error
+    with stage("tokenize", 1), reading(("body", "sentence")):
+        return (yield from steps)
 
 
 async def _compute_units(

@@ -14,7 +14,7 @@ from service.errors import TooManyWeightsError, invalid
 from service.formats.json import JSON, steps_body
 from service.formats.size_estimates import estimate_steps
 from service.queue.work_items import Job
-from service.routes.attention import encode
+from service.routes.attention import encode_one
 from service.routes.openapi import computes
 from service.routes.request_schemas import EXAMPLE, StepsRequest
 from service.routes.requests import Context, answers, from_body, make_router
@@ -42,7 +42,7 @@ async def steps_of_body(
     """Shows how one head makes the weights of one token, from its queries and keys on."""
     engine = context.state.engine
     inspector = engine.predictor.inspector
-    (encoding,) = await encode(context, request)
+    encoding = await encode_one(context, request)
     length = len(encoding.input_ids)
     if request.query >= length:
         raise invalid((context.source, "query"), f"the text has tokens 0 to {length - 1}")

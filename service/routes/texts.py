@@ -11,13 +11,14 @@ from model import Choice, Encoding, Head, Prediction, Predictor
 from model.errors import (
     InputError,
     NoSuchTokenError,
+    NoSuchWindowError,
     TextGrowsError,
     TextTooLongError,
     TokenizerError,
     TooManySentencesError,
     TooManyWindowsError,
 )
-from model.reading import ReadingOptions, join_results, read_in_steps
+from model.reading import ReadingOptions, join_results, read_in_steps, read_window
 from model.tokenization.language import ENGLISH, find_warnings
 from model.types import EncodedText, TextResult
 from service.errors import (
@@ -47,6 +48,7 @@ _CHARACTERS_A_TOKEN = 4
 _TOO_LONG = (TextTooLongError, TextGrowsError, TooManySentencesError, TooManyWindowsError)
 # How the model's errors say that a text could be cut.
 _CUT = "set truncation to right or left"
+_NO_STRING = "the item is not a string: send text"
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,33 +203,56 @@ def _encode_items(
 def _encode_item(
     predictor: Predictor, text: object, texts: Texts, index: int
 ) -> Steps[EncodedText | ServiceError]:
+    loc = ("body", *texts.locate(index))
+    if not isinstance(text, str):
+        return invalid(loc, _NO_STRING)
     try:
-        if isinstance(text, str):
-            with guarded():
-                return (yield from read_in_steps(predictor, text, texts.options))
+        with reading(loc, texts.cut_by):
+            return (yield from read_in_steps(predictor, text, texts.options))
     except InternalError as error:
-        return _at(("body", *texts.locate(index)), error)
-    except InputError as error:
-        return bad_text(error, ("body", *texts.locate(index)), cut_by=texts.cut_by)
-    return invalid(("body", *texts.locate(index)), "the item is not a string: send text")
+        return _at(loc, error)
+    except ServiceError as error:
+        return error
+
+
+def encode(
+    predictor: Predictor, texts: Texts, *, window: int = 0, source: str = "body"
+) -> Steps[list[Encoding]]:
+    """Encodes each text, or one window of it, with its tokens.
+
+    Raises:
+        InvalidRequestError: a text cannot be read, or has no window of this index.
+        SentenceTooLongError: a text is longer than the options allow.
+        InternalError: the tokenizer breaks on a text.
+    """
+    encodings = []
+    with stage("tokenize", len(texts.items)):
+        for index, text in enumerate(texts.items):
+            yield
+            loc = (source, *texts.locate(index))
+            if not isinstance(text, str):
+                raise invalid(loc, _NO_STRING)
+            with reading(loc, texts.cut_by):
+                encodings.append(read_window(predictor, text, texts.options, window))
+    return encodings
 
 
 @contextmanager
-def guarded() -> Iterator[None]:
-    """Raises InternalError where the tokenizer breaks on a text."""
+def reading(loc: Loc, cut_by: str = _CUT) -> Iterator[None]:
+    """Raises an error of the service where the text at `loc` cannot be read."""
     try:
         yield
     except TokenizerError as error:
         logger.exception("the tokenizer broke on a text", extra={"fault": str(error)})
         raise InternalError(UNREADABLE_DETAIL) from error
-
-
-def bad_text(error: InputError, loc: Loc, *, cut_by: str = _CUT) -> ServiceError:
-    """Returns the error for a text at `loc` that cannot be read; `cut_by` as in `Texts`."""
-    if isinstance(error, NoSuchTokenError):
-        return invalid(("body", "omit", error.place), str(error))
-    kind = SentenceTooLongError if isinstance(error, _TOO_LONG) else InvalidRequestError
-    return invalid(loc, str(error).replace(_CUT, cut_by), kind)
+    except NoSuchTokenError as error:
+        raise invalid(("body", "omit", error.place), str(error)) from error
+    except NoSuchWindowError as error:
+        of_text = f"of sentences[{loc[-1]}], " if isinstance(loc[-1], int) else ""
+        raise invalid((loc[0], "window"), f"{of_text}{error}") from error
+    except InputError as error:
+        kind = SentenceTooLongError if isinstance(error, _TOO_LONG) else InvalidRequestError
+        raise invalid(loc, str(error).replace(_CUT, cut_by), kind) from error
 
 
 def _at(loc: Loc, error: InternalError) -> InternalError:
