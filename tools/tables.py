@@ -23,7 +23,6 @@ import scoring.__main__
 import training.__main__
 from service.errors import ALL_ERRORS
 from service.metrics import AnswerCounts, Metrics
-from service.page.problems import EXPLANATIONS
 from service.routes import request_schemas
 from service.settings import PREFIX, Settings
 from tools import card_tables
@@ -183,7 +182,7 @@ def _fields(name: str, _page: Path) -> Rows:
 def _problems(_argument: str, _page: Path) -> Rows:
     yield "`type`", "status", "when"
     for error in ALL_ERRORS:
-        yield code(error.type), str(error.status), EXPLANATIONS[error.type].when
+        yield code(error.type), str(error.status), error.when
 
 
 def _metrics(_argument: str, _page: Path) -> Iterator[str]:
