@@ -3,17 +3,14 @@
 ModelError
 ├── ConfigurationError      sizes or options that do not fit together
 ├── InputError              a text that cannot be classified; no message holds any of it
-│   ├── BlankTextError, InvalidTextError
-│   ├── TextTooLongError, TextGrowsError, NoRoomError
-│   ├── TooManyWindowsError, NoSuchWindowError, TooManySentencesError
-│   └── NoSuchTokenError
+│   ├── BlankTextError
+│   ├── TextTooLongError
+│   └── NoSuchPartError
 ├── NotFiniteError          an answer whose numbers are not finite
 ├── TokenizerError          a tokenizer that breaks on a text
-├── SigningKeyError         a key that cannot sign or verify a checkpoint
 ├── HubError                a name of the hub that cannot be fetched
 ├── TableError              a file of rows that cannot be read, or a row in it
-└── CheckpointError         a folder that is damaged, incomplete or does not fit
-    └── UnsupportedCheckpointError   a sound folder of a kind that is not supported
+└── CheckpointError         a folder that is damaged, incomplete, of another kind or does not fit
 """
 
 from collections.abc import Mapping
@@ -62,100 +59,19 @@ class BlankTextError(InputError):
         )
 
 
-class InvalidTextError(InputError):
-    """The text is not valid Unicode; `position` is the index of its first lone surrogate."""
-
-    def __init__(self, position: int) -> None:
-        super().__init__(
-            f"the text is not valid Unicode: lone surrogate at position {position}; "
-            "write a whole surrogate pair or leave it out"
-        )
-        self.position = position
-
-
 class TextTooLongError(InputError):
-    """The text has more tokens than the model reads and `truncation` is `error`.
+    """The text has more tokens, windows or sentences than may be read."""
 
-    `at_least` says that only a part of the text was counted.
+
+class NoSuchPartError(InputError):
+    """The text lacks the window or the token asked for, or must keep it.
+
+    `position` is the index of the token in the request's list; None for a window.
     """
 
-    def __init__(self, token_count: int, max_length: int, *, at_least: bool = False) -> None:
-        count = f"more than {token_count}" if at_least else f"{token_count}"
-        super().__init__(
-            f"the text has {count} tokens and the model reads at most {max_length}: "
-            "shorten it, or set truncation to right or left"
-        )
-        self.token_count = token_count
-        self.max_length = max_length
-
-
-class NoRoomError(InputError):
-    """`max_length` is below `least`, so that special tokens leave no room for text."""
-
-    def __init__(self, max_length: int, least: int) -> None:
-        super().__init__(
-            f"max_length is {max_length} and leaves no room for text beside the special tokens: "
-            f"set it to {least} or more"
-        )
-
-
-class TooManyWindowsError(InputError):
-    """The text takes more windows of `max_length` tokens than `limit`.
-
-    `at_least` says that only a part of the text was counted.
-    """
-
-    def __init__(
-        self, windows: int, limit: int, max_length: int, *, at_least: bool = False
-    ) -> None:
-        count = f"more than {windows}" if at_least else f"{windows}"
-        super().__init__(
-            f"the text takes {count} windows of {max_length} tokens and may have at most {limit}: "
-            "divide it, or set truncation to right or left"
-        )
-        self.windows = windows
-        self.limit = limit
-
-
-class NoSuchWindowError(InputError):
-    """The text has fewer windows than the number asked for."""
-
-    def __init__(self, window: int, windows: int) -> None:
-        known = "1 window, 0" if windows == 1 else f"{windows} windows, 0 to {windows - 1}"
-        super().__init__(f"the text has {known}, got {window}")
-        self.window = window
-        self.windows = windows
-
-
-class NoSuchTokenError(InputError):
-    """A token cannot be left out of the text; `place` is its index in the request's list."""
-
-    def __init__(self, message: str, place: int) -> None:
+    def __init__(self, message: str, position: int | None = None) -> None:
         super().__init__(message)
-        self.place = place
-
-
-class TooManySentencesError(InputError):
-    """The text has more sentences than `limit`."""
-
-    def __init__(self, limit: int) -> None:
-        super().__init__(
-            f"the text has more than {limit} sentences, and may have at most {limit}: divide it, "
-            "or ask for one answer of the whole text"
-        )
-        self.limit = limit
-
-
-class TextGrowsError(InputError):
-    """The tokenizer makes the text longer than `limit` characters when it normalises it."""
-
-    def __init__(self, characters: int, limit: int) -> None:
-        super().__init__(
-            f"{characters} characters of the text become more than {limit} when they are "
-            "normalised: shorten it"
-        )
-        self.characters = characters
-        self.limit = limit
+        self.position = position
 
 
 class NotFiniteError(ModelError, RuntimeError):
@@ -178,13 +94,6 @@ class TokenizerError(ModelError, RuntimeError):
             f"the tokenizer broke on a text ({kind}): check the files of the tokenizer"
         )
         self.kind = kind
-
-
-class SigningKeyError(ModelError):
-    """A key that cannot sign or verify a checkpoint; the message names its file."""
-
-    def __init__(self, path: Path, fault: str) -> None:
-        super().__init__(f"{path}: {fault}")
 
 
 class HubError(ModelError):
@@ -230,12 +139,10 @@ class CheckpointError(ModelError):
         self.fault = fault
 
 
-class UnsupportedCheckpointError(CheckpointError):
-    """A sound folder of a kind that is not supported."""
-
-
-def describe_faults(error: ValidationError, names: Mapping[str, str] | None = None) -> str:
-    """Describes the faults of a pydantic validation in one line, with their places and values."""
+def describe_faults(error: ValueError, names: Mapping[str, str] | None = None) -> str:
+    """Describes the errors of a pydantic validation in one line, with their fields and values."""
+    if not isinstance(error, ValidationError):
+        return str(error)
     faults = []
     for fault in error.errors(include_url=False)[:_MOST_FAULTS]:
         place = shorten(".".join(str(part) for part in fault["loc"]))

@@ -14,7 +14,6 @@ from model.errors import (
     CheckpointError,
     ConfigurationError,
     HubError,
-    SigningKeyError,
     install_hint,
 )
 from service.http.access import load_api_keys
@@ -76,7 +75,7 @@ def _open_signed(folder: Path, key: Path, name: str) -> Checkpoint:
         # Again, in case a file was replaced before it was read. The weights are read later, and
         # only if they have the digest of these.
         signing.verify_checkpoint(folder, key)
-    except SigningKeyError as error:
+    except ConfigurationError as error:
         raise SettingsError([f"{name}: {error}"]) from error
     except ModuleNotFoundError as error:
         raise SettingsError(

@@ -17,7 +17,7 @@ from model.checkpoint.hub import name_of
 from model.checkpoint.manifest import MARK, Manifest, seal
 from model.checkpoint.records import Baseline, Precision, Thresholds
 from model.checkpoint.weights import check_weights, digest_weights, load_weights, read_weights
-from model.errors import CheckpointError, UnsupportedCheckpointError, describe_faults
+from model.errors import CheckpointError, describe_faults
 from model.files import CONFIG, MANIFEST, WEIGHTS, check_folder, digest, read_object
 from model.network.architecture import (
     Network,
@@ -92,7 +92,6 @@ def open_checkpoint(path: str | Path, *, trial: bool = False) -> Checkpoint:
 
     Raises:
         CheckpointError: the message names the file and the fault.
-        UnsupportedCheckpointError: this kind of network cannot be loaded.
         TypeError: `path` is no path.
     """
     path = folder_path(path, by="open_checkpoint")
@@ -141,10 +140,8 @@ def _check_sizes(path: Path, config: NetworkConfig) -> Network:
 def _read_config(path: Path, content: dict[str, Any]) -> NetworkConfig:
     try:
         return read_config(content)
-    except ValidationError as error:
-        raise CheckpointError(path, describe_faults(error)) from error
     except ValueError as error:
-        raise UnsupportedCheckpointError(path, str(error)) from error
+        raise CheckpointError(path, describe_faults(error)) from error
 
 
 def _read_manifest(folder: Path, config: NetworkConfig, raw_config: dict[str, Any]) -> Manifest:

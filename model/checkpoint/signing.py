@@ -14,7 +14,7 @@ from pathlib import Path
 
 from model_signing import hashing, signing, verifying
 
-from model.errors import CheckpointError, SigningKeyError
+from model.errors import CheckpointError, ConfigurationError
 from model.files import SIGNATURE as SIGNATURE
 from model.files import check_folder, read_object, sign_command
 
@@ -37,15 +37,16 @@ def verify_checkpoint(folder: Path, key: Path) -> None:
     Raises:
         CheckpointError: the signature is missing, damaged or from another key, or a file was
             changed, added or removed after it; the message names the file.
-        SigningKeyError: the key cannot verify.
+        ConfigurationError: the key cannot verify.
     """
     try:
         verifier = verifying.Config().use_elliptic_key_verifier(public_key=key)
     except OSError as error:
-        raise SigningKeyError(key, f"cannot be read: {error.strerror}") from error
+        raise ConfigurationError(f"{key}: cannot be read: {error.strerror}") from error
     except Exception as error:  # the library raises whatever its reader of keys raises
-        fault = f"is not a public key that can verify: give {_KEYS}"
-        raise SigningKeyError(key, fault) from error
+        raise ConfigurationError(
+            f"{key}: is not a public key that can verify: give {_KEYS}"
+        ) from error
     check_folder(folder)
     signature = folder / SIGNATURE
     if not signature.is_file():

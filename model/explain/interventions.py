@@ -7,7 +7,7 @@ Jurafsky 2016, "Understanding neural networks through representation erasure".
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from model.errors import NoSuchTokenError
+from model.errors import NoSuchPartError
 from model.types import Encoding
 
 
@@ -50,7 +50,7 @@ def leave_out(encoding: Encoding, indices: Sequence[int]) -> Encoding:
         indices: numbers of tokens from 0, special ones counted; may name a token twice.
 
     Raises:
-        NoSuchTokenError: there is no such token, it is special, or no other one is left.
+        NoSuchPartError: there is no such token, it is special, or no other one is left.
         ValueError: the text was encoded without its tokens.
     """
     if encoding.tokens is None:
@@ -58,17 +58,17 @@ def leave_out(encoding: Encoding, indices: Sequence[int]) -> Encoding:
     tokens = encoding.tokens
     for place, index in enumerate(indices):
         if not 0 <= index < len(tokens):
-            raise NoSuchTokenError(f"the text has tokens 0 to {len(tokens) - 1}", place)
+            raise NoSuchPartError(f"the text has tokens 0 to {len(tokens) - 1}", place)
         if tokens[index].special:
             ours = [at for at, token in enumerate(tokens) if not token.special]
-            raise NoSuchTokenError(
+            raise NoSuchPartError(
                 f"token {index} is special and stays: the text's own are {ours[0]} to {ours[-1]}",
                 place,
             )
     left_out = set(indices)
     kept = [at for at in range(len(tokens)) if at not in left_out]
     if all(tokens[at].special for at in kept):
-        raise NoSuchTokenError("nothing of the text would be left: keep at least one token", 0)
+        raise NoSuchPartError("nothing of the text would be left: keep at least one token", 0)
     return replace(
         encoding,
         input_ids=[encoding.input_ids[at] for at in kept],

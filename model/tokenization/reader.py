@@ -17,7 +17,7 @@ from typing import Any
 import tokenizers
 from tokenizers import Regex, normalizers, pre_tokenizers
 
-from model.errors import CheckpointError, TokenizerError, UnsupportedCheckpointError, shorten
+from model.errors import CheckpointError, TokenizerError, shorten
 from model.files import read_object, read_text
 from model.tokenization.tokenizer import MARGIN, Tokenizer, no_panic
 from model.tokenization.wordpiece import SPECIAL_TOKENS, bert_normalizer, wordpiece_tokenizer
@@ -63,8 +63,8 @@ def load_tokenizer(folder: Path, *, max_length: int, padded_length: int | None =
         padded_length: the length of every text, for a model that reads padding; else None.
 
     Raises:
-        CheckpointError: a file is missing, damaged or contradicts another.
-        UnsupportedCheckpointError: this class of tokenizer is not supported.
+        CheckpointError: a file is missing or damaged, contradicts another, or names a class of
+            tokenizer that is not supported.
     """
     config, options = (_read(folder / name) for name in ("config.json", _OPTIONS))
     name = _class_of(folder, options, config)
@@ -125,7 +125,7 @@ def _class_of(folder: Path, options: Mapping[str, Any], config: Mapping[str, Any
         if isinstance(name, str) and name in known:
             return name
         if name is not None:
-            raise UnsupportedCheckpointError(
+            raise CheckpointError(
                 path,
                 f"tokenizer_class is {shorten(repr(name))}, only {', '.join(known)} can be read",
             )
@@ -152,7 +152,7 @@ def _read_json(path: Path) -> tokenizers.Tokenizer:
 def _check_parts(path: Path, backend: tokenizers.Tokenizer, pre_tokenizer: str) -> None:
     """Refuses what would read parts of texts, or equal texts, differently."""
     if '"FixedLength"' in pre_tokenizer:
-        raise UnsupportedCheckpointError(
+        raise CheckpointError(
             path, "pre_tokenizer.type is 'FixedLength', which cannot read a text from its end"
         )
     most = getattr(backend.model, "max_input_chars_per_word", 1)

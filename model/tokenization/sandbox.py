@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from model.errors import CheckpointError, UnsupportedCheckpointError
+from model.errors import CheckpointError
 
 # A script, not a module: `-m` would import the package, and with it torch.
 _SCRIPT = Path(__file__).with_name("sandbox_child.py")
@@ -28,7 +28,6 @@ def try_tokenizer(folder: Path, *, timeout: float = _MOST_SECONDS) -> None:
 
     Raises:
         CheckpointError: the folder was refused there, or the child died or took too many seconds.
-        UnsupportedCheckpointError: a part of the tokenizer is not supported.
     """
     path = folder / "tokenizer.json"
     if not path.is_file():
@@ -49,8 +48,7 @@ def try_tokenizer(folder: Path, *, timeout: float = _MOST_SECONDS) -> None:
             path, f"cannot be tried: no process could be started: {error.strerror}"
         ) from error
     if "error" in report:
-        kind = UnsupportedCheckpointError if report.get("unsupported") else CheckpointError
-        raise kind(folder / report.get("file", path.name), report["error"])
+        raise CheckpointError(folder / report.get("file", path.name), report["error"])
     if status != 0 or report.get("step") != "end":
         step = f"at the text of {report['step']}" if report else "while it was opened"
         raise CheckpointError(path, f"{end}, {step}")

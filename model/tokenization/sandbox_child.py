@@ -35,14 +35,13 @@ def main(folder: Path) -> None:
     """Opens the tokenizer of a folder and encodes each text."""
     limit(folder)
     import_alone()
-    from model.errors import CheckpointError, TokenizerError, UnsupportedCheckpointError
+    from model.errors import CheckpointError, TokenizerError
     from model.tokenization.reader import load_tokenizer
 
     try:
         tokenizer = load_tokenizer(folder, max_length=_MAX_LENGTH)
     except CheckpointError as error:
-        unsupported = isinstance(error, UnsupportedCheckpointError)
-        _report(file=error.path.name, error=error.fault, unsupported=unsupported)
+        _report(file=error.path.name, error=error.fault)
         return
     for name, text in (*hard_texts(), *texts_of_patterns(folder)):
         _report(step=name)

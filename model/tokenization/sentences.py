@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import sentencex
 
-from model.errors import TooManySentencesError
+from model.errors import TextTooLongError
 from model.tokenization.tokenizer import is_blank
 from model.types import Span
 
@@ -29,7 +29,7 @@ def split_sentences(text: str, *, max_sentences: int = MAX_SENTENCES) -> list[Sp
     space, and each has a character that a model can read.
 
     Raises:
-        TooManySentencesError: the text has more than `max_sentences`.
+        TextTooLongError: the text has more than `max_sentences`.
     """
     spans = find_sentences(text, max_sentences=max_sentences)
     return [span for span in spans if span is not None]
@@ -59,7 +59,10 @@ def find_sentences(text: str, *, max_sentences: int) -> Iterator[Span | None]:
         waiting, last = None, Span(begin, end)
         found += 1
         if found > max_sentences:
-            raise TooManySentencesError(max_sentences)
+            raise TextTooLongError(
+                f"the text has more than {max_sentences} sentences, and may have at most "
+                f"{max_sentences}: divide it, or ask for one answer of the whole text"
+            )
     if last is not None:
         yield last if waiting is None else Span(last.start, len(text.rstrip()))
 

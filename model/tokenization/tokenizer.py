@@ -18,13 +18,9 @@ from tokenizers import normalizers
 from model.errors import (
     BlankTextError,
     InputError,
-    InvalidTextError,
-    NoRoomError,
-    NoSuchWindowError,
-    TextGrowsError,
+    NoSuchPartError,
     TextTooLongError,
     TokenizerError,
-    TooManyWindowsError,
 )
 from model.tokenization.wordpiece import SPECIAL_TOKENS
 from model.types import Encoding, Token, Truncation
@@ -61,13 +57,18 @@ class Excerpt:
     whole: bool
 
 
+def _at_least(count: int, excerpt: Excerpt) -> str:
+    """A count of a text, of which maybe only a part was read."""
+    return f"{count}" if excerpt.whole else f"more than {count}"
+
+
 def check_text(text: str) -> None:
     """Refuses a blank text and a text that is not valid Unicode.
 
     Raises:
-        InvalidTextError: the string contains a lone surrogate (U+D800 to U+DFFF).
         BlankTextError: the string has only white space (`str.isspace`), control (Cc) and format
             (Cf) characters.
+        InputError: the string contains a lone surrogate (U+D800 to U+DFFF).
         TypeError: it is no string.
     """
     if not isinstance(text, str):
@@ -75,7 +76,10 @@ def check_text(text: str) -> None:
     if not text.isascii():
         surrogate = _LONE_SURROGATE.search(text)
         if surrogate is not None:
-            raise InvalidTextError(surrogate.start())
+            raise InputError(
+                f"the text is not valid Unicode: lone surrogate at position {surrogate.start()}; "
+                "write a whole surrogate pair or leave it out"
+            )
     if is_blank(text):
         raise BlankTextError
 
@@ -188,25 +192,28 @@ class Tokenizer:
             max_length: the most tokens, special ones included, if the model reads more.
 
         Raises:
-            NoRoomError: `max_length` leaves no room for a token of the text.
-            TextTooLongError: `truncation` is `error` and the text does not fit.
-            TextGrowsError: the normalizer makes the text several times as long.
+            InputError: `max_length` leaves no room for a token of the text.
+            TextTooLongError: `truncation` is `error` and the text does not fit, or the normalizer
+                makes it several times as long.
             TokenizerError: the tokenizer breaks on this text.
         """
         from_end = truncation == "left"
         length = min(self.max_length, max_length or self.max_length)
         room = length - len(self._leading) - len(self._trailing)
         if room < 1:
-            raise NoRoomError(length, length + 1 - room)
+            raise InputError(
+                f"max_length is {length} and leaves no room for text beside the special tokens: "
+                f"set it to {length + 1 - room} or more"
+            )
         excerpt, encoded = self._split(text, room, from_end=from_end, with_tokens=with_tokens)
         surplus = len(encoded.ids) - room
         kept = slice(None)
         if surplus > 0:
             if truncation == "error":
                 raise TextTooLongError(
-                    len(encoded.ids) + length - room,
-                    length,
-                    at_least=not excerpt.whole,
+                    f"the text has {_at_least(len(encoded.ids) + length - room, excerpt)} tokens "
+                    f"and the model reads at most {length}: shorten it, or set truncation to "
+                    "right or left"
                 )
             kept = slice(surplus, None) if from_end else slice(room)
         return Encoding(
@@ -222,7 +229,7 @@ class Tokenizer:
         """Encodes a whole text in overlapping windows; raises as `encode`.
 
         Raises:
-            TooManyWindowsError: it takes more than `max_windows`.
+            TextTooLongError: it takes more than `max_windows`.
         """
         excerpt, encoded, windows = self._divide(text, max_windows, with_tokens=with_tokens)
         own = self._own_tokens(text, excerpt, encoded, slice(None)) if with_tokens else ()
@@ -244,11 +251,13 @@ class Tokenizer:
         Offsets and words are those of the whole text.
 
         Raises:
-            NoSuchWindowError: the text has no window of this number, from 0.
+            NoSuchPartError: the text has no window of this number, from 0.
         """
         excerpt, encoded, windows = self._divide(text, max_windows, with_tokens=True)
         if not 0 <= number < len(windows):
-            raise NoSuchWindowError(number, len(windows))
+            count = len(windows)
+            known = "1 window, 0" if count == 1 else f"{count} windows, 0 to {count - 1}"
+            raise NoSuchPartError(f"the text has {known}, got {number}")
         return Encoding(
             self._input_ids(encoded, windows[number]),
             truncated=False,
@@ -266,8 +275,10 @@ class Tokenizer:
         excerpt, encoded = self._split(text, most, from_end=False, with_tokens=with_tokens)
         windows = divide(len(encoded.ids), self._room)
         if len(windows) > max_windows:
-            raise TooManyWindowsError(
-                len(windows), max_windows, self.max_length, at_least=not excerpt.whole
+            raise TextTooLongError(
+                f"the text takes {_at_least(len(windows), excerpt)} windows of {self.max_length} "
+                f"tokens and may have at most {max_windows}: divide it, or set truncation to right "
+                "or left"
             )
         return excerpt, encoded, windows
 
@@ -386,7 +397,7 @@ def excerpts(length: int, *, enough: int, from_end: bool) -> Iterator[Excerpt]:
 
 
 def check_growth(text: str, normalize: Callable[[str], str]) -> None:
-    """Raises TextGrowsError for a part that becomes several times as long when normalised."""
+    """Raises TextTooLongError for a part that becomes several times as long when normalised."""
     if len(text) <= _FREE:
         return
     limit = max(MOST_GROWN, _MOST_TIMES * len(text))
@@ -394,7 +405,10 @@ def check_growth(text: str, normalize: Callable[[str], str]) -> None:
     for start in range(0, len(text), _FREE):
         grown += len(normalize(text[start : start + _FREE]))
         if grown > limit:
-            raise TextGrowsError(len(text), limit)
+            raise TextTooLongError(
+                f"{len(text)} characters of the text become more than {limit} when they are "
+                "normalised: shorten it"
+            )
 
 
 def window_step(room: int) -> int:

@@ -10,13 +10,9 @@ from typing import TypeVar
 from model import Choice, Encoding, Head, Prediction, Predictor
 from model.errors import (
     InputError,
-    NoSuchTokenError,
-    NoSuchWindowError,
-    TextGrowsError,
+    NoSuchPartError,
     TextTooLongError,
     TokenizerError,
-    TooManySentencesError,
-    TooManyWindowsError,
 )
 from model.reading import ReadingOptions, join_results, read_in_steps, read_window
 from model.tokenization.language import ENGLISH, find_warnings
@@ -45,7 +41,6 @@ logger = logging.getLogger("headlight.texts")
 _INLINE_CHARACTERS = 2_000
 # A text that is refused costs its client about so many characters for a token.
 _CHARACTERS_A_TOKEN = 4
-_TOO_LONG = (TextTooLongError, TextGrowsError, TooManySentencesError, TooManyWindowsError)
 # How the model's errors say that a text could be cut.
 _CUT = "set truncation to right or left"
 _NO_STRING = "the item is not a string: send text"
@@ -245,13 +240,14 @@ def reading(loc: Loc, cut_by: str = _CUT) -> Iterator[None]:
     except TokenizerError as error:
         logger.exception("the tokenizer broke on a text", extra={"fault": str(error)})
         raise InternalError(UNREADABLE_DETAIL) from error
-    except NoSuchTokenError as error:
-        raise invalid(("body", "omit", error.place), str(error)) from error
-    except NoSuchWindowError as error:
+    except NoSuchPartError as error:
+        if error.position is not None:
+            raise invalid(("body", "omit", error.position), str(error)) from error
         of_text = f"of sentences[{loc[-1]}], " if isinstance(loc[-1], int) else ""
         raise invalid((loc[0], "window"), f"{of_text}{error}") from error
     except InputError as error:
-        kind = SentenceTooLongError if isinstance(error, _TOO_LONG) else InvalidRequestError
+        is_long = isinstance(error, TextTooLongError)
+        kind = SentenceTooLongError if is_long else InvalidRequestError
         raise invalid(loc, str(error).replace(_CUT, cut_by), kind) from error
 
 

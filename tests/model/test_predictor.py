@@ -15,7 +15,7 @@ from model.checkpoint.opening import open_checkpoint
 from model.errors import (
     BlankTextError,
     ConfigurationError,
-    InvalidTextError,
+    InputError,
     NotFiniteError,
     TextTooLongError,
 )
@@ -96,7 +96,7 @@ def test_texts_are_checked_before_they_are_encoded(predictor: Predictor) -> None
     for encode in (predictor.encode, predictor.encode_windows, one_window):
         with pytest.raises(BlankTextError):
             encode(" \u200b ")
-    with pytest.raises(InvalidTextError):
+    with pytest.raises(InputError):
         predictor.encode("a\ud800")
     with pytest.raises(TextTooLongError):
         predictor.encode("a " * 40, truncation="error")

@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import ValidationError
 
 from model.checkpoint.hub import name_of, origin_of
 from model.checkpoint.weights import digest_weights, load_encoder_weights
-from model.errors import CheckpointError, UnsupportedCheckpointError, describe_faults
+from model.errors import CheckpointError, describe_faults
 from model.files import CONFIG, MANIFEST, WEIGHTS, check_folder, read_object
 from model.network.architecture import Network, NetworkConfig
 from model.network.config import ConvAttentionConfig, EncoderConfig
@@ -177,10 +176,8 @@ def _adapt(
     }
     try:
         config = EncoderConfig.from_json({**content, **changes})
-    except ValidationError as error:
-        raise CheckpointError(path, describe_faults(error)) from error
     except ValueError as error:
-        raise UnsupportedCheckpointError(path, str(error)) from error
+        raise CheckpointError(path, describe_faults(error)) from error
     # By our names: each kind has its own in `config.json`.
     return config.model_copy(
         update={

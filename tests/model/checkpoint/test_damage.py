@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from model import load_predictor
 from model.checkpoint.opening import open_checkpoint
-from model.errors import CheckpointError, UnsupportedCheckpointError
+from model.errors import CheckpointError
 from model.files import CONFIG, MANIFEST, WEIGHTS
 from model.network.labels import check_label
 from tests.builders import (
@@ -168,9 +168,8 @@ def test_what_does_not_fit_is_refused(
         edit(folder / CONFIG, **changes, transformers_version="5.0.0")
     place = folder / (WEIGHTS if "has shape" in fault else file)
 
-    with pytest.raises(CheckpointError, match=exactly(f"{place}: {fault}")) as caught:
+    with pytest.raises(CheckpointError, match=exactly(f"{place}: {fault}")):
         open_checkpoint(folder)
-    assert isinstance(caught.value, UnsupportedCheckpointError) == ("model_type" in changes)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from model_signing import hashing
 from model.checkpoint.opening import open_checkpoint
 from model.checkpoint.saving import check_place
 from model.checkpoint.signing import verify_checkpoint
-from model.errors import CheckpointError, SigningKeyError
+from model.errors import CheckpointError, ConfigurationError
 from model.files import SIGNATURE, WEIGHTS
 from tests.builders import tiny_checkpoint
 from tests.matching import exactly
@@ -188,9 +188,9 @@ def test_keys_that_cannot_be_used(signed: Path, tmp_path: Path, keys: KeyPair) -
     curves = "give an elliptic-curve key (P-256, P-384 or P-521) in PEM form"
     for key in (text, keys.private, rsa_pair(tmp_path).public, koblitz.public):
         fault = f"{key}: is not a public key that can verify: {curves}"
-        with pytest.raises(SigningKeyError, match=exactly(fault)):
+        with pytest.raises(ConfigurationError, match=exactly(fault)):
             verify_checkpoint(signed, key)
     missing = tmp_path / "missing.pem"
     fault = f"{missing}: cannot be read: No such file or directory"
-    with pytest.raises(SigningKeyError, match=exactly(fault)):
+    with pytest.raises(ConfigurationError, match=exactly(fault)):
         verify_checkpoint(signed, missing)

@@ -16,7 +16,7 @@ from model.backends.base import collate
 from model.backends.cpu_kernels import KernelEncoder
 from model.backends.cpu_packed import PackedEncoder
 from model.backends.kernels import choose_set
-from model.errors import NoSuchTokenError
+from model.errors import NoSuchPartError
 from model.network.encoder import EncoderClassifier
 from model.network.layers import EncoderLayer
 from model.types import ClassifierOutput, Encoding
@@ -148,8 +148,8 @@ def test_a_token_that_is_left_out_is_as_if_it_had_never_been(data: st.DataObject
 )
 def test_tokens_that_cannot_be_left_out(indices: list[int], place: int, fault: str) -> None:
     text = TOKENIZER.encode("a good film", with_tokens=True)
-    with pytest.raises(NoSuchTokenError, match=exactly(fault)) as caught:
+    with pytest.raises(NoSuchPartError, match=exactly(fault)) as caught:
         leave_out(text, indices)
-    assert caught.value.place == place
+    assert caught.value.position == place
     with pytest.raises(ValueError, match="encode with with_tokens=True"):
         leave_out(TOKENIZER.encode("a good film"), [1])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken
 from transformers import AutoTokenizer
 
-from model.errors import CheckpointError, UnsupportedCheckpointError
+from model.errors import CheckpointError
 from model.tokenization.reader import load_tokenizer
 from model.tokenization.wordpiece import wordpiece_tokenizer
 from tests.builders import MAX_LENGTH, SPECIALS, VOCABULARY, tiny_tokenizer
@@ -204,7 +204,7 @@ def test_another_class_is_refused(place: str, kind: object, tmp_path: Path) -> N
         "PreTrainedTokenizerFast, TokenizersBackend, MPNetTokenizer, MPNetTokenizerFast can be read"
     )
 
-    with pytest.raises(UnsupportedCheckpointError, match=exactly(message)):
+    with pytest.raises(CheckpointError, match=exactly(message)):
         load_tokenizer(tmp_path, max_length=MAX_LENGTH)
 
 

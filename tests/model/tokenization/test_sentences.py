@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from model.errors import TooManySentencesError
+from model.errors import TextTooLongError
 from model.tokenization.sentences import split_sentences
 from model.tokenization.tokenizer import is_blank
 from model.types import Span
@@ -105,5 +105,5 @@ def test_more_sentences_than_allowed_are_refused_and_not_counted() -> None:
         "the text has more than 5 sentences, and may have at most 5: divide it, or ask for one "
         "answer of the whole text"
     )
-    with pytest.raises(TooManySentencesError, match=exactly(message)):
+    with pytest.raises(TextTooLongError, match=exactly(message)):
         split_sentences("Hi. " * MANY, max_sentences=5)

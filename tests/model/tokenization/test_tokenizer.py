@@ -33,9 +33,8 @@ def test_a_text_too_long_is_refused_with_both_counts(max_length: int) -> None:
         "truncation to right or left"
     )
 
-    with pytest.raises(TextTooLongError, match=exactly(message)) as caught:
+    with pytest.raises(TextTooLongError, match=exactly(message)):
         tiny_tokenizer(max_length=max_length).encode(WORDS, truncation="error")
-    assert (caught.value.token_count, caught.value.max_length) == (12, max_length)
 
 
 @given(text=texts, max_length=st.integers(3, 12))
@@ -50,9 +49,8 @@ def test_truncation_of_any_text(text: str, max_length: int) -> None:
     if too_long:
         assert right.input_ids == [*whole[: max_length - 1], whole[-1]]
         assert left.input_ids == [whole[0], *whole[1 - max_length :]]
-        with pytest.raises(TextTooLongError) as caught:
+        with pytest.raises(TextTooLongError, match=f"the text has {len(whole)} tokens "):
             short.encode(text, truncation="error")
-        assert caught.value.token_count == len(whole)
     else:
         assert right.input_ids == left.input_ids == whole
         assert short.encode(text, truncation="error").input_ids == whole

@@ -12,12 +12,7 @@ from hypothesis import strategies as st
 from tokenizers import normalizers
 
 from model import Prediction, Predictor
-from model.errors import (
-    NoSuchWindowError,
-    TextGrowsError,
-    TextTooLongError,
-    TooManyWindowsError,
-)
+from model.errors import NoSuchPartError, TextTooLongError
 from model.tokenization import tokenizer as tokenizer_module
 from model.tokenization.tokenizer import (
     MARGIN,
@@ -91,24 +86,22 @@ def test_a_text_that_just_fits_into_the_windows_is_not_refused() -> None:
         "the text takes 5 windows of 32 tokens and may have at most 4: divide it, or set "
         "truncation to right or left"
     )
-    with pytest.raises(TooManyWindowsError, match=exactly(message)) as caught:
+    with pytest.raises(TextTooLongError, match=exactly(message)):
         TOKENIZER.encode_windows("good " * (most + 1), max_windows=4)
-    assert (caught.value.windows, caught.value.limit) == (5, 4)
-    with pytest.raises(TooManyWindowsError, match=exactly(message)):
+    with pytest.raises(TextTooLongError, match=exactly(message)):
         TOKENIZER.encode_window("good " * (most + 1), 0, max_windows=4)
 
 
 def test_of_a_far_longer_text_only_a_part_is_counted() -> None:
     text = "good " * 100_000
-    with pytest.raises(TooManyWindowsError, match=r"the text takes more than \d+ windows") as told:
+    with pytest.raises(TextTooLongError, match=r"the text takes more than \d\d? windows"):
         TOKENIZER.encode_windows(text, max_windows=2)
-    assert 2 < told.value.windows < 100
 
 
 def test_a_window_that_is_not_there_is_refused() -> None:
-    with pytest.raises(NoSuchWindowError, match=exactly("the text has 2 windows, 0 to 1, got 2")):
+    with pytest.raises(NoSuchPartError, match=exactly("the text has 2 windows, 0 to 1, got 2")):
         TOKENIZER.encode_window("good " * 40, 2, max_windows=64)
-    with pytest.raises(NoSuchWindowError, match=exactly("the text has 1 window, 0, got 1")):
+    with pytest.raises(NoSuchPartError, match=exactly("the text has 1 window, 0, got 1")):
         TOKENIZER.encode_window("good", 1, max_windows=64)
 
 
@@ -242,10 +235,9 @@ def test_a_text_that_grows_too_much_is_refused_before_it_is_encoded(
         "it"
     )
     # The fourth part: 16 * 133 characters, and four times as many each time.
-    with pytest.raises(TextGrowsError, match=exactly(message)) as caught:
+    with pytest.raises(TextTooLongError, match=exactly(message)):
         tokenizer.encode(LIGATURE * 600_000, truncation=truncation, with_tokens=with_tokens)
 
-    assert (caught.value.characters, caught.value.limit) == (136_192, 1_000_000)
     assert read == [2_128, 8_512, 34_048]
 
 
@@ -277,7 +269,7 @@ def test_growth_is_bounded_by_a_million_and_by_four_times(
         return text * grown
 
     if refused:
-        with pytest.raises(TextGrowsError):
+        with pytest.raises(TextTooLongError):
             check_growth("a" * length, normalize)
     else:
         check_growth("a" * length, normalize)
