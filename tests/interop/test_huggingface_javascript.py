@@ -31,9 +31,8 @@ def ask(node: Node, url: str, body: object, token: str = "") -> dict[str, Any]:
     return said
 
 
-@pytest.mark.parametrize("path", ["/", "/hf"])
 @pytest.mark.parametrize(
-    ("parameters", "count"), [({}, 2), ({"parameters": {"top_k": 1}}, 1)], ids=["all", "best"]
+    ("path", "parameters", "count"), [("/", {}, 2), ("/hf", {"parameters": {"top_k": 1}}, 1)]
 )
 def test_labels_come_the_best_first(
     node: Node, running: RunningService, path: str, parameters: dict[str, Any], count: int

@@ -40,13 +40,11 @@ def predictions_of(running: RunningService, texts: list[str]) -> list[dict[str, 
         pd.DataFrame({"text": TEXTS}),
         pd.DataFrame({"id": [1, 2], "text": TEXTS}, index=["x", "y"]),
         pd.DataFrame({"review": TEXTS}),
-        np.array(TEXTS),
         np.array([[text] for text in TEXTS]),
         TEXTS,
         '{"instances": ["A superb film.", "a dull, boring plot"]}',
-        '{"inputs": {"text": ["A superb film.", "a dull, boring plot"]}}',
     ],
-    ids=["frame", "columns", "one-column", "array", "matrix", "list", "instances", "inputs"],
+    ids=["frame", "columns", "one-column", "matrix", "list", "instances"],
 )
 def test_every_kind_of_data_gives_predictions(
     running: RunningService,
@@ -75,13 +73,6 @@ def test_params_choose_the_truncation(scoring: ScoringServerClient) -> None:
     with pytest.raises(Exception, match="error code 422") as raised:
         scoring.invoke(long, params={"truncation": "error"})
     assert "params.truncation" in str(raised.value)
-
-
-def test_a_frame_without_a_column_of_texts_is_explained(scoring: ScoringServerClient) -> None:
-    with pytest.raises(Exception, match="error code 422") as raised:
-        scoring.invoke(pd.DataFrame({"title": ["a"], "body": ["b"]}))
-
-    assert "text" in str(raised.value)
 
 
 def test_ping_and_version(running: RunningService, scoring: ScoringServerClient) -> None:

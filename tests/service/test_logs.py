@@ -143,11 +143,6 @@ async def test_a_warning_is_written_at_once_behind_what_came_before(
     assert len(written) == 1
 
 
-def test_lines_of_other_threads_are_written_at_once(written: list[list[str]]) -> None:
-    log_request(status=200)
-    assert [messages(lines) for lines in written] == [["request status=200"]]
-
-
 def test_the_line_of_a_request_is_that_of_a_record(
     root: logging.Logger, monkeypatch: pytest.MonkeyPatch
 ) -> None:

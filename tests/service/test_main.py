@@ -9,7 +9,7 @@ import torch
 
 from service.__main__ import main
 from service.settings import Settings
-from tests.builders import tiny_checkpoint, tiny_conv_checkpoint
+from tests.builders import tiny_checkpoint
 
 Refuse = Callable[..., str]
 
@@ -74,25 +74,6 @@ def test_a_type_that_the_processor_lacks_is_reported_with_every_other_fault(
     )
 
 
-def test_a_type_that_the_network_does_not_support(
-    refuse: Refuse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("model.backends.device.computes_int8", lambda _: True)
-    course = tiny_conv_checkpoint(tmp_path / "course")
-    assert refuse("--dtype", "int8", checkpoint=course).startswith(
-        "headlight-serve: 1 setting is wrong:\n  --dtype: dtype int8 is for encoders, and "
-        "course is a "
-    )
-
-
-def test_a_checkpoint_that_cannot_be_read(refuse: Refuse, tmp_path: Path) -> None:
-    folder = tmp_path / ("x" * 300)
-    assert refuse(checkpoint=folder) == (
-        "headlight-serve: 1 setting is wrong:\n"
-        f"  --checkpoint: {folder}: cannot be read: File name too long\n"
-    )
-
-
 def test_the_connections_must_fit_into_the_open_files(refuse: Refuse) -> None:
     said = refuse("--max-connections", "900000000")
     assert said.startswith(
@@ -111,8 +92,8 @@ def test_a_damaged_checkpoint_is_refused_with_the_name_of_the_file(
     assert said.startswith(f"headlight-serve: 1 setting is wrong:\n  --checkpoint: {damaged}: ")
 
 
-@pytest.mark.parametrize("host", ["no such host", f"{'x' * 64}.org"])
-def test_an_unknown_host(refuse: Refuse, host: str) -> None:
+def test_an_unknown_host(refuse: Refuse) -> None:
+    host = "no such host"
     said = refuse("--host", host, "--port", "0")
     assert said.startswith(f"headlight-serve: cannot listen on {host} port 0: ")
     assert said.count("\n") == 1

@@ -12,7 +12,7 @@ from starlette.types import Message, Scope
 
 from model import Prediction
 from service.app import COMPAT_ROUTERS
-from service.compat.base import repeats_detail, truncated_header, wrong
+from service.compat.base import repeats_detail, truncated_header
 from service.compat.tensors import read_content, unpack
 from service.errors import (
     MalformedJsonError,
@@ -54,7 +54,7 @@ def test_a_body_may_lack_its_type(headers: dict[str, str]) -> None:
     assert read(b"content", **headers) == b"content"
 
 
-@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "json", ""])
+@pytest.mark.parametrize("kind", ["text/plain", ""])
 def test_another_type_is_refused(kind: str) -> None:
     with pytest.raises(UnsupportedMediaTypeError) as raised:
         read(b"content", content_type=kind)
@@ -65,22 +65,12 @@ def test_another_type_is_refused(kind: str) -> None:
     )
 
 
-@pytest.mark.parametrize("encoding", ["gzip", "GZIP", " gzip"])
-def test_gzip_is_unpacked(encoding: str) -> None:
-    assert read(gzip.compress(b"content"), content_encoding=encoding) == b"content"
-
-
-@pytest.mark.parametrize("encoding", ["br", "deflate", "gzip, gzip", "gzip, br"])
-def test_another_encoding_is_refused(encoding: str) -> None:
+def test_gzip_is_unpacked_and_another_encoding_refused() -> None:
+    packed = gzip.compress(b"content")
+    assert read(packed, content_encoding=" GZIP") == b"content"
     with pytest.raises(UnsupportedMediaTypeError) as raised:
-        read(gzip.compress(b"content"), content_encoding=encoding)
-
+        read(packed, content_encoding="gzip, br")
     assert raised.value.headers == {"Accept-Encoding": "gzip"}
-
-
-def test_the_size_is_judged_before_the_type() -> None:
-    with pytest.raises(PayloadTooLargeError):
-        read(b"x" * (LIMIT + 1), content_type="text/plain")
 
 
 @given(st.binary(max_size=2 * LIMIT), st.integers(0, 9))
@@ -143,21 +133,6 @@ def test_the_header_names_what_was_cut(cut: list[bool]) -> None:
     more = [f"+{len(indices) - 100}"] if len(indices) > 100 else []
     named = [*indices[:100], *more]
     assert header == ({"X-Headlight-Truncated": ",".join(named)} if named else {})
-
-
-@pytest.mark.parametrize(
-    ("loc", "spelled"),
-    [
-        (("inputs",), "inputs"),
-        (("inputs", 3), "inputs[3]"),
-        (("inputs", 3, 0), "inputs[3][0]"),
-        (("dataframe_split", "data", 1, 2), "dataframe_split.data[1][2]"),
-    ],
-)
-def test_places_are_spelled(loc: tuple[str | int, ...], spelled: str) -> None:
-    error = wrong(loc, "is wrong")
-    assert error.detail == f"{spelled}: is wrong."
-    assert [(fault.loc, fault.msg) for fault in error.errors] == [(("body", *loc), "is wrong")]
 
 
 def test_each_family_has_its_router_in_the_order_of_the_settings() -> None:

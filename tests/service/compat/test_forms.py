@@ -83,18 +83,13 @@ def test_inputs_and_their_places(
     ("more", "truncation"),
     [
         ({}, "right"),
-        ({"truncate": True}, "right"),
         ({"truncate": False}, "error"),
         ({"truncation_direction": "left"}, "left"),
         ({"truncation_direction": "Left", "truncate": False}, "error"),
-        ({"parameters": {"truncation": True}}, "right"),
         ({"parameters": {"truncation": False}}, "error"),
-        ({"parameters": {"truncation": False}, "truncate": False}, "error"),
         ({"parameters": {}, "options": {"wait_for_model": True}}, "right"),
         ({"parameters": {"truncation": "longest_first", "padding": True}}, "right"),
-        ({"parameters": {"truncation": "only_first", "padding": "max_length"}}, "right"),
         ({"parameters": {"truncation": "do_not_truncate"}}, "error"),
-        ({"parameters": {"truncation": "longest_first"}, "truncate": True}, "right"),
     ],
 )
 def test_whether_and_where_texts_are_cut(more: dict[str, object], truncation: str) -> None:
@@ -116,14 +111,11 @@ def test_max_length_counts_where_texts_are_cut(
     assert read_inputs({"inputs": "a", "parameters": parameters}).options.max_length == most
 
 
-@pytest.mark.parametrize("form", ["instances", "dataframe_records"])
 @pytest.mark.parametrize(
-    "rows",
+    ("form", "rows"),
     [
-        [{"text": "a", "id": "7"}, {"id": "8"}],
-        [{"text": "a"}, {"text": "b"}, {"id": "8"}],
-        [{"id": "8"}, {"text": "a"}],
-        [{"mine": "a"}, {"yours": "b"}],
+        ("instances", [{"text": "a", "id": "7"}, {"id": "8"}]),
+        ("dataframe_records", [{"mine": "a"}, {"yours": "b"}]),
     ],
 )
 def test_a_row_without_the_column_of_the_others_is_refused(form: str, rows: list[object]) -> None:
@@ -139,7 +131,7 @@ def test_a_row_without_the_column_of_the_others_is_refused(form: str, rows: list
 
 @pytest.mark.parametrize(
     ("parameter", "hint"),
-    [("topk", "did you mean top_k? "), ("secret", ""), ("x" * 1000, "")],
+    [("topk", "did you mean top_k? "), ("secret", "")],
 )
 def test_a_misspelt_parameter_gets_the_right_name(parameter: str, hint: str) -> None:
     with pytest.raises(InvalidRequestError) as caught:

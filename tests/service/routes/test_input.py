@@ -71,18 +71,6 @@ def test_the_event_loop_is_not_held_up_by_a_large_body(surplus: int, inline: boo
     assert [thread is threading.main_thread() for thread in threads] == [inline]
 
 
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(["sentences", "truncation", "on_error", "other"]), inner, max_size=4
-        )
-    ),
-    max_leaves=8,
-)
-
-
 @given(st.lists(st.binary(max_size=60), max_size=5))
 @example([b'{"sentences": ["\xed\xa0\x80"]}'])
 @example([b'{"sentences": [1e999999]}'])
@@ -95,19 +83,6 @@ def test_any_bytes_are_read_or_refused(pieces: list[bytes]) -> None:
         assert len(b"".join(pieces)) > LIMIT
     except (MalformedJsonError, InvalidRequestError):
         pass
-
-
-@given(json_values, st.integers(1, 40))
-def test_any_json_is_read_or_refused_however_it_is_cut(value: object, size: int) -> None:
-    text = json.dumps(value).encode()
-    outcomes = []
-    for step in (size, len(text)):
-        try:
-            pieces = [text[start : start + step] for start in range(0, len(text), step)]
-            outcomes.append(repr(read(pieces)))
-        except ServiceError as error:
-            outcomes.append(repr(error.response().body))
-    assert outcomes[0] == outcomes[1]
 
 
 @given(
@@ -148,14 +123,10 @@ def test_the_limit_is_exact(length: int, *, declared: bool) -> None:
     [
         ("application/json", "identity", True),
         ('application/problem+json; charset="utf-8"', "", True),
-        ("application/json; charset=utf8; profile=x", "", True),
         ("application/json; charset=utf-16", "", False),
-        ("application/", "", False),
-        ("text/json", "", False),
         ("application/jsonp", "", False),
         ("application/json, application/json", "", False),
         ("application/json", "GZIP", False),
-        ("application/json", "identity, br", False),
     ],
 )
 def test_media_types(content_type: str, encoding: str, *, sound: bool) -> None:
@@ -182,14 +153,6 @@ def test_a_field_given_twice_is_reported_once_the_json_is_sound(
     with pytest.raises(error) as caught:
         read([body])
     assert ("twice" in str(caught.value)) is (error is InvalidRequestError)
-
-
-def test_limits_hold_only_where_they_are_known() -> None:
-    """The schemas describe the interface too, where no model is loaded."""
-    whole = {"sentence": "a", "layer": [7], "head": None}
-    assert AttentionRequest.model_validate(whole).layer == [7]
-    with pytest.raises(ValueError, match="the model has layers 0 to 2"):
-        AttentionRequest.model_validate(whole, context=LAYERS)
 
 
 def read_parameters(query: bytes) -> AttentionRequest:
@@ -236,7 +199,7 @@ def test_every_text_can_be_sent(
     assert (request.layer, request.head) == (layers or None, heads or None)
 
 
-@pytest.mark.parametrize("number", ["2", "-1", "01x", "1e0", "", "9" * 30, "%2B1", "+1", "1_0"])
+@pytest.mark.parametrize("number", ["2", "-1", "1e0", "", "%2B1", "1_0"])
 def test_other_layers_are_refused(number: str) -> None:
     with pytest.raises(InvalidRequestError):
         read_parameters(f"sentence=a&layer={number}".encode())

@@ -68,7 +68,3 @@ def test_an_error_is_logged_by_its_first_cause(said: pytest.LogCaptureFixture) -
         "Failed with KeyError",
         "Failed with %d",
     ]
-
-
-def test_what_is_no_warning_is_not_passed_on() -> None:
-    assert SparingHandler().level == logging.WARNING
