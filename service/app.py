@@ -126,7 +126,7 @@ def create_app(
     heavy = place([*_routes(*own), *computing])
     memory = MemoryWatch()
     gate = Gate(
-        engine,
+        engine.check_room,
         lifecycle,
         counted,
         memory,

@@ -353,7 +353,7 @@ async def _explain(context: RequestContext, body: InferRequest) -> _Answer:
         values |= {"attention": explanation.attention[np.newaxis], "tokens": tokens}
         return _write(state, body, [explanation.prediction], values)
 
-    ((answer, headers),) = await state.engine.batcher.explain(
+    ((answer, headers),) = await state.engine.queue.explain(
         [AttentionOptions(encoding)],
         write,
         numbers=weights,

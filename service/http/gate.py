@@ -5,12 +5,11 @@ that it refuses. So `Gate` refuses without a line in the log.
 Sources for memory: the kernel's admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst.
 """
 
-import asyncio
 import hashlib
 import hmac
 import ipaddress
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from http import HTTPStatus
@@ -30,8 +29,6 @@ from service.http.middleware import (
     request_id,
 )
 from service.metrics import UNMATCHED, Metrics
-from service.queue.admission import ClientId
-from service.queue.engine import Engine
 
 Address = tuple[str, int]
 
@@ -179,7 +176,8 @@ class Gate:
     """Refuses requests that would wait for the network.
 
     Args:
-        engine: the engine with the queue.
+        check_room: raises OverloadedError if a client's request to a route, with so many seconds in
+            all, would be refused once it is read.
         lifecycle: while the process drains, the gate stays open, because its answers cannot say so.
         metrics: counts the refusals.
         memory: if it is nearly full, large bodies are refused before other requests.
@@ -192,7 +190,7 @@ class Gate:
 
     def __init__(
         self,
-        engine: Engine,
+        check_room: Callable[[Hashable, str, float], None],
         lifecycle: Lifecycle,
         metrics: Metrics,
         memory: MemoryWatch,
@@ -203,7 +201,7 @@ class Gate:
         seconds: float,
         cors: CORSMiddleware | None = None,
     ) -> None:
-        self._engine = engine
+        self._check_room = check_room
         self._lifecycle = lifecycle
         self._metrics = metrics
         self._memory = memory
@@ -212,7 +210,6 @@ class Gate:
         self._cors = cors
         empty = OverloadedError("", refusal=Refusal.QUEUE_FULL)
         self._written = {repeats: _write(empty, repeats) for repeats in (False, True)}
-        self._let_in = 0  # in this round of the event loop, and not yet in the queue
         self._routes = {
             (method.encode("ascii"), path.encode("ascii")): route
             for (method, path), route in routes.items()
@@ -242,17 +239,12 @@ class Gate:
         route = self._routes.get((method, path))
         if route is None or self._lifecycle.draining:
             return None
-        loop = asyncio.get_running_loop()
         try:
             if self._memory.share > LARGE_SHARE:
                 self._memory.check(LARGE_SHARE if _has_large_body(headers) else ANY_SHARE)
-            client = ClientId(client_of(self._api_keys, peer, headers), route)
-            self._engine.check_room(client, loop.time() + self._seconds, ahead=self._let_in)
+            self._check_room(client_of(self._api_keys, peer, headers), route, self._seconds)
         except OverloadedError as error:
             return self.answer(error, (method, path), headers, closes=closes, route=route)
-        if not self._let_in:
-            loop.call_soon(self._forget)
-        self._let_in += 1
         return None
 
     def answer(
@@ -279,10 +271,6 @@ class Gate:
             own.append((b"connection", b"close"))
         lines = [b"%s: %s" % header for header in own]
         return b"\r\n".join([written.head, *lines, b"", written.body])
-
-    def _forget(self) -> None:
-        """Starts a new round: the requests that were let in are now in the queue."""
-        self._let_in = 0
 
 
 def _has_large_body(headers: Headers) -> bool:

@@ -12,24 +12,24 @@ more than that request takes itself.
 """
 
 import math
-import time
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from operator import attrgetter, ge
-from typing import NoReturn
+from operator import ge
+from typing import NamedTuple, NoReturn
 
 from service.errors import OverloadedError, Refusal
-from service.queue.pace import SHARE_OF_TIME
+from service.metrics import GRADIENT
+from service.queue.limits import SHARE_OF_TIME, WorkLimits
+from service.queue.request import Item, Request, Weight
+from service.queue.scheduler import PASS_TOKENS, Schedule
 
 _WEIGHT_OF_LAST = 0.05
-# The gate leaves so many requests of the usual size free, or a pass if that is less.
+# Before requests are read, so many of the usual size are left free, or a pass if that is less.
 _SPARE_REQUESTS = 10
 # What was refused stays refused for so many seconds. It saves a flood of clients a look at each.
 _CLOSED_SECONDS = 0.01
-
-
-# The fixed cost of a pass that is not full, in tokens.
-_PASS_TOKENS = 48
+# A request of at most so many tokens is light if its client has at most so many others waiting.
+_LIGHT_TOKENS = 256
 # Passes count for about so many seconds.
 _HORIZON_SECONDS = 2.0
 # A pass of more than the horizon counts for at most so many times what was expected: the process
@@ -37,132 +37,113 @@ _HORIZON_SECONDS = 2.0
 _MOST_TIMES_SLOWER = 4.0
 
 
-class Cost:
-    """Seconds of a worker for a token of one path."""
+class Rate:
+    """Seconds of a worker for a token of a prediction, as measured lately."""
 
     def __init__(self) -> None:
         self._tokens = 0.0
         self._seconds = 0.0
 
     @property
-    def per_token(self) -> float:
-        """Seconds of one worker; 0 if nothing is known."""
+    def seconds(self) -> float:
+        """Seconds of one worker for a token; 0 if nothing is known."""
         return self._seconds / self._tokens if self._tokens else 0.0
 
     def note(self, tokens: float, seconds: float, *, full: bool) -> None:
         """Notes that a pass kept a worker busy; `full` if more texts waited when it began."""
         # One that is not full could hold more at little cost: a rarely used replica looked slow.
-        tokens += 0 if full else _PASS_TOKENS
-        if expected := self.per_token * tokens:
+        tokens += 0 if full else PASS_TOKENS
+        if expected := self.seconds * tokens:
             seconds = min(seconds, max(_MOST_TIMES_SLOWER * expected, _HORIZON_SECONDS))
         kept = math.exp(-seconds / _HORIZON_SECONDS)
         self._tokens = self._tokens * kept + tokens
         self._seconds = self._seconds * kept + seconds
 
 
-@dataclass(frozen=True, slots=True)
-class ClientId:
-    """Who asks, and for what.
-
-    Args:
-        client: the same for all requests that share one share of the service.
-        route: requests of one route cost about the same.
-        spend: counts the tokens of an admitted request; raises if they are too many.
-        seconds: how long the request may take in all.
-    """
-
-    client: Hashable = None
-    route: str = ""
-    spend: Callable[[int], None] = lambda _: None
-    seconds: float = math.inf
-
-
-@dataclass(frozen=True, slots=True)
-class RequestCost:
-    """What a request costs: tokens, their cost in tokens of a prediction, seconds if idle."""
-
-    tokens: int
-    amount: float
-    seconds: float = 0.0
-
-
 @dataclass(slots=True)
 class _Share:
-    """Work that is not done yet: requests, tokens that wait or run, and what they cost."""
+    """What a client has in hand: requests, and their tokens and work that are not done."""
 
     requests: int = 0
-    tokens: float = 0
-    running: int = 0
-    amount: float = 0.0
+    tokens: int = 0
+    work: float = 0.0
 
 
-@dataclass(slots=True)
-class _Usual:
-    """The mean of a route's answered requests: their tokens, and what they cost."""
+class _Size(NamedTuple):
+    """The size of requests: tokens, and their work in tokens of a prediction."""
 
-    tokens: float = 1.0
-    amount: float = 0.0
+    tokens: float
+    work: float
+
+    def times(self, factor: float) -> "_Size":
+        return _Size(factor * self.tokens, factor * self.work)
 
 
-_NOTHING = _Share()
-_SMALLEST = _Usual()
+_NO_SHARE = _Share()
+_NOTHING, _SMALLEST = _Size(0.0, 0.0), _Size(1.0, 0.0)
 
 
 class Admission:
-    """Decides whether a request may wait; one thread at a time may use it.
-
-    A request that fits in one pass of `max_batch_tokens` may always try.
-    """
+    """Decides whether a request may wait in a schedule; one thread at a time may use it."""
 
     def __init__(
         self,
-        max_queue_tokens: int,
+        schedule: Schedule,
+        limits: WorkLimits,
+        rate: Rate,
         *,
         workers: int,
         max_batch_tokens: int,
-        cost: Cost,
+        max_queue_tokens: int,
     ) -> None:
-        self._cost = cost
-        self._max_queue_tokens = max_queue_tokens
+        self._schedule = schedule
+        self._limits = limits
+        self._rate = rate
         self._workers = workers
         self._max_batch_tokens = max_batch_tokens
+        self._max_queue_tokens = max_queue_tokens
         self._shares: dict[Hashable, _Share] = {}
-        self._total = _Share()
-        self._usual: dict[str, _Usual] = {}  # by route
+        self._work = 0.0  # of all clients
+        self._capped_work = 0.0  # the same, where a client's counts as one pass at most
+        self._usual: dict[str, _Size] = {}  # the mean of a route's answered requests
+        # What was refused a moment ago.
         self._closed_until = -math.inf
-        self._closed_for = (math.inf, math.inf)  # tokens and amount that were refused
+        self._closed_for = _Size(math.inf, math.inf)
         self._refusal = OverloadedError("", refusal=Refusal.QUEUE_FULL)
-        # What ended no later than work of some amount, a moment ago, with what came since.
-        self._bound, self._bound_for, self._bound_until = 0.0, 0.0, -math.inf
 
     @property
     def seconds(self) -> float:
         """Seconds until all admitted work is done; 0 without any."""
-        return max(self._total.amount, 0.0) * self._cost.per_token / self._workers
+        return max(self._work, 0.0) * self._rate.seconds / self._workers
 
-    def tokens_of(self, client: Hashable) -> float:
-        """Tokens of a client's requests that wait."""
-        share = self._shares.get(client)
-        return share.tokens if share else 0
-
-    def check(self, caller: ClientId, work: RequestCost, seconds: float) -> None:
-        """Admits a request that has `seconds` until its deadline, or refuses it.
+    def admit(self, request: Request, seconds: float) -> None:
+        """Admits a request that has `seconds` until its deadline, and says how heavy it is.
 
         Raises:
+            TooMuchWorkError: an idle replica could not compute it in time either.
             OverloadedError: it would end too late, or the queue is full; says when to come back.
+            RateLimitedError: its client has used up its tokens.
         """
+        caller, tokens = request.caller, request.tokens
+        self._limits.check(request.path, tokens, caller.seconds)
+        work = tokens * request.cost
+        idle_seconds = self._limits.seconds(request.path, tokens)
         if self._shares:
-            most = self._most_seconds(seconds)
-            self._check_room(caller.client, work, most, _NOTHING, "the request")
-        elif work.seconds > max(seconds, 0.0):
+            self._check(caller.client, _Size(tokens, work), seconds)
+        elif idle_seconds > max(seconds, 0.0):
             self._refuse(
                 Refusal.DEADLINE,
-                f"The request takes {work.seconds:.3g} seconds of work, and {seconds:.3g} are left "
+                f"The request takes {idle_seconds:.3g} seconds of work, and {seconds:.3g} are left "
                 f"of its {caller.seconds:.3g}",
-                (work.seconds - seconds) * self._workers,
+                (idle_seconds - seconds) * self._workers,
             )
+        caller.spend(tokens)
+        request.weight = self._weigh(request, work)
+        self._count(caller.client, requests=1, tokens=tokens, work=work)
 
-    def check_room(self, caller: ClientId, seconds: float, *, now: float, ahead: int = 0) -> None:
+    def check_room(
+        self, client: Hashable, route: str, seconds: float, *, now: float, ahead: int = 0
+    ) -> None:
         """Refuses a request before it is read, if one of the usual size would be refused.
 
         Each of the `ahead` admitted requests that are not read yet counts as one of the usual size.
@@ -172,123 +153,104 @@ class Admission:
         """
         if not self._shares:
             return
-        usual = self._usual.get(caller.route, _SMALLEST)
-        own = self._shares.get(caller.client, _NOTHING)
-        size = own.tokens + usual.tokens, own.amount + usual.amount
+        usual = self._usual.get(route, _SMALLEST)
+        waiting, own = self._schedule.waiting[client], self._shares.get(client, _NO_SHARE)
+        size = _Size(waiting + usual.tokens, own.work + usual.work)
         if now < self._closed_until and all(map(ge, size, self._closed_for)):
             raise self._refusal.with_traceback(None)
         # With room for some more, so that few are refused after all once they are read.
-        spare = min(_SPARE_REQUESTS * usual.amount, self._max_batch_tokens)
-        amount = ahead * usual.amount + spare
-        before = _Share(ahead, ahead * usual.tokens, amount=amount)
-        most = self._most_seconds(seconds)
+        before = usual.times(ahead)
+        spare = min(_SPARE_REQUESTS * usual.work, self._max_batch_tokens)
+        before = _Size(before.tokens, before.work + spare)
         try:
-            self._check_room(caller.client, usual, most, before, "one usually")
+            self._check(client, usual, seconds, before=before, name="one usually")
         except OverloadedError as refusal:
             self._refusal, self._closed_for = refusal, size
             self._closed_until = now + _CLOSED_SECONDS
             raise
 
-    def begin(self, client: Hashable, work: RequestCost) -> None:
-        """Counts a request that was admitted."""
-        share = self._shares.setdefault(client, _Share())
-        for each in (share, self._total):
-            each.requests += 1
-            each.tokens += work.tokens
-            each.amount += work.amount
-        self._bound += min(work.amount, self._bound_for)
+    def note_done(self, item: Item) -> None:
+        """Counts an item as done, whether its pass failed or not."""
+        request = item.request
+        self._count(request.caller.client, tokens=-item.tokens, work=-item.tokens * request.cost)
 
-    def take(self, client: Hashable, tokens: int) -> None:
-        """Counts tokens of a client as running, which waited before."""
-        for each in (self._shares[client], self._total):
-            each.tokens -= tokens
-            each.running += tokens
+    def leave(self, request: Request, dropped: int, *, answered: bool) -> None:
+        """Forgets a request that has its answer or was given up, and the tokens that are dropped.
 
-    def end(self, client: Hashable, tokens: int, amount: float) -> None:
-        """Counts tokens of a client and their cost as done."""
-        for each in (self._shares[client], self._total):
-            each.running -= tokens
-            each.amount -= amount
-        self._forget_if_done(client)
-
-    def leave(self, caller: ClientId, work: RequestCost, *, answered: bool) -> None:
-        """Forgets a request that has its answer or was given up."""
-        for each in (self._shares[caller.client], self._total):
-            each.requests -= 1
-        self._forget_if_done(caller.client)
+        What of it is in a pass still counts.
+        """
+        client = request.caller.client
+        self._count(client, requests=-1, tokens=-dropped, work=-dropped * request.cost)
         if answered:
-            self._note_usual(caller.route, work)
+            # One larger than a pass counts as a pass, so that large ones shut out no small ones.
+            size = _Size(request.tokens, request.tokens * request.cost)
+            size = size.times(min(1.0, self._max_batch_tokens / max(request.tokens, 1)))
+            usual = self._usual.get(request.caller.route, size).times(1 - _WEIGHT_OF_LAST)
+            last = size.times(_WEIGHT_OF_LAST)
+            self._usual[request.caller.route] = _Size(
+                usual.tokens + last.tokens, usual.work + last.work
+            )
 
-    def _forget_if_done(self, client: Hashable) -> None:
-        # Work of a request that was given up may still be in a pass.
-        share = self._shares[client]
-        if not (share.requests or share.tokens or share.running):
+    def _count(self, client: Hashable, *, requests: int = 0, tokens: int, work: float) -> None:
+        share = self._shares.setdefault(client, _Share())
+        before = min(share.work, self._max_batch_tokens)
+        share.requests += requests
+        share.tokens += tokens
+        share.work += work
+        self._work += work
+        self._capped_work += min(share.work, self._max_batch_tokens) - before
+        if not (share.requests or share.tokens):
             del self._shares[client]
         if not self._shares:
-            self._total = _Share()  # no sum of rounding errors
+            self._work = self._capped_work = 0.0  # no sum of rounding errors
 
-    def _note_usual(self, route: str, work: RequestCost) -> None:
-        # A request larger than a pass counts as a pass, so that large ones shut out no small ones.
-        part = min(1.0, self._max_batch_tokens / max(work.tokens, 1))
-        tokens, amount = part * work.tokens, part * work.amount
-        usual = self._usual.setdefault(route, _Usual(tokens, amount))
-        usual.tokens += _WEIGHT_OF_LAST * (tokens - usual.tokens)
-        usual.amount += _WEIGHT_OF_LAST * (amount - usual.amount)
+    def _weigh(self, request: Request, work: float) -> Weight:
+        if request.path == GRADIENT:
+            return Weight.GRADIENT if request.tokens else Weight.HEAVY
+        others = self._schedule.waiting[request.caller.client]
+        return Weight.LIGHT if max(work, others) <= _LIGHT_TOKENS else Weight.HEAVY
 
-    def _most_seconds(self, seconds: float) -> float:
-        """Returns how many seconds of workers fit into the time that a request has."""
-        return SHARE_OF_TIME * max(seconds, 0.0) * self._workers
-
-    def _check_room(
-        self, client: Hashable, work: RequestCost | _Usual, most: float, before: _Share, name: str
+    def _check(
+        self,
+        client: Hashable,
+        size: _Size,
+        seconds: float,
+        *,
+        before: _Size = _NOTHING,
+        name: str = "the request",
     ) -> None:
-        """Refuses work that ends too late, or that the queue has no room for."""
-        tokens, cost = work.tokens, self._cost.per_token
-        seconds = work.amount * cost
-        # Most requests are admitted by the first look, which costs the same for any queue.
-        in_queue = self._total.tokens + before.tokens + tokens
-        in_time = (self._total.amount + before.amount) * cost + seconds
-        if in_queue > self._max_queue_tokens:
-            in_queue = before.tokens + self._fair(client, attrgetter("tokens"), tokens)
-            if in_queue > self._max_queue_tokens:
+        """Refuses what ends too late, or what the queue has no room for.
+
+        Most requests are admitted by the sum of all that waits, which needs no look at each client.
+        """
+        rate, work = self._rate.seconds, before.work + self._work
+        tokens = before.tokens + self._schedule.tokens
+        if tokens + size.tokens > self._max_queue_tokens:
+            waiting = self._schedule.waiting
+            tokens = before.tokens + _fair(waiting.values(), waiting[client] + size.tokens)
+            if tokens + size.tokens > self._max_queue_tokens:
+                missing = tokens + size.tokens - self._max_queue_tokens
                 self._refuse(
                     Refusal.QUEUE_FULL,
-                    f"{in_queue - tokens:.0f} tokens are waiting, {name} has {tokens:.0f}, "
-                    f"and the queue holds {self._max_queue_tokens}",
-                    (in_queue - self._max_queue_tokens) * in_time / max(in_queue, 1),
+                    f"{tokens:.0f} tokens are waiting, {name} has {size.tokens:.0f}, and the "
+                    f"queue holds {self._max_queue_tokens}",
+                    missing / (tokens + size.tokens) * (work + size.work) * rate,
                 )
-        if in_time > most:
-            room = most / cost - before.amount
-            in_time = (before.amount + self._fair_amount(client, work.amount, room)) * cost
-            if in_time > most:
-                self._refuse(
-                    Refusal.DEADLINE,
-                    f"{(in_time - seconds) / self._workers:.3g} seconds of work are waiting, "
-                    f"{name} takes {seconds / self._workers:.3g}, and {most / self._workers:.3g} "
-                    "can be computed in the time that it has",
-                    in_time - most,
-                )
-
-    def _fair_amount(self, client: Hashable, own: float, most: float) -> float:
-        """Returns the amount that ends no later than a client's with `own` more, or a bound.
-
-        A bound of the last milliseconds is returned if it is at most `most`: a flood has thousands
-        of clients to look at.
-        """
-        now, mine = time.monotonic(), self._shares.get(client, _NOTHING).amount + own
-        if now < self._bound_until and mine <= self._bound_for and self._bound + own <= most:
-            return self._bound + own
-        amount = self._fair(client, attrgetter("amount"), own)
-        self._bound_until, self._bound_for = now + _CLOSED_SECONDS, mine
-        self._bound = amount - own
-        return amount
-
-    def _fair(self, client: Hashable, work: Callable[[_Share], float], own: float) -> float:
-        """Returns the work that ends no later than a client's, if it gets `own` more."""
-        mine = work(self._shares.get(client, _NOTHING)) + own
-        # Its own share is one of them: no more than `mine`, and counted once.
-        everybody = sum([min(work(share), mine) for share in self._shares.values()])
-        return everybody + own
+        most = SHARE_OF_TIME * max(seconds, 0.0) * self._workers / rate if rate else math.inf
+        own = self._shares.get(client, _NO_SHARE).work + size.work
+        if work + size.work > most and own <= self._max_batch_tokens:
+            work = before.work + self._capped_work
+        if work + size.work > most:
+            work = before.work + _fair([share.work for share in self._shares.values()], own)
+        if work + size.work > most:
+            per_token = rate / self._workers
+            self._refuse(
+                Refusal.DEADLINE,
+                f"{work * per_token:.3g} seconds of work are waiting, {name} takes "
+                f"{size.work * per_token:.3g}, and {most * per_token:.3g} can be computed in the "
+                "time that it has",
+                (work + size.work - most) * rate,
+            )
 
     def _refuse(self, refusal: Refusal, reason: str, missing: float) -> NoReturn:
         raise OverloadedError(
@@ -296,3 +258,8 @@ class Admission:
             refusal=refusal,
             retry_after=missing / self._workers,
         )
+
+
+def _fair(shares: Iterable[float], own: float) -> float:
+    """Returns what of the clients' shares ends no later than `own`."""
+    return sum([min(share, own) for share in shares])

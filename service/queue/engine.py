@@ -4,7 +4,7 @@ import asyncio
 import gc
 import logging
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Literal, TypeVar
@@ -18,12 +18,12 @@ from model.backends.threads import yield_to_others
 from model.predictor import PathName
 from service.errors import InternalError, NotReadyError, OverloadedError
 from service.logs import safe_fault
-from service.metrics import EXPLICIT, FUSED, GRADIENT, Metrics
-from service.queue.admission import ClientId, Cost
-from service.queue.batcher import Batcher
-from service.queue.pace import NO_LIMITS, WorkLimits, measure_pace
-from service.queue.waiting import EXTRA_WORKERS, WorkerKind
-from service.queue.work_items import Job
+from service.metrics import FUSED, Metrics
+from service.queue.admission import Rate
+from service.queue.limits import NO_LIMITS, WorkLimits, measure_pace
+from service.queue.queue import EXTRA_WORKERS, Queue
+from service.queue.request import Job, Weight
+from service.queue.workers import Workers
 
 Result = TypeVar("Result")
 logger = logging.getLogger("headlight.engine")
@@ -36,31 +36,6 @@ _LOST = "The device {} is lost to this process: it has to be restarted."
 _NO_WORKER = "Worker threads stopped unexpectedly too often: the process has to be restarted."
 _CLOSE_SECONDS = 2.0
 _FAILING = "The last forward pass failed; the service probes itself every second."
-
-
-class Faults:
-    """The paths through the network that failed and have not worked since."""
-
-    def __init__(self) -> None:
-        self._since: dict[PathName, float] = {}
-
-    def __bool__(self) -> bool:
-        """Whether a path fails."""
-        return bool(self._since)
-
-    @property
-    def paths(self) -> list[PathName]:
-        """The paths that fail, the one that failed first at the beginning."""
-        return list(self._since)
-
-    def note(self, path: PathName, now: float) -> None:
-        """Notes when a pass of a path failed."""
-        self._since[path] = now
-
-    def clear(self, path: PathName, began: float) -> None:
-        """Notes that a pass worked, which proves nothing about a fault after it began."""
-        if self._since.get(path, began) <= began:
-            self._since.pop(path, None)
 
 
 class Engine:
@@ -93,7 +68,7 @@ class Engine:
         self._max_queue_tokens = max_queue_tokens
         self._watchdog_seconds = watchdog_seconds
         self._metrics = metrics
-        self._costs = {path: Cost() for path in (FUSED, EXPLICIT, GRADIENT)}
+        self._rate = Rate()
         self._executor = ThreadPoolExecutor(
             max_workers=backend.workers + len(EXTRA_WORKERS),
             thread_name_prefix="forward",
@@ -102,9 +77,10 @@ class Engine:
         self._tasks: set[asyncio.Task[None]] = set()
         self._predictor: Predictor | None = None
         self._limits = NO_LIMITS
-        self._batcher: Batcher | None = None
+        self._queue: Queue | None = None
+        self._workers: Workers | None = None
         self._not_loaded: str | None = _LOADING
-        self._faults = Faults()
+        self._failing: dict[PathName, float] = {}  # paths that have not worked since they failed
         self._probing: asyncio.Task[None] | None = None
         self._logged_stuck = False
         self._lost: str | None = None
@@ -112,14 +88,14 @@ class Engine:
     @property
     def fault(self) -> str | None:
         """Why the engine is not ready, or None if it is."""
-        return self.stuck or self._not_loaded or (_FAILING if self._faults else None)
+        return self.stuck or self._not_loaded or (_FAILING if self._failing else None)
 
     @property
     def stuck(self) -> str | None:
         """Why the process has to be restarted, or None if it does not."""
         if self._lost is not None:
             return self._lost
-        seconds = self._batcher.queue.longest_pass() if self._batcher is not None else 0.0
+        seconds = self._queue.longest_pass() if self._queue is not None else 0.0
         if seconds < self._watchdog_seconds:
             return None
         if not self._logged_stuck:
@@ -132,10 +108,10 @@ class Engine:
 
         A replica whose pass is slow must not look idle: it counts by the time that it has taken.
         """
-        if self._batcher is None:
+        if self._queue is None:
             return 0.0
-        running = full if self.stuck is not None else self._batcher.queue.longest_pass()
-        return max(self._batcher.queue.work_seconds(), min(running, full))
+        running = full if self.stuck is not None else self._queue.longest_pass()
+        return max(self._queue.work_seconds(), min(running, full))
 
     @property
     def predictor(self) -> Predictor:
@@ -155,11 +131,11 @@ class Engine:
         return self._limits
 
     @property
-    def batcher(self) -> Batcher:
+    def queue(self) -> Queue:
         """The queue before the network; raises NotReadyError without a model or a device."""
-        if self._batcher is None or self._lost is not None:
+        if self._queue is None or self._lost is not None:
             raise NotReadyError(self._lost or self._not_loaded or _LOADING, retry_after=1)
-        return self._batcher
+        return self._queue
 
     def start(self) -> None:
         """Starts to load the model and to warm it up, in the background."""
@@ -170,18 +146,17 @@ class Engine:
         done, _ = await asyncio.wait([self._loading], timeout=seconds)
         return self._predictor is not None if done else None
 
-    def check_room(self, caller: ClientId, deadline: float, *, ahead: int = 0) -> None:
-        """Raises as `Admission.check_room` does; admits every request while the model loads."""
-        if self._batcher is not None:
-            now = asyncio.get_running_loop().time()
-            self._batcher.queue.check_room(caller, deadline - now, now=now, ahead=ahead)
+    def check_room(self, client: Hashable, route: str, seconds: float) -> None:
+        """Raises as `Queue.check_room` does; lets every request in while the model loads."""
+        if self._queue is not None:
+            self._queue.check_room(client, route, seconds)
 
     async def close(self) -> bool:
         """Answers all waiting requests; returns False if a pass keeps the process from ending."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        ended = self._batcher is None or await self._batcher.close(_CLOSE_SECONDS)
+        ended = self._workers is None or await self._workers.close(_CLOSE_SECONDS)
         self._executor.shutdown(wait=ended)
         return ended
 
@@ -208,27 +183,33 @@ class Engine:
     def _use(self, predictor: Predictor) -> None:
         """Opens the queue to a loaded model."""
         self._metrics.describe_model(predictor.info)
-        batcher = Batcher(
+        backend = self._backend
+        self._queue = Queue(
             predictor.predict_each,
             predictor.explain_each,
-            executor=self._executor,
-            workers=self._backend.workers,
-            cores=self._backend.cores,
-            # A GPU shares itself.
-            extra=self._backend.workers == self._backend.cores,
-            worth_sharing=self._backend.worth_sharing_tokens,
-            begin_worker=self._begin_worker,
-            use_threads=torch.set_num_threads,
+            workers=backend.workers,
+            cores=backend.cores,
+            worth_sharing=backend.worth_sharing_tokens,
             max_batch_tokens=self.max_batch_tokens,
             max_queue_tokens=self._max_queue_tokens,
-            computes_padding=self._backend.computes_padding,
-            costs=self._costs,
             limits=self._limits,
+            rate=self._rate,
+            metrics=self._metrics,
+        )
+        self._workers = Workers(
+            self._queue,
+            self._executor,
+            count=backend.workers,
+            extra=backend.workers == backend.cores,  # a GPU shares itself
+            begin=self._begin_worker,
+            use_threads=torch.set_num_threads,
+            max_batch_tokens=self.max_batch_tokens,
+            computes_padding=backend.computes_padding,
             metrics=self._metrics,
             on_pass=self._note_pass,
             on_lost=self._lose_workers,
         )
-        self._predictor, self._batcher, self._not_loaded = predictor, batcher, None
+        self._predictor, self._not_loaded = predictor, None
         logger.info(
             "model ready",
             extra={
@@ -238,8 +219,8 @@ class Engine:
                 "engine": predictor.info.engine,
                 "dtype": predictor.info.dtype,
                 "dtype_reason": predictor.info.dtype_reason,
-                "threads": self._backend.threads,
-                "workers": self._backend.workers,
+                "threads": backend.threads,
+                "workers": backend.workers,
             },
         )
 
@@ -258,10 +239,8 @@ class Engine:
     def _measure(self, predictor: Predictor) -> WorkLimits:
         """Measures what a token takes, so that the first requests are admitted by their cost."""
         pace = measure_pace(predictor, self._backend, self.max_batch_tokens)
-        for path, seconds in pace.items():
-            self._costs[path].note(
-                self.max_batch_tokens, seconds * self.max_batch_tokens, full=True
-            )
+        tokens = self.max_batch_tokens
+        self._rate.note(tokens, pace[FUSED] * tokens, full=True)
         return WorkLimits(
             pace,
             cores=self._backend.cores,
@@ -270,22 +249,26 @@ class Engine:
             max_queue_tokens=self._max_queue_tokens,
         )
 
-    def _begin_worker(self, worker: WorkerKind) -> None:
-        """Lets the event loop run before the workers, and the express worker too."""
+    def _begin_worker(self, only: Weight | None) -> None:
+        """Lets the event loop run before the workers, and the one for light requests too."""
         niceness = self._backend.niceness
-        yield_to_others(
-            {WorkerKind.EXPRESS: 0, WorkerKind.RELIEF: niceness * 3 // 2}.get(worker, niceness)
-        )
+        by_weight = {None: niceness, Weight.LIGHT: 0, Weight.HEAVY: niceness * 3 // 2}
+        yield_to_others(by_weight[only])
 
     def _note_pass(self, path: PathName, began: float, error: Exception | None) -> None:
         if error is None:
-            self._faults.clear(path, began)
+            self._note_works(path, began)
             return
         logger.error("a forward pass failed", exc_info=error, extra=safe_fault(error))
-        self._faults.note(path, time.monotonic())
+        self._failing[path] = time.monotonic()
         self._check_device(error)
         if self._lost is None and (self._probing is None or self._probing.done()):
             self._probing = self._spawn(self._probe())
+
+    def _note_works(self, path: PathName, began: float) -> None:
+        """Notes that a pass worked, which proves nothing about a failure after it began."""
+        if self._failing.get(path, began) <= began:
+            self._failing.pop(path, None)
 
     def _check_device(self, error: BaseException | None) -> None:
         """Ends all work if an error means that the device is lost."""
@@ -296,8 +279,9 @@ class Engine:
     def _lose(self, reason: str) -> None:
         """Answers all who wait; only another process can go on."""
         self._lost = reason
-        if self._batcher is not None:
-            self._batcher.give_up(reason)
+        if self._queue is not None:
+            self._queue.close()
+            self._queue.fail_all(NotReadyError(reason, retry_after=1))
 
     def _lose_workers(self) -> None:
         logger.critical("worker thread stopped too often: the process has to be restarted")
@@ -305,15 +289,15 @@ class Engine:
 
     async def _probe(self) -> None:
         """Runs a small pass on each path that fails, every second until all work."""
-        while self._faults and self._lost is None:
+        while self._failing and self._lost is None:
             await asyncio.sleep(_PROBE_SECONDS)
-            for path in self._faults.paths:
+            for path in list(self._failing):
                 await self._probe_path(path)
 
     async def _probe_path(self, path: PathName) -> None:
         began = time.monotonic()
         try:
-            await self.batcher.run([Job(partial(self.predictor.probe, path))])
+            await self.queue.run([Job(partial(self.predictor.probe, path))])
         except InternalError as error:  # still broken: try again in a second
             cause = error.__cause__
             logger.exception("a probe failed", exc_info=cause, extra=safe_fault(cause))
@@ -321,6 +305,6 @@ class Engine:
         except (OverloadedError, NotReadyError):  # it did not run
             return
         else:
-            self._faults.clear(path, began)
-            if path not in self._faults.paths:
+            self._note_works(path, began)
+            if path not in self._failing:
                 logger.info("a forward pass works again", extra={"path": path})

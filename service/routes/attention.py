@@ -141,7 +141,7 @@ async def _explain(context: RequestContext, request: Attention) -> Response:
         AttentionOptions(encoding, request.layer, request.head, _thumbnail(request, grouped))
         for encoding, grouped in zip(encodings, words, strict=True)
     ]
-    parts = await engine.batcher.explain(
+    parts = await engine.queue.explain(
         options, write, numbers=size.weights, deadline=context.deadline, caller=context.client
     )
     body: bytes | memoryview

@@ -36,7 +36,7 @@ from service.errors import (
 from service.formats.json import attributions_answer, importance_answer, json_response
 from service.metrics import FUSED
 from service.queue.preparing import Steps, one_step
-from service.queue.work_items import Job
+from service.queue.request import Job
 from service.routes.attention import encode_one
 from service.routes.openapi import computes
 from service.routes.request_schemas import EXAMPLE, AttributionsRequest, ImportanceRequest
@@ -104,7 +104,7 @@ async def attributions_of_body(
         )
         for piece in attributor.pieces(engine.max_batch_tokens)
     ]
-    shares = await engine.batcher.run(jobs, deadline=context.deadline, caller=context.client)
+    shares = await engine.queue.run(jobs, deadline=context.deadline, caller=context.client)
     attribution = attributor.finish(shares)
     if request.level == "word":
         attribution = attribution.by_word()
@@ -132,9 +132,7 @@ async def importance_of_body(
         choice=choice_of(context, request.labels),
     )
     job = Job(partial(engine.predictor.attempt, work), [encoding])
-    (importance,) = await engine.batcher.run(
-        [job], deadline=context.deadline, caller=context.client
-    )
+    (importance,) = await engine.queue.run([job], deadline=context.deadline, caller=context.client)
     return json_response(importance_answer(engine.info, _warned(context, request, importance)))
 
 
@@ -142,9 +140,7 @@ async def _leave_out(context: RequestContext, request: AttributionsRequest) -> R
     engine, now = context.state.engine, asyncio.get_running_loop().time()
     until = now + _SHARE_OF_TIME * (context.deadline - now)
     text = await prepare(context, _read_units(context, request), [request.sentence])
-    whole = await engine.batcher.predict(
-        text.whole, deadline=context.deadline, caller=context.client
-    )
+    whole = await engine.queue.predict(text.whole, deadline=context.deadline, caller=context.client)
     choice = choice_of(context, request.labels)
     start = partial(
         LeaveOut, temperature=engine.info.temperature, label=request.label, choice=choice
@@ -181,7 +177,7 @@ async def _compute_units(
         if not units:
             return
         try:
-            predictions = await context.state.engine.batcher.predict_until(
+            predictions = await context.state.engine.queue.predict_until(
                 encodings, until, caller=context.client
             )
         except (InternalError, NotReadyError, DrainingError):

@@ -40,9 +40,9 @@ from service.http.response_budget import (
     Sender,
 )
 from service.metrics import Metrics
-from service.queue.admission import ClientId
 from service.queue.engine import Engine
 from service.queue.preparing import Preparer
+from service.queue.request import ClientId
 from service.routes.bodies import Schema, parse_json, receive_json, validate
 from service.settings import Access, Settings
 

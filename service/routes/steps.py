@@ -13,7 +13,7 @@ from starlette.responses import Response
 from service.errors import TooManyWeightsError, invalid
 from service.formats.json import JSON, steps_body
 from service.formats.size_estimates import estimate_steps
-from service.queue.work_items import Job
+from service.queue.request import Job
 from service.routes.attention import encode_one
 from service.routes.openapi import computes
 from service.routes.request_schemas import EXAMPLE, StepsRequest
@@ -62,7 +62,7 @@ async def steps_of_body(
         return steps_body(engine.info, steps)
 
     job = Job(partial(engine.predictor.attempt, work), [encoding])
-    (body,) = await engine.batcher.run([job], deadline=context.deadline, caller=context.client)
+    (body,) = await engine.queue.run([job], deadline=context.deadline, caller=context.client)
     if reserved is not None:
         reserved.shrink(len(body))
     return Response(body, media_type=JSON)

@@ -124,7 +124,7 @@ async def classify(
     ]
     predicted: list[Prediction | InternalError] = []
     if encodings:
-        predicted = await state.engine.batcher.predict(
+        predicted = await state.engine.queue.predict(
             encodings, deadline=context.deadline, caller=context.client
         )
     results: list[TextResult | ServiceError] = []

@@ -1,19 +1,23 @@
 """A queue before a network that notes what came together, for tests."""
 
 import asyncio
+import math
 import threading
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from model import AttentionOptions, Encoding, Explanation, Prediction
-from service.metrics import EXPLICIT, FUSED, GRADIENT, Metrics
-from service.queue.admission import Cost
-from service.queue.batcher import Batcher
-from service.queue.pace import NO_LIMITS, WorkLimits
+from model.predictor import PathName
+from service.metrics import FUSED, Metrics
+from service.queue.admission import Rate
+from service.queue.limits import NO_LIMITS, WorkLimits
+from service.queue.queue import Queue
+from service.queue.request import ClientId, Item, Request, Weight
+from service.queue.workers import Workers
 
 Result = TypeVar("Result")
 HOLDING = 7
@@ -23,6 +27,25 @@ FAILING = 13  # a text with this id makes its pass fail
 def encoding(identity: int, length: int = 1) -> Encoding:
     """A text of some length that can be told from all others."""
     return Encoding([identity] * length, truncated=False)
+
+
+def request_of(
+    *lengths: int,
+    client: object = "a",
+    route: str = "",
+    input: object = None,
+    path: PathName = FUSED,
+    cost: float = 1.0,
+    weight: Weight = Weight.LIGHT,
+    urgent_at: float = math.inf,
+) -> tuple[Request, list[Item]]:
+    """A request for texts of these lengths that nobody waits for."""
+    request = Request(path, ClientId(client, route), cast("Any", None), len(lengths))
+    request.tokens, request.cost = sum(lengths), cost
+    request.weight, request.urgent_at = weight, urgent_at
+    return request, [
+        Item(request, index, input, [encoding(1, length)]) for index, length in enumerate(lengths)
+    ]
 
 
 def prediction(text: Encoding) -> Prediction:
@@ -76,7 +99,7 @@ def label_of(_: int, explanation: Explanation) -> str:
 
 
 class Setting:
-    """A batcher with what surrounds it."""
+    """A queue with its workers, and what they report."""
 
     def __init__(
         self,
@@ -86,6 +109,7 @@ class Setting:
         workers: int = 1,
         cores: int | None = None,
         extra: bool = False,
+        worth_sharing: int = 100,
         computes_padding: bool = True,
         limits: WorkLimits = NO_LIMITS,
     ) -> None:
@@ -94,21 +118,28 @@ class Setting:
         self.passes: list[Exception | None] = []
         self.lost: list[bool] = []
         self.threads: list[int] = []
-        self.costs = {path: Cost() for path in (FUSED, EXPLICIT, GRADIENT)}
+        self.rate = Rate()
         self.executor = ThreadPoolExecutor(max_workers=workers + 2 * extra)
-        self.batcher = Batcher(
+        self.queue = Queue(
             lambda encodings: self.recorder.classify(encodings),
             self.recorder.explain,
-            executor=self.executor,
             workers=workers,
             cores=cores,
+            worth_sharing=worth_sharing,
+            max_batch_tokens=max_batch_tokens,
+            max_queue_tokens=max_queue_tokens,
+            limits=limits,
+            rate=self.rate,
+            metrics=self.metrics,
+        )
+        self.workers = Workers(
+            self.queue,
+            self.executor,
+            count=workers,
             extra=extra,
             use_threads=self.threads.append,
             max_batch_tokens=max_batch_tokens,
-            max_queue_tokens=max_queue_tokens,
             computes_padding=computes_padding,
-            costs=self.costs,
-            limits=limits,
             metrics=self.metrics,
             on_pass=lambda _path, _began, error: self.passes.append(error),
             on_lost=lambda: self.lost.append(True),
@@ -121,7 +152,7 @@ class Setting:
     async def held(self) -> AsyncIterator[None]:
         """Keeps a worker in a pass of one token, so that with one worker what comes waits."""
         self.recorder.gate.clear()
-        holding = asyncio.create_task(self.batcher.predict([encoding(HOLDING)]))
+        holding = asyncio.create_task(self.queue.predict([encoding(HOLDING)]))
         while not any(
             text.input_ids[0] == HOLDING for batch in self.recorder.begun for text in batch
         ):
@@ -133,7 +164,7 @@ class Setting:
             await asyncio.gather(holding, return_exceptions=True)
 
     async def close(self) -> None:
-        await self.batcher.close()
+        await self.workers.close()
         self.executor.shutdown()
 
 

@@ -1,11 +1,8 @@
 """Which requests the gate admits: by the room in the queue, and by how full the memory is."""
 
-import asyncio
 import json
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable
 from pathlib import Path
-from typing import cast
 
 import pytest
 from starlette.applications import Starlette
@@ -15,34 +12,30 @@ from service.errors import OverloadedError, Refusal
 from service.http.gate import LARGE_SHARE, ApiKeys, Gate, MemoryWatch
 from service.http.middleware import Lifecycle
 from service.metrics import Metrics
-from service.queue.admission import ClientId
-from service.queue.engine import Engine
 
 PATH = b"/predict"
 NOWHERE = Path("/nowhere")
 PEER = ("192.0.2.1", 4711)
 
 
-@dataclass
-class Queue:
-    """Has room for some requests, in place of the engine."""
-
-    room: int
-    aheads: list[int] = field(default_factory=list)
-
-    def check_room(self, caller: ClientId, deadline: float, *, ahead: int = 0) -> None:
-        assert caller == ClientId(PEER, "/predict")  # the route, whatever the path
-        assert deadline > asyncio.get_running_loop().time()
-        self.aheads.append(ahead)
-        if ahead >= self.room:
-            raise OverloadedError("full.", refusal=Refusal.DEADLINE, retry_after=3)
+def full(client: Hashable, route: str, seconds: float) -> None:
+    """Has no room."""
+    assert (client, route, seconds) == (PEER, "/predict", 5.0)  # the route, whatever the path
+    raise OverloadedError("full.", refusal=Refusal.DEADLINE, retry_after=3)
 
 
-def make(queue: Queue, *, groups: Path = NOWHERE) -> tuple[Gate, Metrics]:
+def has_room(client: Hashable, route: str, seconds: float) -> None:
+    """Has room."""
+    assert (client, route, seconds) == (PEER, "/predict", 5.0)
+
+
+def make(
+    check_room: Callable[[Hashable, str, float], None], *, groups: Path = NOWHERE
+) -> tuple[Gate, Metrics]:
     metrics = Metrics([("/predict", "POST", {200, 503})])
     memory = MemoryWatch(root=groups, own=groups / "own")
     gate = Gate(
-        cast("Engine", queue),
+        check_room,
         Lifecycle(),
         metrics,
         memory,
@@ -55,34 +48,10 @@ def make(queue: Queue, *, groups: Path = NOWHERE) -> tuple[Gate, Metrics]:
     return gate, metrics
 
 
-@pytest.mark.parametrize("room", [1, 3])
-async def test_one_round_admits_no_more_requests_than_there_is_room_for(room: int) -> None:
-    queue = Queue(room)
-
-    gate, metrics = make(queue)
-    refused = [gate.reject(b"POST", PATH, [], peer=PEER) is not None for _ in range(6)]
-    count = metrics.requests.labels("/predict", "POST", "503")
-    assert count._value.get() == 6 - room
-    assert refused == [False] * room + [True] * (6 - room)
-    assert queue.aheads == [*range(room), *[room] * (6 - room)]
-
-
-async def test_a_new_round_counts_from_zero() -> None:
-    queue = Queue(5)
-
-    gate, _ = make(queue)
-    for _ in range(2):
-        assert gate.reject(b"POST", PATH, [], peer=PEER) is None
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
-    assert gate.reject(b"POST", PATH, [], peer=PEER) is None
-    assert queue.aheads == [0, 1, 0]
-
-
 @pytest.mark.parametrize(("path", "closes"), [(PATH, False), (b"/hf", True)])
 async def test_a_refusal_has_a_complete_answer(path: bytes, *, closes: bool) -> None:
     """On a path of another system it repeats its detail as `error`."""
-    gate, _ = make(Queue(0))
+    gate, _ = make(full)
     asked = [(b"x-request-id", b"mine"), (b"origin", b"https://a.example")]
     answer = gate.reject(b"POST", path, asked, peer=PEER, closes=closes)
     assert answer is not None
@@ -191,7 +160,7 @@ async def test_a_full_memory_refuses_large_bodies_first(
 ) -> None:
     (tmp_path / "own").write_text("0::/")
     write_v2(tmp_path, "1000", used)
-    gate, metrics = make(Queue(1), groups=tmp_path)
+    gate, metrics = make(has_room, groups=tmp_path)
     assert gate.reject(b"GET", b"/health/live", headers) is None
     answer = gate.reject(b"POST", PATH, headers, peer=PEER)
     assert (answer is None) is admitted

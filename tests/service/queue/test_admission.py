@@ -1,108 +1,133 @@
 """Decides who may wait by tokens, time and client, and measures what a token costs."""
 
 import contextlib
+import sys
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from service.errors import OverloadedError, Refusal
-from service.queue.admission import Admission, ClientId, Cost, RequestCost
+from service.metrics import FUSED, GRADIENT
+from service.queue.admission import Admission, Rate
+from service.queue.limits import WorkLimits
+from service.queue.request import ClientId, Item, Weight
+from service.queue.scheduler import Schedule
 from tests.matching import exactly
+from tests.service.queueing import request_of
 
 SECONDS = 0.01  # of a worker, for a token
 
 
-def make(*, max_queue_tokens: int = 10_000, workers: int = 2) -> Admission:
-    cost = Cost()
-    cost.note(100, 100 * SECONDS, full=True)
-    return Admission(max_queue_tokens, workers=workers, max_batch_tokens=100, cost=cost)
+class Door:
+    """An admission before a schedule of passes of 100 tokens."""
 
+    def __init__(
+        self,
+        *,
+        max_queue_tokens: int = sys.maxsize,
+        workers: int = 2,
+        limits: WorkLimits | None = None,
+    ) -> None:
+        self.schedule = Schedule(100)
+        self.rate = Rate()
+        self.rate.note(100, 100 * SECONDS, full=True)
+        self.admission = Admission(
+            self.schedule,
+            limits or WorkLimits(),
+            self.rate,
+            workers=workers,
+            max_batch_tokens=100,
+            max_queue_tokens=max_queue_tokens,
+        )
 
-def work(tokens: int) -> RequestCost:
-    return RequestCost(tokens, tokens)
+    def has(self, client: str, *tokens: int, cost: float = 1.0) -> list[Item]:
+        """Gives a client a request that waits, and returns its items."""
+        request, items = request_of(*tokens, client=client, cost=cost, route="/predict")
+        self.admission.admit(request, 1e9)
+        self.schedule.add(request, items)
+        return items
 
+    def end(self, *items: Item, answered: bool = False) -> None:
+        """Does work of one request, or drops what still waits of it."""
+        request = items[0].request
+        self.admission.leave(request, self.schedule.drop(request), answered=answered)
 
-def has(admission: Admission, client: str, tokens: int) -> None:
-    """Gives a client work that is not done."""
-    admission.begin(client, work(tokens))
+    def compute(self) -> list[Item]:
+        """Does the work of the next batch."""
+        items = self.schedule.take()
+        for item in items:
+            self.admission.note_done(item)
+        return items
 
+    def admits(self, client: str, tokens: int, seconds: float = 10.0) -> bool:
+        request, _ = request_of(tokens, client=client)
+        with contextlib.suppress(OverloadedError):
+            self.admission.admit(request, seconds)
+            self.admission.leave(request, tokens, answered=False)
+            return True
+        return False
 
-def done(admission: Admission, client: str, tokens: int) -> None:
-    admission.take(client, tokens)
-    admission.end(client, tokens, tokens)
+    def opens(self, client: str, *, now: float = 0.0, ahead: int = 0) -> bool:
+        with contextlib.suppress(OverloadedError):
+            self.admission.check_room(client, "/predict", 10.0, now=now, ahead=ahead)
+            return True
+        return False
 
-
-def admits(admission: Admission, client: str, tokens: int, seconds: float = 10.0) -> bool:
-    with contextlib.suppress(OverloadedError):
-        admission.check(ClientId(client), work(tokens), seconds)
-        return True
-    return False
-
-
-def opens(admission: Admission, client: str, *, now: float = 0.0, ahead: int = 0) -> bool:
-    with contextlib.suppress(OverloadedError):
-        admission.check_room(ClientId(client, "/predict"), 10.0, now=now, ahead=ahead)
-        return True
-    return False
-
-
-def answer(admission: Admission, client: str, tokens: int) -> None:
-    """Lets one request in, does its work, and answers it."""
-    admission.begin(client, work(tokens))
-    done(admission, client, tokens)
-    admission.leave(ClientId(client, "/predict"), work(tokens), answered=True)
+    def answer(self, client: str, tokens: int) -> None:
+        """Lets one request in, does its work, and answers it."""
+        items = self.has(client, tokens)
+        self.compute()
+        self.end(*items, answered=True)
 
 
 def test_time_lost_before_its_turn_refuses_what_an_idle_replica_cannot_end() -> None:
-    caller, large = ClientId("a", seconds=10.0), RequestCost(1400, 1400, seconds=7.0)
-    admission = make()
-    admission.check(caller, large, 7.0)
+    pace = {FUSED: SECONDS}
+    door = Door(limits=WorkLimits(pace, cores=2, max_batch_tokens=100))
+    door.rate.note(100, 100.0, full=True)  # lately it was slow, which does not count
+    request, _ = request_of(1400)
+    request.caller = ClientId("a", seconds=10.0)
+    door.admission.admit(request, 7.0)
+    door.admission.leave(request, 1400, answered=False)
     with pytest.raises(OverloadedError) as caught:
-        admission.check(caller, large, 4.2)
+        door.admission.admit(request, 4.2)
     assert caught.value.refusal is Refusal.DEADLINE
     assert caught.value.detail == (
         "The request takes 7 seconds of work, and 4.2 are left of its 10: come back later, or try "
         "another replica."
     )
     assert caught.value.retry_after == 3  # 2.8, in whole seconds
-
-
-def test_an_idle_replica_admits_by_its_pace_at_the_start_alone() -> None:
-    cost = Cost()
-    cost.note(100, 100.0, full=True)  # lately it was slow
-    admission = Admission(10_000, workers=2, max_batch_tokens=100, cost=cost)
-    admission.check(ClientId("a"), RequestCost(1400, 1400, seconds=7.0), 10.0)
-
-
-def test_what_may_always_be_tried_is_tried_after_its_deadline_too() -> None:
-    """It ends as `timeout` then, like one whose time runs out a moment later."""
-    make().check(ClientId("a", seconds=1e-9), work(3), -0.01)
+    small, _ = request_of(3)  # may always be tried; it ends as `timeout` then
+    small.caller = ClientId("a", seconds=1e-9)
+    door.admission.admit(small, -0.01)
 
 
 def test_what_would_end_too_late_is_refused() -> None:
-    admission = make()
-    has(admission, "a", 1000)
-    assert admits(admission, "a", 400)
+    door = Door()
+    door.has("a", 1000)
+    assert door.admits("a", 400)
     message = (
         "5 seconds of work are waiting, the request takes 2.5, and 7 can be computed in the time "
         "that it has: come back later, or try another replica."
     )
     with pytest.raises(OverloadedError, match=exactly(message)) as caught:
-        admission.check(ClientId("a"), work(500), 10.0)
+        door.admission.admit(request_of(500, client="a")[0], 10.0)
     assert (caught.value.refusal, caught.value.retry_after) == (Refusal.DEADLINE, 1)
 
 
-def test_what_the_queue_has_no_room_for_is_refused() -> None:
-    admission = make(max_queue_tokens=1000)
-    has(admission, "a", 900)
-    assert admits(admission, "a", 100, seconds=100.0)
+def test_what_the_queue_has_no_room_for_is_refused_however_fast_it_would_go() -> None:
+    door = Door(max_queue_tokens=1000)
+    door.has("a", 900)
+    door.has("b", 100)
+    assert not door.admits("a", 100, 1000.0)
+    assert door.admits("c", 400, 1000.0)  # before it, `a` gets 400 too
     message = (
-        "900 tokens are waiting, the request has 101, and the queue holds 1000: come back later, "
+        "551 tokens are waiting, the request has 451, and the queue holds 1000: come back later, "
         "or try another replica."
     )
     with pytest.raises(OverloadedError, match=exactly(message)) as caught:
-        admission.check(ClientId("a"), work(101), 100.0)
+        door.admission.admit(request_of(451, client="c")[0], 1000.0)
     assert (caught.value.refusal, caught.value.retry_after) == (Refusal.QUEUE_FULL, 1)
 
 
@@ -114,131 +139,154 @@ def test_what_the_queue_has_no_room_for_is_refused() -> None:
 def test_the_rule_is_that_of_fair_sharing(
     shares: dict[str, int], tokens: int, seconds: float
 ) -> None:
-    admission = make(max_queue_tokens=10**9)
+    door = Door()
     for client, waiting in shares.items():
-        has(admission, client, waiting)
+        door.has(client, waiting)
     mine = shares.get("a", 0) + tokens
     before = sum(min(waiting, mine) for client, waiting in shares.items() if client != "a")
     most = 0.7 * seconds * 2
     if abs((mine + before) * SECONDS - most) > 1e-6:
         fits = not shares or (mine + before) * SECONDS < most
-        assert admits(admission, "a", tokens, seconds) is fits
+        assert door.admits("a", tokens, seconds) is fits
 
 
 def test_work_counts_until_it_is_done_or_dropped() -> None:
-    admission = make()
-    has(admission, "a", 1400)
-    done(admission, "a", 700)
-    assert admits(admission, "a", 700)
-    admission.leave(ClientId("a"), work(1400), answered=False)  # gone, but 700 are in a pass
-    assert not admits(admission, "a", 701)
-    done(admission, "a", 700)
-    assert admission.tokens_of("a") == 0
-    assert admits(admission, "a", 1400)
+    door = Door()
+    items = door.has("a", 700, 700)
+    door.compute()
+    assert door.admits("a", 700)
+    (item,) = door.schedule.take()
+    door.end(*items)  # gone, but 700 are in a pass
+    assert not door.admits("a", 701)
+    door.admission.note_done(item)
+    assert not door.admission._shares
+    assert door.admits("a", 1400)
 
 
-def test_the_gate_closes_for_a_client_whose_usual_request_has_no_room() -> None:
-    admission = make()
+@pytest.mark.parametrize(
+    ("path", "tokens", "cost", "others", "weight"),
+    [
+        (FUSED, 256, 1.0, 256, Weight.LIGHT),
+        (FUSED, 257, 1.0, 0, Weight.HEAVY),
+        (FUSED, 129, 2.0, 0, Weight.HEAVY),
+        (FUSED, 1, 1.0, 257, Weight.HEAVY),
+        (GRADIENT, 1, 1.0, 0, Weight.GRADIENT),
+        (GRADIENT, 0, 1.0, 0, Weight.HEAVY),
+    ],
+)
+def test_a_small_request_of_a_client_that_asks_for_little_is_light(
+    path: Any,  # noqa: ANN401
+    tokens: int,
+    cost: float,
+    others: int,
+    weight: Weight,
+) -> None:
+    door = Door()
+    if others:
+        door.has("a", others)
+    request, _ = request_of(tokens, client="a", path=path, cost=cost)
+    door.admission.admit(request, 1e9)
+    assert request.weight is weight
+
+
+def test_what_is_unread_closes_the_door_for_a_client_whose_usual_request_has_no_room() -> None:
+    door = Door()
     for _ in range(200):
-        answer(admission, "a", 40)
-    has(admission, "a", 1259)  # 40 more, and a pass to spare
-    assert opens(admission, "a")
-    has(admission, "a", 2)
-    assert not opens(admission, "a")
-    assert opens(admission, "b")
+        door.answer("a", 40)
+    door.has("a", 1259)  # 40 more, and a pass to spare
+    assert door.opens("a")
+    door.has("a", 2)
+    assert not door.opens("a")
+    assert door.opens("b")
 
 
-def test_with_an_empty_queue_the_gate_is_open() -> None:
-    admission = make()
+def test_with_an_empty_queue_the_door_is_open() -> None:
+    door = Door()
     for _ in range(200):
-        answer(admission, "a", 100_000)
-    assert all(opens(admission, "b", ahead=ahead) for ahead in range(1000))
+        door.answer("a", 100_000)
+    assert all(door.opens("b", ahead=ahead) for ahead in range(1000))
 
 
-def test_large_requests_do_not_close_the_gate_for_small_ones() -> None:
-    admission = make()
+def test_large_requests_do_not_close_the_door_for_small_ones() -> None:
+    door = Door()
     for _ in range(200):
-        answer(admission, "attacker", 1400)  # the usual request now has 1,400 tokens
-    has(admission, "attacker", 1400)
-    has(admission, "other", 20)
-    assert all(opens(admission, "polite", ahead=ahead) for ahead in range(8))
-    assert admits(admission, "polite", 20)
+        door.answer("attacker", 1400)  # the usual request now has 1,400 tokens
+    door.has("attacker", 1400)
+    door.has("other", 20)
+    assert all(door.opens("polite", ahead=ahead) for ahead in range(8))
+    assert door.admits("polite", 20)
 
 
 def test_refused_requests_do_not_change_what_is_usual() -> None:
-    admission = make()
-    has(admission, "a", 1000)
+    door = Door()
+    door.has("a", 1000)
     for _ in range(200):
-        assert not admits(admission, "a", 1000)
-    assert all(opens(admission, "b", ahead=ahead) for ahead in range(100))
+        assert not door.admits("a", 1000)
+    assert all(door.opens("b", ahead=ahead) for ahead in range(100))
 
 
 def test_requests_that_are_not_read_yet_count() -> None:
-    admission = make()
+    door = Door()
     for _ in range(200):
-        answer(admission, "a", 50)
-    has(admission, "b", 1)
-    assert opens(admission, "c", ahead=24)
-    assert not opens(admission, "c", ahead=26)
+        door.answer("a", 50)
+    door.has("b", 1)
+    assert door.opens("c", ahead=24)
+    assert not door.opens("c", ahead=26)
 
 
-def test_a_closed_gate_looks_again_after_10_milliseconds() -> None:
-    admission = make()
-    has(admission, "a", 1500)
-    assert not opens(admission, "a", now=5.0)
-    done(admission, "a", 1500)
-    admission.leave(ClientId("a"), work(1500), answered=False)
-    has(admission, "b", 1)
-    has(admission, "a", 1500)
-    done(admission, "a", 1400)
-    assert opens(admission, "b", now=5.005)  # what is smaller may come in
-    assert opens(admission, "a", now=5.02)
+def test_a_closed_door_looks_again_after_10_milliseconds() -> None:
+    door = Door()
+    first = door.has("a", 1400, 100)
+    assert not door.opens("a", now=5.0)
+    door.has("b", 1)
+    assert [item.tokens for item in door.compute()] == [1]
+    assert [item.tokens for item in door.compute()] == [1400]
+    assert door.opens("b", now=5.005)  # what is smaller may come in
+    assert door.opens("a", now=5.02)
+    door.end(*first)
 
 
 def test_work_that_waits_counts_by_what_it_costs_now() -> None:
-    cost = Cost()
-    cost.note(100, 0.001, full=True)
-    admission = Admission(10_000, workers=1, max_batch_tokens=100, cost=cost)
-    has(admission, "a", 100)
-    has(admission, "b", 100)
-    assert admits(admission, "c", 50, seconds=1.0)
+    door = Door(workers=1)
+    door.has("a", 100)
+    door.has("b", 100)
+    assert door.admits("c", 50, seconds=10.0)
     for _ in range(20):
-        cost.note(100, 1.0, full=True)
-    assert not admits(admission, "c", 50, seconds=1.0)
+        door.rate.note(100, 10.0, full=True)
+    assert not door.admits("c", 50, seconds=10.0)
 
 
 @pytest.mark.parametrize(("workers", "seconds"), [(1, 3.0), (2, 1.5)])
 def test_the_backlog_is_the_work_of_all_clients_over_the_measured_rate(
     workers: int, seconds: float
 ) -> None:
-    admission = make(workers=workers)
-    assert admission.seconds == 0
-    admission.begin("a", RequestCost(100, 100))
-    admission.begin("b", RequestCost(100, 200))  # a token of it costs twice
-    assert admission.seconds == pytest.approx(seconds)
-    admission.take("a", 100)
-    assert admission.seconds == pytest.approx(seconds)  # it is being computed, and not done
-    admission.end("a", 100, 100)
-    assert admission.seconds == pytest.approx(seconds * 2 / 3)
-    admission.leave(ClientId("a"), RequestCost(100, 100), answered=True)
-    admission.take("b", 100)
-    admission.end("b", 100, 200)
-    admission.leave(ClientId("b"), RequestCost(100, 200), answered=True)
-    assert admission.seconds == 0
+    door = Door(workers=workers)
+    assert door.admission.seconds == 0
+    items = [*door.has("a", 100), *door.has("b", 100, cost=2.0)]
+    assert door.admission.seconds == pytest.approx(seconds)
+    batch = door.schedule.take()
+    assert door.admission.seconds == pytest.approx(seconds)  # it is computed, and not done
+    for item in batch:
+        door.admission.note_done(item)
+    assert door.admission.seconds == pytest.approx(seconds * 2 / 3)
+    door.compute()
+    for item in items:
+        door.end(item, answered=True)
+    assert door.admission.seconds == 0
 
 
 def test_a_pass_that_could_have_held_more_costs_as_much_as_48_tokens_more() -> None:
-    cost = Cost()
-    assert cost.per_token == 0.0  # nothing is known
-    cost.note(500, 1.0, full=True)
-    assert cost.per_token == 1 / 500
-    small = Cost()
+    rate = Rate()
+    assert rate.seconds == 0.0  # nothing is known
+    rate.note(500, 1.0, full=True)
+    assert rate.seconds == 1 / 500
+    small = Rate()
     small.note(2, 0.1, full=False)  # a replica that is rarely asked does not look slow
-    assert small.per_token == 1 / 500
+    assert small.seconds == 1 / 500
 
 
 @pytest.mark.parametrize(
-    ("passes", "per_token", "tolerance"),
+    ("passes", "seconds", "tolerance"),
     [
         ([0.1] * 100 + [0.2] * 200, 0.002, 0.05),  # the last seconds count most
         ([0.1] * 100 + [60.0], 0.001, 4.0),  # the process was stopped
@@ -247,9 +295,9 @@ def test_a_pass_that_could_have_held_more_costs_as_much_as_48_tokens_more() -> N
     ],
 )
 def test_a_token_costs_what_it_took_lately(
-    passes: list[float], per_token: float, tolerance: float
+    passes: list[float], seconds: float, tolerance: float
 ) -> None:
-    cost = Cost()
-    for seconds in passes:
-        cost.note(100, seconds, full=True)
-    assert cost.per_token == pytest.approx(per_token, rel=tolerance)
+    rate = Rate()
+    for each in passes:
+        rate.note(100, each, full=True)
+    assert rate.seconds == pytest.approx(seconds, rel=tolerance)

@@ -28,7 +28,7 @@ from service.errors import DrainingError, InternalError, NotReadyError
 from service.metrics import Metrics
 from service.queue import engine as engine_module
 from service.queue.engine import Engine
-from service.queue.work_items import Job
+from service.queue.request import Job
 from tests.matching import exactly
 from tests.service.connections import until
 
@@ -77,7 +77,7 @@ async def start(predictor: Predictor, **options: Any) -> Engine:  # noqa: ANN401
 
 async def explain(engine: Engine) -> list[Explanation]:
     options = AttentionOptions(engine.predictor.encode("good"))
-    return await engine.batcher.explain([options], lambda _, each: each)
+    return await engine.queue.explain([options], lambda _, each: each)
 
 
 @pytest.mark.parametrize(("dtype", "expected"), [(torch.float32, 2), (torch.bfloat16, 1)])
@@ -90,7 +90,7 @@ async def test_a_lone_text_has_more_threads_where_products_take_long(
     engine = await start(predictor, threads=4, dtype=dtype)
     asked.clear()
     encoding = Encoding([5] * 16, truncated=False)
-    await engine.batcher.predict([encoding])
+    await engine.queue.predict([encoding])
     await engine.close()
     assert asked == [expected]
 
@@ -99,7 +99,7 @@ async def test_before_it_is_loaded_everything_is_refused(predictor: Predictor) -
     engine = make(lambda: predictor)
     assert engine.fault == LOADING
     with pytest.raises(NotReadyError, match=exactly(LOADING)) as refused:
-        _ = engine.batcher
+        _ = engine.queue
     assert refused.value.retry_after == 1
     with pytest.raises(NotReadyError, match=exactly(LOADING)):
         _ = engine.info
@@ -122,7 +122,7 @@ async def test_it_probes_itself_until_a_pass_works(predictor: Predictor) -> None
         )
         await until(lambda: engine.fault is None)
     assert probe.mock_calls == [mock.call("explicit")] * 5
-    assert len(await engine.batcher.predict([predictor.encode("good")])) == 1
+    assert len(await engine.queue.predict([predictor.encode("good")])) == 1
     await engine.close()
 
 
@@ -158,7 +158,7 @@ async def test_a_pass_that_works_ends_the_probes(predictor: Predictor) -> None:
             pytest.raises(InternalError),
         ):
             await explain(engine)
-        await engine.batcher.predict([predictor.encode("good")])
+        await engine.queue.predict([predictor.encode("good")])
         assert engine.fault is not None  # the path that failed has not worked yet
         await explain(engine)
         assert engine.fault is None
@@ -176,11 +176,11 @@ async def test_gradients_that_fail_are_failed_passes(predictor: Predictor) -> No
             mock.patch.object(predictor.gradients._network, "batch", side_effect=RuntimeError),
             pytest.raises(InternalError),
         ):
-            await engine.batcher.run([job])
+            await engine.queue.run([job])
         assert engine.fault is not None
         await until(lambda: engine.fault is None)
     assert probe.call_count == 2
-    (importance,) = await engine.batcher.run([job])
+    (importance,) = await engine.queue.run([job])
     assert importance.label in predictor.info.labels
     await engine.close()
 
@@ -200,14 +200,14 @@ async def test_a_pass_that_began_before_a_fault_does_not_clear_it(predictor: Pre
         mock.patch.object(base_module, "collate", side_effect=hold),
         mock.patch.object(predictor, "probe", side_effect=RuntimeError),
     ):
-        early = asyncio.create_task(engine.batcher.predict([predictor.encode("good")]))
+        early = asyncio.create_task(engine.queue.predict([predictor.encode("good")]))
         assert await asyncio.to_thread(entered.wait, 20)
         with pytest.raises(InternalError):
-            await engine.batcher.predict([predictor.encode("bad")])
+            await engine.queue.predict([predictor.encode("bad")])
         leave.set()
         assert len(await early) == 1
         assert engine.fault is not None
-    await engine.batcher.predict([predictor.encode("good")])
+    await engine.queue.predict([predictor.encode("good")])
     assert engine.fault is None
     await engine.close()
 
@@ -239,7 +239,7 @@ async def test_a_lost_device_is_told_apart_and_not_probed(
                     mock.patch.object(base_module, "collate", side_effect=RuntimeError(message)),
                     pytest.raises(InternalError),
                 ):
-                    await engine.batcher.predict([predictor.encode("good")])
+                    await engine.queue.predict([predictor.encode("good")])
                 assert engine.stuck == stuck
                 assert engine.fault is not None
             await asyncio.sleep(0.05)
@@ -268,7 +268,7 @@ async def test_a_warm_up_that_fails_is_a_load_that_fails(
     with pytest.raises(NotReadyError, match=exactly(fault)):
         _ = engine.predictor
     with pytest.raises(NotReadyError, match=exactly(fault)):
-        _ = engine.batcher
+        _ = engine.queue
     await engine.close()
 
 
@@ -297,7 +297,7 @@ async def test_closing_while_it_loads_or_probes(predictor: Predictor) -> None:
             await explain(probing)
         await probing.close()
     with pytest.raises(DrainingError):
-        await probing.batcher.predict([predictor.encode("good")])
+        await probing.queue.predict([predictor.encode("good")])
 
 
 @pytest.mark.parametrize("kind", [CpuBackend, Fragile])
@@ -309,7 +309,7 @@ async def test_its_threads_give_way_and_what_stays_is_no_garbage(
     gc.unfreeze()
     engine = await start(predictor, kind=kind)
     seen: list[int] = []
-    await engine.batcher.run(
+    await engine.queue.run(
         [Job(lambda: seen.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id())))]
     )
     await engine.close()
@@ -330,7 +330,7 @@ async def test_a_pass_that_does_not_end_is_told_and_does_not_hold_up_the_end(
     engine = await start(predictor, watchdog_seconds=0.05)
     assert engine.stuck is None
     with mock.patch.object(base_module, "collate", side_effect=lambda *_, **__: release.wait()):
-        waiting = asyncio.create_task(engine.batcher.predict([predictor.encode("good")]))
+        waiting = asyncio.create_task(engine.queue.predict([predictor.encode("good")]))
         await until(lambda: engine.stuck is not None)
         assert engine.stuck == engine.fault
         assert await engine.close() is False
@@ -356,7 +356,7 @@ async def test_a_pass_that_does_not_end_makes_a_replica_look_full_and_not_idle(
         return collate(*arguments, **options)  # type: ignore[arg-type]
 
     with mock.patch.object(base_module, "collate", side_effect=hold):
-        waiting = asyncio.create_task(engine.batcher.predict([text]))
+        waiting = asyncio.create_task(engine.queue.predict([text]))
         await until(lambda: engine.backlog_seconds(full=0.5) > 0)
         first = engine.backlog_seconds(full=0.5)
         assert first <= 0.5

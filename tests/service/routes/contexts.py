@@ -5,8 +5,8 @@ from typing import Any, cast
 
 from starlette.requests import Request
 
-from service.queue.admission import ClientId
 from service.queue.preparing import Preparer
+from service.queue.request import ClientId
 from service.routes.requests import RequestContext
 
 

@@ -17,10 +17,9 @@ from model.backends.base import Backend
 from model.backends.eager import CpuBackend
 from service.errors import TooMuchWorkError
 from service.metrics import EXPLICIT, FUSED, GRADIENT
-from service.queue import pace as pace_module
-from service.queue.admission import ClientId
-from service.queue.pace import WorkLimits, measure_pace
-from service.queue.work_items import Job
+from service.queue import limits as limits_module
+from service.queue.limits import WorkLimits, measure_pace
+from service.queue.request import ClientId, Job
 from tests.service.queueing import Setting, encoding
 
 LIMITS = WorkLimits(
@@ -92,14 +91,13 @@ async def test_the_queue_refuses_by_it_whatever_it_does() -> None:
     caller = ClientId("a", seconds=1.0)  # 11 tokens, or three rows
     job = Job(lambda: "done", [encoding(50, 4)] * 3)
     for _ in range(2):
-        assert len(await setting.batcher.predict([encoding(1, 11)], caller=caller)) == 1
-        assert await setting.batcher.run([job], caller=caller) == ["done"]
+        assert len(await setting.queue.predict([encoding(1, 11)], caller=caller)) == 1
+        assert await setting.queue.run([job], caller=caller) == ["done"]
         with pytest.raises(TooMuchWorkError, match="takes 12 tokens"):
-            await setting.batcher.predict([encoding(1, 5), encoding(2, 7)], caller=caller)
+            await setting.queue.predict([encoding(1, 5), encoding(2, 7)], caller=caller)
         with pytest.raises(TooMuchWorkError, match="takes 16 tokens"):
-            await setting.batcher.run([job, Job(lambda: "", [encoding(50, 4)])], caller=caller)
-        for cost in setting.costs.values():  # now it is slow
-            cost.note(1000, 1000.0, full=True)
+            await setting.queue.run([job, Job(lambda: "", [encoding(50, 4)])], caller=caller)
+        setting.rate.note(1000, 1000.0, full=True)  # now it is slow
     await setting.close()
 
 
@@ -130,7 +128,7 @@ def test_the_pace_is_that_of_the_processor_or_of_the_clock_on_every_core(
         return next(readings.setdefault(threading.get_ident(), cycle([0.0, 2.0, 3.0, 4.0])))
 
     fake = mock.Mock(wraps=time, **{clock: tick})
-    with mock.patch.object(pace_module, "time", fake):
+    with mock.patch.object(limits_module, "time", fake):
         pace = measure_pace(predictor, backend, 100)
     # Texts of 32 tokens: three in a pass, and one for gradients.
     assert pace == {FUSED: 1 / 96, EXPLICIT: 1 / 96, GRADIENT: 1 / 32}

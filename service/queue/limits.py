@@ -27,7 +27,7 @@ Pace = Mapping[PathName, float]
 
 @dataclass(frozen=True, slots=True)
 class WorkLimits:
-    """The most work of one request that an idle replica computes in time.
+    """What a token costs, and the most work of one request that an idle replica computes in time.
 
     It depends on what was measured at the start alone. So a request is always refused or never,
     however busy the replica is.
@@ -45,6 +45,11 @@ class WorkLimits:
     max_length: int = 1
     max_batch_tokens: int = 1
     max_queue_tokens: int = sys.maxsize
+
+    def cost_of(self, path: PathName) -> float:
+        """Returns what a token of a path costs, in tokens of a prediction."""
+        usual, pace = self.pace.get(FUSED, 0.0), self.pace.get(path, 0.0)
+        return pace / usual if usual and pace else 1.0
 
     def seconds(self, path: PathName, tokens: int) -> float:
         """Returns how long an idle replica computes; 0 for what may always be tried."""
