@@ -6,12 +6,10 @@ headlight.json                    temperature, labels, figures, digests; others 
 """
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from pydantic import ValidationError
+from typing import Any, TypeVar
 
 from model.checkpoint.hub import name_of
 from model.checkpoint.manifest import MARK, Manifest, seal
@@ -23,9 +21,8 @@ from model.network.architecture import (
     Network,
     NetworkConfig,
     build_undrawn,
-    has_place,
+    encoder_kind,
     read_config,
-    stored_names,
 )
 from model.network.labels import choose_among
 from model.tokenization.reader import load_tokenizer
@@ -35,6 +32,7 @@ from model.types import Choice
 from model.validation import folder_path
 
 _VERSION_LENGTH = 12
+Parsed = TypeVar("Parsed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +76,7 @@ class Checkpoint:
                 "checked: start again",
             )
         network = build_undrawn(self.config, "cpu")
-        load_weights(path, contents, network, stored_name=stored_names(self.config))
+        load_weights(path, contents, network, encoder_kind(self.config))
         network.requires_grad_(requires_grad=False)
         return network.eval()
 
@@ -97,14 +95,12 @@ def open_checkpoint(path: str | Path, *, trial: bool = False) -> Checkpoint:
     path = folder_path(path, by="open_checkpoint")
     check_folder(path)
     content = read_object(path / CONFIG)
-    config = _read_config(path / CONFIG, content)
+    config = _parsed(read_config, content, path / CONFIG)
     manifest = _read_manifest(path, config, content)
     digests = _check_digests(path, manifest)
     _check_fit(path / MANIFEST, manifest, config)
     network = _check_sizes(path / CONFIG, config)
-    check_weights(
-        path / WEIGHTS, network, stored_name=stored_names(config), has_place=has_place(config)
-    )
+    check_weights(path / WEIGHTS, network, encoder_kind(config))
     if trial:
         try_tokenizer(path)
     tokenizer = load_tokenizer(
@@ -137,9 +133,11 @@ def _check_sizes(path: Path, config: NetworkConfig) -> Network:
         ) from error
 
 
-def _read_config(path: Path, content: dict[str, Any]) -> NetworkConfig:
+def _parsed(
+    parse: Callable[[dict[str, Any]], Parsed], content: dict[str, Any], path: Path
+) -> Parsed:
     try:
-        return read_config(content)
+        return parse(content)
     except ValueError as error:
         raise CheckpointError(path, describe_faults(error)) from error
 
@@ -157,10 +155,7 @@ def _read_manifest(folder: Path, config: NetworkConfig, raw_config: dict[str, An
             )
         return Manifest(labels=config.labels, max_length=_tokenizer_limit(folder, limit))
     content = read_object(path)
-    try:
-        manifest = Manifest.model_validate(content)
-    except ValidationError as error:
-        raise CheckpointError(path, describe_faults(error)) from error
+    manifest = _parsed(Manifest.model_validate, content, path)
     if manifest.sha256 is not None and manifest.sha256 != seal(content):
         raise CheckpointError(
             path,

@@ -29,7 +29,7 @@ from model.files import (
     write_object,
     write_whole,
 )
-from model.network.architecture import Network, NetworkConfig, is_known, stored_names
+from model.network.architecture import Network, NetworkConfig, encoder_kind, is_known
 from model.tokenization.tokenizer import Tokenizer
 from model.validation import folder_path
 
@@ -54,9 +54,7 @@ def save_checkpoint(
         OSError: the folder could not be written; the old content is still there.
     """
     with replaced(folder_path(path, by="save_checkpoint")) as fresh:
-        save_weights(
-            fresh / WEIGHTS, network.state_dict(), dtype=dtype, stored_name=stored_names(config)
-        )
+        save_weights(fresh / WEIGHTS, network.state_dict(), encoder_kind(config), dtype=dtype)
         write_object(fresh / CONFIG, {**config.to_json(), MARK: FORMAT_VERSION})
         (fresh / "tokenizer.json").write_text(tokenizer.to_json(), encoding="utf-8")
         write_object(

@@ -5,7 +5,7 @@ still takes the path of `model.safetensors`.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import safetensors
@@ -20,8 +20,6 @@ from model.network.families import BERT, Kind
 # Old releases of transformers used these names for the parameters of a layer norm.
 _OLD_ENDINGS = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 _FLOATS = frozenset({"F64", "F32", "F16", "BF16"})
-#: maps our names of parameters to those of transformers' BERT
-transformers_name: Callable[[str], str] = BERT.stored_name
 
 _log = logging.getLogger("headlight.checkpoint")
 
@@ -55,80 +53,70 @@ def read_weights(path: Path) -> list[bytes]:
     return [read_bytes(file) for file in weight_files(path)]
 
 
-def check_weights(
-    path: Path,
-    network: nn.Module,
-    *,
-    stored_name: Callable[[str], str] = transformers_name,
-    has_place: Callable[[str], bool] = BERT.has_place,
-) -> None:
+def check_weights(path: Path, network: nn.Module, kind: Kind | None = BERT) -> None:
     """Compares the names, shapes and types in a weights file with the parameters of a network.
 
     A weight that is no part of such a network is only logged.
 
+    Args:
+        kind: whose names the file has; None: our own.
+
     Raises:
         CheckpointError: the file is missing or damaged, or does not fit.
     """
-    needed = {
-        stored_name(name): tuple(parameter.shape) for name, parameter in network.named_parameters()
-    }
-    shapes, types = _header(path)
+    needed = {_stored(kind, name): tuple(each.shape) for name, each in network.named_parameters()}
+    found = _header(path)
     path = path if path.exists() else path.with_name(INDEX)
-    missing = sorted(needed.keys() - shapes.keys())
-    if missing:
+    if missing := sorted(needed.keys() - found.keys()):
         raise CheckpointError(path, f"lacks {_some(missing)}, which config.json asks for")
-    surplus = sorted(shapes.keys() - needed.keys())
-    misplaced = [name for name in surplus if has_place(name)]
-    if misplaced:
+    surplus = sorted(found.keys() - needed.keys())
+    if misplaced := [name for name in surplus if kind is None or kind.has_place(name)]:
         raise CheckpointError(path, f"holds {_some(misplaced)}, which config.json has no place for")
     if surplus:
         _log.warning(
             "weights that no classifier has are not read", extra={"weights": _some(surplus)}
         )
-    for name, shape in needed.items():
-        if shapes[name] != shape:
+    for name, wanted in needed.items():
+        shape, dtype = found[name]
+        if shape != wanted:
+            raise CheckpointError(path, f"{name} has shape {shape}, config.json asks for {wanted}")
+        if dtype not in _FLOATS:
             raise CheckpointError(
-                path, f"{name} has shape {shapes[name]}, config.json asks for {shape}"
-            )
-        if types[name] not in _FLOATS:
-            raise CheckpointError(
-                path, f"{name} has type {types[name]}, must be one of {', '.join(sorted(_FLOATS))}"
+                path, f"{name} has type {dtype}, must be one of {', '.join(sorted(_FLOATS))}"
             )
 
 
-def _header(path: Path) -> tuple[dict[str, tuple[int, ...]], dict[str, str]]:
-    shapes: dict[str, tuple[int, ...]] = {}
-    types: dict[str, str] = {}
+def _stored(kind: Kind | None, name: str) -> str:
+    """The name in the file of a parameter with our name."""
+    return name if kind is None else kind.stored_name(name)
+
+
+def _header(path: Path) -> dict[str, tuple[tuple[int, ...], str]]:
+    """The shape and the type of each weight."""
+    found: dict[str, tuple[tuple[int, ...], str]] = {}
     for part in weight_files(path):
         if not part.is_file():
-            raise CheckpointError(part, _why_missing(part))
+            told = "is missing"
+            for pickled in part.parent.glob("pytorch_model*.bin"):
+                told = (
+                    f"is missing; {pickled.name} is there, but nothing is unpickled here: save "
+                    "the model as safetensors"
+                )
+            raise CheckpointError(part, told)
         try:
             with safetensors.safe_open(part, framework="pt") as file:
                 for stored in file.keys():  # noqa: SIM118
                     name, item = _modern(stored), file.get_slice(stored)
-                    if name in shapes:
+                    if name in found:
                         raise CheckpointError(part, f"holds {shorten(name)}, as another name does")
-                    shapes[name], types[name] = tuple(item.get_shape()), item.get_dtype()
+                    found[name] = tuple(item.get_shape()), item.get_dtype()
         except (safetensors.SafetensorError, OSError) as error:
             raise CheckpointError(part, f"is damaged or cut short: {error}") from error
-    return shapes, types
-
-
-def _why_missing(path: Path) -> str:
-    for pickled in sorted(path.parent.glob("pytorch_model*.bin")):
-        return (
-            f"is missing; {pickled.name} is there, but nothing is unpickled here: save the "
-            "model as safetensors"
-        )
-    return "is missing"
+    return found
 
 
 def load_weights(
-    path: Path,
-    contents: Iterable[bytes],
-    network: nn.Module,
-    *,
-    stored_name: Callable[[str], str] = transformers_name,
+    path: Path, contents: Iterable[bytes], network: nn.Module, kind: Kind | None = BERT
 ) -> None:
     """Loads what `read_weights` returns into a network on the CPU, after `check_weights`.
 
@@ -138,7 +126,8 @@ def load_weights(
     stored = _join(map(safetensors.torch.load, contents))
     with torch.no_grad():
         for name, parameter in network.named_parameters():
-            _copy_weight(parameter, stored[stored_name(name)], path, stored_name(name))
+            theirs = _stored(kind, name)
+            _copy_weight(parameter, stored[theirs], path, theirs)
 
 
 def _join(parts: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
@@ -160,15 +149,11 @@ def _copy_weight(parameter: Tensor, weight: Tensor, path: Path, name: str) -> No
 
 
 def save_weights(
-    path: Path,
-    weights: Mapping[str, Tensor],
-    *,
-    dtype: torch.dtype,
-    stored_name: Callable[[str], str] = transformers_name,
+    path: Path, weights: Mapping[str, Tensor], kind: Kind | None = BERT, *, dtype: torch.dtype
 ) -> None:
     """Writes the parameters of a network."""
     stored = {
-        stored_name(name): weight.detach().to("cpu", dtype).contiguous()
+        _stored(kind, name): weight.detach().to("cpu", dtype).contiguous()
         for name, weight in weights.items()
     }
     # Only the owner may read a file of save_file, but the service runs as another user.
@@ -197,7 +182,7 @@ def load_encoder_weights(
     Raises:
         CheckpointError: the file is damaged, or a weight is missing, misshapen or not finite.
     """
-    shapes, _ = _header(path)
+    shapes = {name: shape for name, (shape, _) in _header(path).items()}
     is_bare = not any(name.startswith(kind.prefix) for name in shapes)
     fresh: list[str] = []
     stored = _join(map(safetensors.torch.load_file, weight_files(path)))

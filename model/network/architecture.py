@@ -11,7 +11,7 @@ from model.errors import shorten
 from model.network.config import ConvAttentionConfig, EncoderConfig
 from model.network.conv_attention import ConvAttentionClassifier, build_conv_attention
 from model.network.encoder import EncoderClassifier, build_encoder
-from model.network.families import KINDS
+from model.network.families import KINDS, Kind
 
 NetworkConfig = EncoderConfig | ConvAttentionConfig
 Network = EncoderClassifier | ConvAttentionClassifier
@@ -77,16 +77,6 @@ class _NoDrawing(TorchFunctionMode):
         return func(*args, **options)
 
 
-def own_name(name: str) -> str:
-    """Returns the name unchanged, for networks that store parameters under our names."""
-    return name
-
-
-def stored_names(config: NetworkConfig) -> Callable[[str], str]:
-    """Returns the function from our name of a parameter to its name in the weights file."""
-    return KINDS[config.kind].stored_name if isinstance(config, EncoderConfig) else own_name
-
-
-def has_place(config: NetworkConfig) -> Callable[[str], bool]:
-    """Returns whether a weight of the file that nothing reads belongs to the network anyway."""
-    return KINDS[config.kind].has_place if isinstance(config, EncoderConfig) else lambda _: True
+def encoder_kind(config: NetworkConfig) -> Kind | None:
+    """Returns the kind of an encoder; None for a network that stores weights under our names."""
+    return KINDS[config.kind] if isinstance(config, EncoderConfig) else None

@@ -1,1 +1,1 @@
-"""Reads tables of texts: TSV, CSV, JSON Lines and Parquet, for training and scoring alike."""
+"""Reads tables of texts, for training and scoring alike; `files` names their forms."""

@@ -5,9 +5,9 @@ from typing import Any
 import torch
 from transformers import BertConfig, BertForSequenceClassification
 
-from model.checkpoint.weights import transformers_name
 from model.network.config import EncoderConfig
 from model.network.encoder import EncoderClassifier
+from model.network.families import BERT
 from model.types import Batch
 
 
@@ -17,7 +17,7 @@ def bert_with_weights_of(
     """A BERT in evaluation mode that returns attention weights."""
     theirs = BertForSequenceClassification(BertConfig(**config.to_json()))
     theirs.set_attn_implementation("eager")
-    weights = {transformers_name(name): parameter for name, parameter in network.named_parameters()}
+    weights = {BERT.stored_name(name): parameter for name, parameter in network.named_parameters()}
     missing, surplus = theirs.load_state_dict(weights, strict=False)
     assert (missing, surplus) == ([], [])
     theirs.train(mode=False)

@@ -85,7 +85,7 @@ def read_dataset(
     """Reads files, checks every row, and joins the files in the order given.
 
     Args:
-        paths: TSV, CSV, JSON Lines or Parquet files, at least one.
+        paths: files of any form that `model.tables` reads, at least one.
         labels: the classes in their order; None: those of the files, which must have at least
             two.
         some: whether rows that are labelled 0 and 1 only mean `negative` and `positive`, if these
