@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from model.backends.base import collate
 from model.checkpoint.opening import open_checkpoint
-from model.errors import ConfigurationError, NotFiniteError
+from model.errors import NotFiniteError
 from model.explain.attention_steps import HeadInspector, HeadSteps
 from model.explain.interventions import Head, leave_out, switch_off
 from model.loading import load_predictor
@@ -84,31 +84,22 @@ def test_every_step_leads_to_the_weights_of_an_explanation(predictor: Predictor,
     encoding = predictor.encode(text, with_tokens=True)
     attention = predictor.explain(encoding).attention
     length = len(encoding.input_ids)
-    for layer in range(predictor.info.num_layers):
+    for layer, head, query in np.ndindex(*attention.shape[:3]):
+        found = predictor.inspector.steps(encoding, layer=layer, head=head, query=query)
+        assert (found.layer, found.head, found.query) == (layer, head, query)
+        assert found.keys.shape == found.values.shape == (length, len(found.result))
+        numbers = {name: getattr(found, name) for name in NUMBERS}
+        assert {number.dtype for number in numbers.values()} == {np.dtype(np.float32)}
+        size = sum(number.size for number in numbers.values())
+        assert predictor.inspector.count_numbers(length) == size
+        assert_multiplied_out(found)
         projected = projections(predictor, encoding, layer)
-        for head in range(predictor.info.num_heads):
-            for query in range(length):
-                found = predictor.inspector.steps(encoding, layer=layer, head=head, query=query)
-                assert found.encoding is encoding
-                assert (found.layer, found.head, found.query) == (layer, head, query)
-                assert found.keys.shape == found.values.shape == (length, len(found.result))
-                assert found.query_vector.shape == (predictor.inspector.head_dim,)
-                assert all(getattr(found, name).dtype == np.float32 for name in NUMBERS)
-                assert_multiplied_out(found)
-                numbers = {name: getattr(found, name) for name in NUMBERS}
-                size = sum(number.size for number in numbers.values())
-                assert predictor.inspector.count_numbers(length) == size
-                columns = slice(head * len(found.result), (head + 1) * len(found.result))
-                for name, at in (
-                    ("query_vector", query),
-                    ("keys", slice(length)),
-                    ("values", slice(length)),
-                ):
-                    np.testing.assert_allclose(
-                        numbers[name], projected[name][at, columns], atol=CLOSE
-                    )
-                row = attention[layer, head, query]
-                np.testing.assert_allclose(found.weights, row, rtol=0, atol=CLOSE)
+        columns = slice(head * len(found.result), (head + 1) * len(found.result))
+        rows = {"query_vector": query, "keys": slice(length), "values": slice(length)}
+        for name, at in rows.items():
+            np.testing.assert_allclose(numbers[name], projected[name][at, columns], atol=CLOSE)
+        row = attention[layer, head, query]
+        np.testing.assert_allclose(found.weights, row, rtol=0, atol=CLOSE)
 
 
 def test_changes_of_the_text_reach_the_steps(tmp_path: Path) -> None:
@@ -139,15 +130,6 @@ def test_what_does_not_exist_is_named(predictor: Predictor) -> None:
         message = exactly(f"{name} {count} does not exist: the {owner} has 0 to {count - 1}")
         with pytest.raises(IndexError, match=message):
             predictor.inspector.steps(encoding, **{"layer": 0, "head": 0, "query": 0, kind: count})
-
-
-def test_the_classifier_of_the_course_has_one_layer(tmp_path: Path) -> None:
-    network = open_checkpoint(tiny_conv_checkpoint(tmp_path / "conv")).load_network()
-    batch = collate([Encoding([1, 2], truncated=False)], pad_token_id=0)
-    with pytest.raises(
-        ConfigurationError, match=exactly("layer 1 does not exist: attention has 1 layers")
-    ):
-        network.attention_inputs(batch, 1)
 
 
 def test_a_network_that_overflows_says_so() -> None:

@@ -1,4 +1,4 @@
-"""Views of attention and their thumbnails, against the plain definition of each."""
+"""Views of attention and smaller maps, against the plain definition of each."""
 
 from typing import Any
 
@@ -58,16 +58,6 @@ def by_definition(
     return joined
 
 
-@given(cases())
-def test_words_are_sums_of_columns_and_means_of_rows(
-    case: tuple[NDArray[np.float32], list[tuple[int, ...]]],
-) -> None:
-    attention, groups = case
-    np.testing.assert_allclose(
-        join_words(attention, Words((), tuple(groups))), by_definition(attention, groups), atol=1e-6
-    )
-
-
 @given(cases(), st.sampled_from(_LINEAR), st.booleans())
 def test_rows_still_sum_to_one(
     case: tuple[NDArray[np.float32], list[tuple[int, ...]]], reduce: Reduce, words: bool
@@ -86,10 +76,12 @@ def test_rows_still_sum_to_one(
 
 
 @given(cases())
-def test_the_mean_and_the_largest_are_over_the_heads_of_each_layer(
+def test_words_the_mean_and_the_largest_are_those_of_their_definitions(
     case: tuple[NDArray[np.float32], list[tuple[int, ...]]],
 ) -> None:
     attention, groups = case
+    joined = join_words(attention, Words((), tuple(groups)))
+    np.testing.assert_allclose(joined, by_definition(attention, groups), atol=1e-6)
     mean = reduce_weights(attention, reduce="mean", words=None)
     np.testing.assert_allclose(mean[:, 0], attention.mean(axis=1), atol=1e-6)
     largest = reduce_weights(attention, reduce="max", words=None)
@@ -137,12 +129,9 @@ def test_raw_weights_are_left_as_they_are() -> None:
 
 
 def test_names() -> None:
-    kinds: tuple[Reduce, ...] = ("none", "mean", "max", "rollout")
-    assert [view_name(kind, "token") for kind in kinds] == ["raw", "mean", "max", "rollout"]
-    assert [view_name(kind, "word") for kind in kinds] == [
-        "word",
-        *(f"{kind}+word" for kind in kinds[1:]),
-    ]
+    assert [view_name("none", level) for level in ("token", "word")] == ["raw", "word"]
+    assert view_name("max", "token") == "max"
+    assert view_name("mean", "word", is_downsampled=True) == "mean+word+thumbnail"
 
 
 TEXT = "a good film with a plot that drags but a cast so warm that it is good"
@@ -164,10 +153,10 @@ def test_a_cell_is_the_largest_of_its_rows_and_columns(
     np.testing.assert_array_equal(shrunk, expected)
 
 
-@pytest.mark.parametrize("reduce", ["none", "mean", "max", "rollout"])
+@pytest.mark.parametrize("reduce", ["none", "max", "rollout"])
 @pytest.mark.parametrize("by_word", [False, True])
 @pytest.mark.parametrize("special", [False, True])
-def test_thumbnails_are_those_of_the_view(
+def test_smaller_maps_are_those_of_the_view(
     predictor: Predictor, reduce: Reduce, *, by_word: bool, special: bool
 ) -> None:
     encoding = predictor.encode(TEXT, with_tokens=True)
@@ -181,26 +170,17 @@ def test_thumbnails_are_those_of_the_view(
     shown = [at for at, token in enumerate(names) if special or not token.special]
     assert len(shown) > 8
 
-    thumbnail = Downsampling(8, special, reduce, words)
-    (told,) = predictor.explain_batch([AttentionOptions(encoding, downsampling=thumbnail)])
+    small = AttentionOptions(encoding, downsampling=Downsampling(8, special, reduce, words))
+    told, beside = predictor.explain_batch([small, AttentionOptions(encoding, [1], [0])])
 
+    assert beside.strongest is None
+    np.testing.assert_array_equal(beside.attention, whole.attention[1:, :1])
     assert told.prediction == whole.prediction
     np.testing.assert_array_equal(told.attention, shrink(view[:, :, shown][..., shown], 8))
     assert told.attention.shape[-1] == 8 == downsampled_side(names, 8, special=special)
     assert told.strongest is not None
     np.testing.assert_array_equal(told.strongest.keys, view.argmax(axis=-1))
     np.testing.assert_array_equal(told.strongest.weights, view.max(axis=-1))
-
-
-def test_chosen_heads_in_a_batch_with_whole_maps(predictor: Predictor) -> None:
-    encodings = [predictor.encode(text, with_tokens=True) for text in ("a good film", TEXT)]
-    small = AttentionOptions(encodings[1], [1], [0], Downsampling(9))
-    whole, told = predictor.explain_batch([AttentionOptions(encodings[0]), small])
-
-    assert whole.strongest is None
-    assert whole.attention.shape[:2] == (2, 2)
-    alone = predictor.explain(encodings[1], layers=[1], heads=[0])
-    np.testing.assert_allclose(told.attention, shrink(alone.attention, 9), atol=1e-6)
 
 
 def test_a_text_of_special_tokens_alone_keeps_them() -> None:

@@ -15,7 +15,6 @@ from model import causal_mask, padding_mask
 from model.errors import ConfigurationError
 from model.network import reference
 from model.network.attention import MultiHeadAttention, Score
-from model.network.masks import check_masked_rows, join_masks
 from model.network.reference import multi_head_attention
 from tests.matching import exactly
 
@@ -51,21 +50,6 @@ def test_returned_weights_are_those_before_dropout(need_weights: bool) -> None:
         assert dropped.attention_weights.equal(expected.attention_weights)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("num_heads", "query_size", "key_size", "value_size"),
-        *("head_dim", "value_head_dim", "output_size"),
-    ],
-)
-@pytest.mark.parametrize("size", [0, -3])
-def test_sizes_below_1_are_refused(name: str, size: int) -> None:
-    sizes: dict[str, Any] = {"num_heads": 2, "query_size": 8, name: size}
-
-    with pytest.raises(ConfigurationError, match=exactly(f"{name} must be at least 1, got {size}")):
-        MultiHeadAttention(**sizes)
-
-
 DIVIDE = (
     "query_size ({}) is not divisible by num_heads ({}): choose sizes that divide, or give head_dim"
 )
@@ -74,12 +58,12 @@ DIVIDE = (
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        *(({name: 0}, f"{name} must be at least 1, got 0") for name in ("num_heads", "key_size")),
         ({"num_heads": 3}, DIVIDE.format(8, 3)),
         ({"score": "cosine"}, "score must be scaled_dot_product or additive, got cosine"),
-        *(
-            ({"dropout": dropout}, f"dropout must be at least 0 and below 1, got {dropout}")
-            for dropout in (-0.1, 1.0, math.nan)
-        ),
+        ({"dropout": -0.1}, "dropout must be at least 0 and below 1, got -0.1"),
+        ({"dropout": 1.0}, "dropout must be at least 0 and below 1, got 1.0"),
+        ({"dropout": math.nan}, "dropout must be at least 0 and below 1, got nan"),
     ],
 )
 def test_wrong_options_are_refused(options: dict[str, Any], message: str) -> None:
@@ -87,22 +71,26 @@ def test_wrong_options_are_refused(options: dict[str, Any], message: str) -> Non
         MultiHeadAttention(**{"num_heads": 2, "query_size": 8, **options})
 
 
+SHAPES = "(4, 5) or (2, 4, 5) or (2, 3, 4, 5)"
+
+
 @pytest.mark.parametrize(
-    ("mask", "fault"),
+    ("name", "mask", "error"),
     [
-        (torch.zeros(2, 5, dtype=torch.int64), "be bool (True = masked), got torch.int64"),
-        *(
-            (torch.zeros(shape, dtype=torch.bool), f"have shape (2, 5), got {shape}")
-            for shape in ((2, 4), (5, 2), (1, 5), (2, 1, 1, 5))
-        ),
+        ("key_padding_mask", torch.zeros(2, 5), "be bool (True = masked), got torch.float32"),
+        ("key_padding_mask", torch.zeros(5, 2).bool(), "have shape (2, 5), got (5, 2)"),
+        ("key_padding_mask", torch.zeros(1, 5).bool(), "have shape (2, 5), got (1, 5)"),
+        ("attention_mask", torch.zeros(4, 5), "be bool (True = masked), got torch.float32"),
+        ("attention_mask", torch.zeros(5, 4).bool(), f"have shape {SHAPES}, got (5, 4)"),
+        ("attention_mask", torch.zeros(1, 4, 5).bool(), f"have shape {SHAPES}, got (1, 4, 5)"),
     ],
 )
-def test_another_mask_is_refused(mask: Tensor, fault: str) -> None:
-    attention = MultiHeadAttention(num_heads=2, query_size=8)
-    states = draw(2, 5, 8)
+def test_another_mask_is_refused(name: str, mask: Tensor, error: str) -> None:
+    attention = MultiHeadAttention(num_heads=3, query_size=6)
+    queries, keys = draw(2, 4, 6), draw(2, 5, 6)
 
-    with pytest.raises(ConfigurationError, match=exactly(f"key_padding_mask must {fault}")):
-        attention(states, states, states, key_padding_mask=mask)
+    with pytest.raises(ConfigurationError, match=exactly(f"{name} must {error}")):
+        attention(queries, keys, keys, **{name: mask})
 
 
 @pytest.mark.parametrize("score", ["scaled_dot_product", "additive"])
@@ -124,23 +112,16 @@ def test_sizes_are_inferred_at_the_first_call(given: dict[str, int], score: Scor
     with torch.no_grad():
         found, expected = lazy(query, key, value)[0], eager(query, key, value)[0]
     assert found.equal(expected)
-
-
-def test_what_is_inferred_must_divide_too() -> None:
-    states = draw(1, 3, 10)
-
     with pytest.raises(ConfigurationError, match=exactly(DIVIDE.format(10, 4))):
-        MultiHeadAttention(num_heads=4, query_size=None)(states, states, states)
+        MultiHeadAttention(num_heads=4, query_size=None)(*[draw(1, 3, 10)] * 3)
 
 
 @pytest.mark.parametrize(
     ("shapes", "message"),
     [
         (((2, 4, 9), (2, 5, 8), (2, 5, 8)), "query must have 8 features, got 9"),
-        (((2, 4, 8), (2, 5, 7), (2, 5, 8)), "key must have 8 features, got 7"),
         (((2, 4, 8), (2, 5, 8), (2, 5, 6)), "value must have 8 features, got 6"),
         (((2, 4, 8), (3, 5, 8), (3, 5, 8)), "key must have the batch size of query, 2, got 3"),
-        (((2, 4, 8), (2, 5, 8), (1, 5, 8)), "value must have the batch size of query, 2, got 1"),
         (
             ((2, 4, 8), (2, 5, 8), (2, 6, 8)),
             "key and value must have the same length, got 5 and 6",
@@ -274,10 +255,6 @@ def test_the_reference_knows_no_torch() -> None:
     assert imported == {"collections.abc", "typing", "numpy", "numpy.typing"}
 
 
-def join(padding: Tensor | None, pairs: Tensor | None) -> Tensor | None:
-    return join_masks(padding, pairs, batch_size=2, num_heads=3, query_length=4, key_length=5)
-
-
 @given(lengths=st.lists(st.integers(1, 9), min_size=1, max_size=5), extra=st.integers(0, 4))
 def test_padding_begins_where_a_text_ends(lengths: list[int], extra: int) -> None:
     longest = max(lengths) + extra
@@ -293,7 +270,6 @@ def test_padding_begins_where_a_text_ends(lengths: list[int], extra: int) -> Non
     [
         (torch.tensor([2, 0]), None, "from 1 to 2, got 0 to 2"),
         (torch.tensor([2, 7]), 5, "from 1 to 5, got 2 to 7"),
-        (torch.tensor([2.0]), None, "integers of shape [B], got torch.float32 of shape (1,)"),
         (torch.tensor([[2]]), None, "integers of shape [B], got torch.int64 of shape (1, 1)"),
         (torch.zeros(0).long(), None, "integers of shape [B], B at least 1, got shape (0,)"),
     ],
@@ -321,34 +297,15 @@ def test_queries_without_keys_are_refused(queries: int, keys: int) -> None:
         causal_mask(queries, keys)
 
 
-@pytest.mark.parametrize(
-    ("pairs", "fault"),
-    [
-        (torch.zeros(4, 5), "be bool (True = masked), got torch.float32"),
-        *(
-            (
-                torch.zeros(shape, dtype=torch.bool),
-                f"have shape (4, 5) or (2, 4, 5) or (2, 3, 4, 5), got {shape}",
-            )
-            for shape in ((5, 4), (4,), (3, 4, 5), (2, 2, 4, 5), (1, 4, 5))
-        ),
-    ],
-)
-def test_other_pairs_are_refused(pairs: Tensor, fault: str) -> None:
-    with pytest.raises(ConfigurationError, match=exactly(f"attention_mask must {fault}")):
-        join(None, pairs)
-
-
 def test_rows_that_only_both_masks_hide_are_refused() -> None:
     padding = torch.tensor([[False, True, True, True, True]] * 2)
     pairs = torch.zeros(4, 5, dtype=torch.bool)
     pairs[1, 0] = True
+    attention = MultiHeadAttention(num_heads=2, query_size=6)
+    queries, keys = draw(2, 4, 6), draw(2, 5, 6)
     message = (
         "2 rows of 8 are masked whole: each query needs at least 1 key that it may attend to, got 0"
     )
 
-    masked = join(padding, pairs)
-
-    assert masked is not None
     with pytest.raises(ConfigurationError, match=exactly(message)):
-        check_masked_rows(masked)
+        attention(queries, keys, keys, key_padding_mask=padding, attention_mask=pairs)

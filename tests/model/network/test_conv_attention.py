@@ -67,14 +67,6 @@ def test_the_convolution_keeps_every_position_as_torch_does() -> None:
     torch.testing.assert_close(found, expected.transpose(1, 2))
 
 
-def test_of_two_classes_the_first_has_the_logit_0() -> None:
-    with torch.no_grad():
-        logits = tiny_conv_network()(Batch(ids([1, 2, 3], [4, 5, 6]), None)).logits
-
-    assert logits[:, 0].tolist() == [0.0, 0.0]
-    assert logits[:, 1].abs().min() > 0
-
-
 def test_the_same_alone_and_in_a_batch() -> None:
     network = tiny_conv_network()
     padding = torch.tensor([[False] * 5, [False, False, True, True, True]])
@@ -99,23 +91,6 @@ def test_the_form_of_the_course_attends_to_padding() -> None:
     assert weights.shape == (1, 2, 8, 8)
     assert weights[..., 3:].gt(0.0).all()
     torch.testing.assert_close(short.logits, padded.logits)
-
-
-def test_a_text_that_is_too_long_is_refused() -> None:
-    network = tiny_conv_network()
-
-    with pytest.raises(
-        ConfigurationError, match=exactly("a text of at most 8 words is read, got 9")
-    ):
-        network(Batch(torch.ones(1, 9, dtype=torch.int64), None))
-
-
-@pytest.mark.parametrize(
-    "name", ["vocab_size", "embedding_size", "num_filters", "kernel_size", "max_length"]
-)
-def test_sizes_below_1_are_refused(name: str) -> None:
-    with pytest.raises(ConfigurationError, match=exactly(f"{name} must be at least 1, got 0")):
-        ConvAttentionClassifier(**{name: 0})  # type: ignore[arg-type]
 
 
 def test_fresh_weights_follow_from_the_seed() -> None:
@@ -150,20 +125,27 @@ def test_only_the_attention_computes_in_bfloat16() -> None:
     torch.testing.assert_close(output.logits, before, rtol=0, atol=0.1)
 
 
-@pytest.mark.parametrize("labels", [("one",), ("a", "b", "a"), ("a", "a")])
-def test_classes_differ(labels: tuple[str, ...]) -> None:
-    with pytest.raises(ValueError, match="labels must be 2 or more different names, got"):
-        ConvAttentionConfig(labels=labels)
+@pytest.mark.parametrize("labels", [("a", "b"), ("a", "b", "c")])
+def test_two_classes_share_a_unit_and_more_have_one_each(labels: tuple[str, ...]) -> None:
+    network = tiny_conv_network(tiny_conv_config(labels=labels))
+
+    with torch.no_grad():
+        logits = network(Batch(ids([1, 2, 3], [4, 5, 6]), None)).logits
+
+    assert network.classifier.out_features == (1 if len(labels) == 2 else 3)
+    assert logits.shape == (2, len(labels))
+    assert (logits[:, 0] == 0).all() == (len(labels) == 2)
+    assert logits[:, 1:].abs().min() > 0
 
 
-def test_more_than_two_classes_have_a_unit_each() -> None:
-    network = build_conv_attention(tiny_conv_config(labels=("a", "b", "c")))
-    network.initialize(generator=torch.Generator().manual_seed(0))
-
-    logits = network(Batch(ids([1, 2, 3]), None)).logits
-
-    assert network.classifier.out_features == 3
-    assert logits.shape == (1, 3)
-    assert logits.abs().min() > 0
+def test_what_does_not_fit_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match=exactly("kernel_size must be at least 1, got 0")):
+        ConvAttentionClassifier(kernel_size=0)
     with pytest.raises(ConfigurationError, match="num_labels must be at least 2, got 1"):
         ConvAttentionClassifier(num_labels=1)
+    for labels in (("one",), ("a", "b", "a")):
+        with pytest.raises(ValueError, match="labels must be 2 or more different names, got"):
+            ConvAttentionConfig(labels=labels)
+    message = exactly("a text of at most 8 words is read, got 9")
+    with pytest.raises(ConfigurationError, match=message):
+        tiny_conv_network()(Batch(torch.ones(1, 9, dtype=torch.int64), None))
