@@ -138,7 +138,7 @@ class KernelEncoder:
         logits = np.empty((size, self._classes), np.float32)
         layers, heads = self._shape
         shape = (layers, size, heads, longest, longest) if need_weights else (0,)
-        weights = np.empty(shape, np.float32)
+        weights = np.zeros(shape, np.float32)  # padding stays 0
         mask = None if batch.head_mask is None else batch.head_mask.contiguous()  # [L, B, H]
         fault = self._encode(
             byref(self._network),

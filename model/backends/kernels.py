@@ -132,10 +132,9 @@ class InstructionSet(Structure):
 
 def instruction_sets() -> list[InstructionSet]:
     """Returns what this processor can compute with, the fastest first."""
-    loaded = [] if fault() else _load()[1]
     limit = os.environ.get(_LIMIT, "")
     families = {"default": (), "avx2": ("avx2",)}.get(limit)
-    return [each for each in loaded if families is None or each.family in families]
+    return [each for each in _load()[0] if families is None or each.family in families]
 
 
 def choose_set(dtype: torch.dtype) -> InstructionSet | None:
@@ -145,29 +144,25 @@ def choose_set(dtype: torch.dtype) -> InstructionSet | None:
 
 def fault() -> str | None:
     """Returns why this process cannot compute by the kernels; None if it can."""
-    compiled, sets = _load()
-    if compiled is None:
-        return "they are not compiled"
-    if not sets:
-        return "this processor has no AVX2"
-    if _digest() not in {None, compiled.headlight_sources().decode()}:
-        return "they are compiled from other sources than model/kernels holds now"
-    return None
+    return _load()[1]
 
 
 @cache
-def _load() -> tuple[CDLL | None, list[InstructionSet]]:
-    """Loads the library, and the sets of it that this processor has."""
+def _load() -> tuple[list[InstructionSet], str | None]:
+    """Loads the sets of the library that this processor has; says why there are none."""
     if not _LIBRARY.is_file():
-        return None, []
+        return [], "they are not compiled"
     compiled = CDLL(str(_LIBRARY))
     compiled.headlight_sources.restype = c_char_p
+    # Before anything else is read: the structures of other sources may differ.
+    if _digest() not in {None, compiled.headlight_sources().decode()}:
+        return [], "they are compiled from other sources than model/kernels holds now"
     compiled.headlight_instruction_set.restype = c_int
     compiled.headlight_instruction_set.argtypes = (c_int64, POINTER(InstructionSet))
     sets: list[InstructionSet] = []
     while compiled.headlight_instruction_set(len(sets), byref(found := InstructionSet())):
         sets.append(found)
-    return compiled, sets
+    return sets, None if sets else "this processor has no AVX2"
 
 
 @cache

@@ -64,7 +64,7 @@ def test_a_missing_device(refuse: Refuse) -> None:
 def test_a_type_that_the_processor_lacks_is_reported_with_every_other_fault(
     refuse: Refuse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("model.backends.kernels._load", lambda: (None, []))
+    monkeypatch.setattr("model.backends.kernels._load", lambda: ([], "they are not compiled"))
     assert refuse(*("--dtype", "int8", "--max-queue-tokens", "8191")) == (
         "headlight-serve: 2 settings are wrong:\n"
         "  --dtype: dtype int8 needs the kernels on a processor, and they are not compiled: "

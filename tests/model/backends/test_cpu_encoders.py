@@ -257,6 +257,19 @@ def _check_equal(own: Fast, lengths: Sequence[int]) -> None:
             assert not weights[:, :, length:].any()
 
 
+def test_what_stands_for_no_token_has_the_weight_0(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In memory as it comes there may be anything."""
+    monkeypatch.setattr(np, "empty", lambda shape, kind: np.full(shape, np.nan, kind))
+    lengths = [3, 70, 9]
+
+    output = fastest()(batch_of(lengths), need_weights=True)
+
+    for layer in output.attention_weights:
+        for row, length in enumerate(lengths):
+            assert not layer[row, :, length:].any()
+            assert not layer[row, :, :, length:].any()
+
+
 @settings(max_examples=20)
 @given(lengths=lengths)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int8], ids=str)
@@ -274,7 +287,7 @@ def test_every_set_of_instructions_gives_the_same_bits(
 
 
 @ON_KERNELS
-@pytest.mark.parametrize("poison", [float("nan"), float("inf"), 1e30])
+@pytest.mark.parametrize("poison", [float("nan"), 1e30])
 def test_a_text_that_overflows_leaves_the_others_as_they_are(form: Form, poison: float) -> None:
     sick = network()
     own = make(form, sick)
@@ -306,9 +319,12 @@ def test_an_unknown_token_or_position_is_refused(token: int | None) -> None:
     for need_weights in (False, True):
         with pytest.raises(IndexError, match=message):
             fastest()(batch, need_weights=need_weights)
+    padding = torch.tensor([[False] * 3, [True] * 3])
+    with pytest.raises(IndexError, match=message):
+        fastest()(Batch(torch.ones(2, 3, dtype=torch.int64), padding))
 
 
-@pytest.mark.parametrize("length", [0, -1, 4, max(LONG) + 1])
+@pytest.mark.parametrize("length", [0, -1, max(LONG) + 1])
 def test_the_library_checks_lengths_itself(length: int) -> None:
     """It would read and write past the ends of these arrays."""
     own = fastest()
@@ -322,24 +338,6 @@ def test_the_library_checks_lengths_itself(length: int) -> None:
     assert fault == OUT_OF_RANGE
     assert (logits == 7.0).all()
     assert (weights == 7.0).all()
-
-
-def test_a_text_of_padding_only_is_refused() -> None:
-    padding = torch.tensor([[False] * 3, [True] * 3])
-    with pytest.raises(IndexError, match=r"^the network has 40 tokens and 129 positions"):
-        fastest()(Batch(torch.ones(2, 3, dtype=torch.int64), padding))
-
-
-def run(program: str, *arguments: str, **environment: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", program, *arguments],
-        cwd=ROOT,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout.strip()
 
 
 FORK_AND_NO_MEMORY = """
@@ -376,7 +374,14 @@ print(torch.equal(own(batch).logits, expected))
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the limit is Linux's")
 def test_passes_end_after_a_fork_and_the_next_one_after_a_lack_of_memory() -> None:
     need_kernels()
-    assert run(FORK_AND_NO_MEMORY).splitlines() == [
+    done = subprocess.run(
+        [sys.executable, "-c", FORK_AND_NO_MEMORY],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines() == [
         "forked",
         "no memory for a pass of 6000 texts of up to 129 tokens",
         "True",
@@ -424,7 +429,7 @@ def test_rows_of_factors_fill_words(hidden: int, inner: int, runs: bool) -> None
 
 
 @ONEDNN
-@pytest.mark.parametrize("longest", [64, 65, 82, 129])
+@pytest.mark.parametrize("longest", [64, 65, 129])
 def test_in_bfloat16_a_text_is_answered_alike_beside_a_long_one(longest: int) -> None:
     """Whatever kernel the longest text of a batch asks for."""
     wide = network()

@@ -25,38 +25,28 @@ def batch() -> Batch:
     return collate(TEXTS, pad_token_id=0)
 
 
-def test_no_error_of_a_processor_is_fatal() -> None:
-    backend = CpuBackend(CPU, torch.float32, threads=3)
-
-    assert (backend.workers, backend.cores) == (3, 3)
-    assert not backend.is_fatal(RuntimeError("CUDA error: device-side assert triggered"))
-
-
 @pytest.mark.parametrize(
-    ("error", "fatal"),
+    ("error", "code", "fatal"),
     [
-        (RuntimeError("CUDA error: device-side assert triggered"), True),
-        (torch.AcceleratorError("CUDA error: an illegal memory access was encountered"), True),
-        (RuntimeError("CUDA error: uncorrectable ECC error encountered"), True),
-        (RuntimeError("CUDA error: unspecified launch failure"), True),
-        (RuntimeError("No CUDA-capable device is detected: no CUDA-capable device"), True),
-        (torch.OutOfMemoryError("CUDA out of memory: unknown error"), False),
-        (RuntimeError("CUDA error: invalid configuration argument"), False),
-        (RuntimeError("shapes do not fit"), False),
-        (ValueError("CUDA error: device-side assert triggered"), False),
+        (RuntimeError("CUDA error: device-side assert triggered"), None, True),
+        (torch.AcceleratorError("CUDA error: an illegal memory access"), None, True),
+        (torch.OutOfMemoryError("CUDA out of memory: unknown error"), None, False),
+        (RuntimeError("CUDA error: invalid configuration argument"), None, False),
+        (ValueError("CUDA error: device-side assert triggered"), None, False),
+        # The code decides before the words.
+        (torch.AcceleratorError("CUDA error: invalid configuration argument"), 719, True),
+        (torch.AcceleratorError("CUDA error: unspecified launch failure"), 9, False),
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_fatal_errors_of_a_gpu_are_told_apart(error: Exception, fatal: bool) -> None:
-    assert CudaBackend(GPU, torch.float32, threads=1).is_fatal(error) is fatal
-
-
-@pytest.mark.parametrize(("code", "fatal"), [(700, True), (719, True), (214, True), (9, False)])
-def test_the_code_of_an_error_decides_before_its_words(code: int, fatal: bool) -> None:
-    error = torch.AcceleratorError("CUDA error: unspecified launch failure")
-    error.error_code = code  # type: ignore[attr-defined]
+def test_fatal_errors_of_a_gpu_are_told_apart(
+    error: Exception, code: int | None, fatal: bool
+) -> None:
+    if code is not None:
+        error.error_code = code  # type: ignore[attr-defined]
 
     assert CudaBackend(GPU, torch.float32, threads=1).is_fatal(error) is fatal
+    assert not CpuBackend(CPU, torch.float32, threads=1).is_fatal(error)
 
 
 def test_float32_on_a_gpu_is_float32() -> None:
@@ -73,7 +63,7 @@ def test_float32_on_a_gpu_is_float32() -> None:
         matmul.fp32_precision, conv.fp32_precision = before
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_a_copy_shares_what_stays_float32(dtype: torch.dtype) -> None:
     network = tiny_network().eval()
     state = {name: weight.clone() for name, weight in network.state_dict().items()}
@@ -104,15 +94,9 @@ def test_one_product_of_queries_keys_and_values_changes_nothing(
             expected = network(batch(), need_weights=need_weights)
             torch.testing.assert_close(found.logits, expected.logits, atol=1e-6, rtol=1e-6)
             torch.testing.assert_close(found.attention_weights, expected.attention_weights)
-
-
-def test_projections_of_one_product_share_its_memory() -> None:
-    attention = MultiHeadAttention(num_heads=2, query_size=8)
-    attention.join_projections()
-
+    attention = next(each for each in served.modules() if isinstance(each, MultiHeadAttention))
     parts = (attention.query, attention.key, attention.value)
     assert len({part.weight.untyped_storage().data_ptr() for part in parts}) == 1
-    assert len({part.bias.untyped_storage().data_ptr() for part in parts}) == 1
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

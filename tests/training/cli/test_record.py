@@ -132,7 +132,7 @@ def test_a_signed_folder_is_refused_before_the_work(folder: Path, refusal: Refus
 def test_without_kernels_int8_is_not_recorded(
     typed: list[str], refusal: Refusal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("model.backends.kernels._load", lambda: (None, []))
+    monkeypatch.setattr("model.backends.kernels._load", lambda: ([], "they are not compiled"))
 
     assert refusal([*typed, "--record-dtype", "int8"]) == (
         "--record-dtype: dtype int8 needs the kernels on a processor, and they are not compiled: "
