@@ -1,5 +1,11 @@
-"""Renders the Helm chart with the real helm."""
+"""Renders the Helm chart with the real helm, and writes the service's settings into its schema.
 
+    python -m tests.deploy.chart
+
+Run it after a setting is added, removed or changed.
+"""
+
+import json
 import os
 import subprocess
 import tomllib
@@ -10,7 +16,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.deploy.balancers import program
+from service.settings import Settings
+from tests.deploy.balancers import needs, program
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "deploy" / "helm" / "headlight"
@@ -20,6 +27,10 @@ EVERY = pytest.mark.parametrize(
     sorted((CHART / "ci").glob("*-values.yaml")),
     ids=lambda path: path.name.removesuffix("-values.yaml"),
 )
+SCHEMA = CHART / "values.schema.json"
+# What other values of the chart decide: checkpoint, service and apiKeys.
+MANAGED = {"CHECKPOINT", "HOST", "PORT", "API_KEYS", "API_KEYS_FILE"}
+_KEPT = ("type", "enum", "pattern", "minimum", "maximum", "exclusiveMinimum")
 RELEASE = "headlight"
 NAMESPACE = "demo"
 # Without an image nothing is rendered.
@@ -27,10 +38,7 @@ _IMAGE = ("--set-json", 'image.repository="registry.internal/headlight"')
 Manifest = dict[str, Any]
 
 
-needs_helm = pytest.mark.skipif(
-    program("helm") is None and "CI" not in os.environ,
-    reason="helm is not installed (helm-binary)",
-)
+needs_helm = needs("helm")
 
 
 def run_helm(*arguments: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -92,3 +100,40 @@ def container(manifests: list[Manifest]) -> Manifest:
 def variables(manifests: list[Manifest]) -> dict[str, str]:
     """The variables of a replica."""
     return {item["name"]: item["value"] for item in container(manifests)["env"]}
+
+
+def settings_schema() -> dict[str, Any]:
+    """What the schema says of each setting that `settings` takes."""
+    fields = Settings.model_json_schema()["properties"]
+    named = {name.upper(): _property(field) for name, field in fields.items()}
+    return {name: named[name] for name in sorted(named) if name not in MANAGED}
+
+
+def _property(field: dict[str, Any]) -> dict[str, Any]:
+    """A setting as the chart takes it; null removes a default of the chart."""
+    if "enum" in field:
+        values = [*field["enum"], None]
+        # YAML reads the bare words off and on as false and true.
+        values += [bare == "on" for bare in ("off", "on") if bare in field["enum"]]
+        return {"description": field["description"], "enum": values}
+    kept = {name: field[name] for name in _KEPT if name in field}
+    if "$ref" in field:  # families of paths: YAML reads a bare on or off as true or false
+        return {"description": field["description"], "type": ["string", "boolean", "null"]}
+    kept["type"] = [field["type"] if "type" in field else _type(field["anyOf"]), "null"]
+    if field.get("type") == "number":  # --set makes text of a number with a point
+        kept |= {"type": ["number", "string", "null"], "pattern": r"^[0-9]+(\.[0-9]+)?$"}
+    if field.get("default") == "auto" and "anyOf" in field:
+        kept = {"type": ["integer", "string", "null"], "pattern": "^auto$", "minimum": 1}
+    return {"description": field["description"], **kept}
+
+
+def _type(choices: list[dict[str, Any]]) -> str:
+    """Lists, rates and paths are written as text."""
+    kinds = {choice["type"] for choice in choices if "type" in choice} - {"null", "array"}
+    return kinds.pop() if len(kinds) == 1 else "string"
+
+
+if __name__ == "__main__":
+    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    schema["properties"]["settings"]["properties"] = settings_schema()
+    SCHEMA.write_text(json.dumps(schema, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

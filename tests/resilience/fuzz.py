@@ -3,12 +3,13 @@
     python -m tests.resilience.fuzz --requests 80000 --documents 30000 --folders 10000
 
 Requests are bytes for a socket (garble.py), sent while others read large answers slowly; documents
-are requests that schemathesis makes from the OpenAPI document; folders are checkpoints (damage.py).
+are requests that schemathesis makes from the OpenAPI document; folders are checkpoints, damaged.
 Prints what was wrong; the status is 0 if that was nothing.
 """
 
 import argparse
 import json
+import random
 import re
 import socket
 import subprocess
@@ -21,11 +22,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
+from model import Checkpoint, open_checkpoint
+from model.errors import CheckpointError
 from service.errors import ALL_ERRORS
 from tests.builders import tiny_checkpoint
 from tests.end_to_end.servers import RunningService, service
-from tests.resilience.damage import fuzz_folders
-from tests.resilience.garble import Request, draw_request
+from tests.resilience.garble import Request, damage, draw_request
 from tests.resilience.readers import slow_readers
 
 _PATIENCE = 20.0
@@ -204,6 +206,43 @@ def fuzz_documents(running: RunningService, count: int, seed: int) -> tuple[int,
     generated = re.search(r"(\d+) generated", done.stdout)
     faults = [] if done.returncode == 0 else [done.stdout[-4000:] + done.stderr[-1000:]]
     return int(generated[1]) if generated else 0, faults
+
+
+def fuzz_folders(folder: Path, count: int, seed: int) -> tuple[Counter[str], list[str]]:
+    """Damages a checkpoint folder `count` times; returns outcomes by file, and all faults.
+
+    Each damage must be refused by the name of its file, or change nothing.
+    """
+    chance = random.Random(seed)
+    target = tiny_checkpoint(folder / "damaged")
+    expected = _fingerprint(open_checkpoint(target))
+    files = sorted(path for path in target.iterdir() if path.is_file())
+    refused: Counter[str] = Counter()
+    faults: list[str] = []
+    for number in range(count):
+        path = files[number % len(files)]
+        sound = path.read_bytes()
+        path.write_bytes(damage(sound, chance))
+        try:
+            checkpoint = open_checkpoint(target)
+        except CheckpointError as error:
+            refused[path.name] += 1
+            if error.path != path:
+                faults.append(f"damage {number} of {path.name} is blamed on {error.path}")
+        except Exception as error:
+            faults.append(f"damage {number} of {path.name}: {type(error).__name__}: {error}")
+        else:
+            refused[f"{path.name}: without effect"] += 1
+            if _fingerprint(checkpoint) != expected:
+                faults.append(f"damage {number} of {path.name} goes unnoticed")
+        path.write_bytes(sound)
+    return refused, faults
+
+
+def _fingerprint(checkpoint: Checkpoint) -> tuple[object, ...]:
+    """Everything that decides the answers of a service; the version stands for the weights."""
+    encoding = checkpoint.tokenizer.encode("Good, the plot is bad.", with_tokens=True)
+    return (checkpoint.version, checkpoint.config, checkpoint.manifest, encoding)
 
 
 def main() -> int:

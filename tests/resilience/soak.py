@@ -7,6 +7,7 @@ answer was wrong or lost, and that memory stayed flat after warm-up.
 """
 
 import argparse
+import http.client
 import random
 import signal
 import sys
@@ -14,146 +15,172 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 import httpx
+import numpy as np
 
 from tests.containers.stack import ask
 from tests.deploy.balancers import Replicas, balancer
 from tests.end_to_end.servers import ROOT
-from tests.resilience.load import Client, Tally
 from tests.resilience.readers import slow_readers
 
 _PATIENCE = 120.0
 _MOST_SPREAD = 0.03
 _WINDOWS = 5
 _FEWEST_SAMPLES = 5  # of a window, so that its median is not that of one moment
-_SLOWLY_READ = {"sentence": "The battery lasts a day, and I would buy it again. " * 9}
 _ELDER, _VICTIM = 0, 1
-_PAUSE_SECONDS = (5.0, 20.0)  # between two disturbances, at least and at most
-_SAMPLE_SECONDS = 5.0
+_PAUSE, _RETRY_SECONDS = 0.02, 0.5
+# `not-ready` is the balancer's, when no replica is there.
+_REFUSALS = {503: (b"/problems/overloaded", b"/problems/not-ready"), 504: (b"/problems/timeout",)}
+_STORY = ("The battery lasts a day, the screen is bright, and I would buy it again. " * 25).split()
+# Passes of many sizes: what a processor keeps for each size is part of what is watched.
+_TEXTS = [" ".join(_STORY[:words]) for words in (*range(3, 60, 3), *range(60, 360, 17), 375)]
+
+
+class Question(NamedTuple):
+    """A request, how far its two answers may be apart, and the status that it must have."""
+
+    path: str
+    body: dict[str, object]
+    tolerance: float = 0.03  # in bfloat16
+    status: int = 200
+
+
+QUESTIONS = [
+    *(Question("/predict", {"sentences": [text]}) for text in _TEXTS),
+    Question("/predict", {"sentences": _TEXTS[:32]}),
+    *(Question("/attention", {"sentence": text, "layer": [0]}) for text in _TEXTS[::4]),
+    *(
+        Question(path, {"sentence": text, "label": "positive"}, 2e-3)
+        for path in ("/attributions", "/importance")
+        for text in _TEXTS[::8]
+    ),
+    Question("/predict", {"sentences": [" "]}, status=422),
+    Question("/attributions", {"sentence": "good", "steps": 257}, status=422),
+]
+
+
+class RefusedError(Exception):
+    """The service has no room or no time, and says so as it should."""
 
 
 class Soak:
-    """One run against two replicas behind a balancer.
+    """One run against two replicas behind a balancer at a port of this machine."""
 
-    Args:
-        replicas: both run.
-        port: the port of the balancer on 127.0.0.1.
-        minutes: the duration of the load.
-        clients: clients that ask at once.
-        slow: slow readers beside them.
-        seed: decides what is asked and disturbed.
-    """
-
-    def __init__(
-        self,
-        replicas: Replicas,
-        port: int,
-        *,
-        minutes: float,
-        clients: int,
-        slow: int,
-        seed: int,
-    ) -> None:
-        self.tally = Tally()
+    def __init__(self, replicas: Replicas, port: int, *, seed: int) -> None:
+        self.counts: Counter[str] = Counter()
+        self.faults: Counter[str] = Counter()
         self.samples: list[tuple[float, float]] = []  # seconds and bytes
-        self.done: Counter[str] = Counter()
-        self._replicas, self._port = replicas, port
-        self._seconds, self._clients, self._slow = 60 * minutes, clients, slow
-        self._seed = seed
+        self._replicas, self._port, self._seed = replicas, port, seed
+        self._stop = threading.Event()
+        self._expected = [self._first(question) for question in QUESTIONS]
 
-    def run(self) -> None:
-        """Sends the load and disturbs one replica until the time is over."""
-        client, stop = Client(self._port), threading.Event()
+    def run(self, *, seconds: float, clients: int, slow: int) -> None:
+        """Sends the load and kills or restarts one replica until the time is over."""
+        body = {"sentence": " ".join(_STORY[:90])}
         begin = time.monotonic()
-        readers = slow_readers(self._port, self._slow, rate=1000, body=_SLOWLY_READ)
-        with readers as (statuses, _), ThreadPoolExecutor(self._clients + 1) as pool:
-            seeds = range(1000 * self._seed, 1000 * self._seed + self._clients)
-            threads = [pool.submit(client.run, seed, self.tally, stop) for seed in seeds]
-            threads.append(pool.submit(self._watch, begin, stop))
+        readers = slow_readers(self._port, slow, rate=1000, body=body)
+        with readers as (statuses, _), ThreadPoolExecutor(clients + 1) as pool:
+            threads = [pool.submit(self._ask, 1000 * self._seed + n) for n in range(clients)]
+            threads.append(pool.submit(self._watch, begin))
             try:
-                self._disturb(begin + self._seconds)
+                self._disturb(begin + seconds)
             finally:
-                stop.set()
+                self._stop.set()
             for thread in threads:
                 thread.result()
-        for status in statuses.keys() - {"200", "503"}:
-            self._fault(f"a slow reader: {status}")
+        self.faults.update(f"a slow reader: {each}" for each in statuses.keys() - {"200", "503"})
 
-    def _fault(self, what: str) -> None:
-        self.tally.count(self.tally.faults, what)
+    def _first(self, question: Question) -> object:
+        """The answer that all later ones are compared with."""
+        while True:
+            with suppress(RefusedError):
+                return self._answer(question)
+            time.sleep(_RETRY_SECONDS)
+
+    def _answer(self, question: Question) -> object:
+        answer = ask(self._port, "POST", question.path, question.body)
+        if answer.status == question.status:
+            return answer.json() if answer.status == 200 else None
+        is_refusal = any(name in answer.body for name in _REFUSALS.get(answer.status, ()))
+        if is_refusal and (answer.status == 504 or "retry-after" in answer.headers):
+            raise RefusedError
+        raise ValueError(f"{answer.status}: {answer.body[:120]!r}")
+
+    def _ask(self, seed: int) -> None:
+        """Asks at random, and compares each answer with the first one."""
+        chance, pause = random.Random(seed), _PAUSE
+        while not self._stop.wait(pause):
+            number = chance.randrange(len(QUESTIONS))
+            question, pause = QUESTIONS[number], _PAUSE
+            try:
+                found = self._answer(question)
+                compare(found, self._expected[number], question.tolerance)
+                self.counts[question.path] += 1
+            except RefusedError:
+                self.counts["refused"] += 1
+                pause = _RETRY_SECONDS
+            except (OSError, http.client.HTTPException, ValueError, AssertionError) as error:
+                self.faults[f"{question.path}: {error!r}"[:200]] += 1
 
     def _disturb(self, until: float) -> None:
-        """Kills or restarts the victim again and again, and waits until it is back in between."""
         chance = random.Random(self._seed)
         while (left := until - time.monotonic()) > 0:
-            time.sleep(min(left, chance.uniform(*_PAUSE_SECONDS)))
+            time.sleep(min(left, chance.uniform(5, 20)))
             kills = chance.random() < 0.5
             status = self._replicas.end(_VICTIM, signal.SIGKILL if kills else signal.SIGTERM)
-            self.done["killed" if kills else "restarted"] += 1
+            self.counts["killed" if kills else "restarted"] += 1
             if status and not kills:
-                self._fault(f"a stopped replica exited with {status}")
+                self.faults[f"a stopped replica exited with {status}"] += 1
             self._replicas.start(_VICTIM)
             await_both(self._port)
 
-    def _watch(self, begin: float, stop: threading.Event) -> None:
-        """Takes samples of the elder, and prints one a minute."""
+    def _watch(self, begin: float) -> None:
+        """Notes the memory of the elder every five seconds."""
         elder = self._replicas.running[_ELDER]
-        while not stop.wait(_SAMPLE_SECONDS):
-            seconds = time.monotonic() - begin
+        while not self._stop.wait(5.0):
             try:
                 memory = elder.metric("headlight_process_resident_memory_bytes")
             except httpx.TransportError:
-                self._fault("the replica that nobody killed has ended")
+                self.faults["the replica that nobody killed has ended"] += 1
                 continue
-            last = self.samples[-1][0] if self.samples else 0.0
-            self.samples.append((seconds, memory))
-            if seconds // 60 > last // 60:
-                print(f"{seconds / 60:5.1f} min: {memory / 1e6:.0f} MB", flush=True)
-
-    def report(self, *, warm_up: float, most_refused: float) -> bool:
-        """Prints how the run went; returns whether it went well.
-
-        Args:
-            warm_up: minutes until memory is judged.
-            most_refused: the share of refusals that is no fault.
-        """
-        tally = self.tally
-        counts = ", ".join(f"{count} of {kind}" for kind, count in sorted(tally.right.items()))
-        refused = tally.refused.total()
-        share = refused / max(1, refused + tally.right.total() + tally.faults.total())
-        medians = window_medians(self.samples, warm_up=60 * warm_up)
-        is_flat = bool(medians) and max(medians) <= (1 + _MOST_SPREAD) * min(medians)
-        shown = ", ".join(f"{each / 1e6:.0f}" for each in medians) or "too few samples"
-        print(f"{dict(self.done)}; right: {counts}")
-        print(f"memory is {'flat' if is_flat else 'NOT FLAT'}, medians in MB: {shown}")
-        print(f"refused: {100 * share:.2f} % {dict(tally.refused) or ''}")
-        print(f"wrong or lost: {dict(tally.faults) or 'none'}")
-        return is_flat and share <= most_refused and not tally.faults
+            self.samples.append((time.monotonic() - begin, memory))
 
 
-def window_medians(samples: Sequence[tuple[float, float]], *, warm_up: float) -> list[float]:
+def compare(found: object, expected: object, tolerance: float) -> None:
+    """Compares two JSON values: numbers within a tolerance, everything else exactly."""
+    if isinstance(expected, dict) and isinstance(found, dict):
+        assert found.keys() == expected.keys(), list(found)
+        for name, value in expected.items():
+            compare(found[name], value, tolerance)
+    elif isinstance(expected, list) and expected and not isinstance(expected[0], dict | str):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance)  # type: ignore[call-overload]
+    elif isinstance(expected, list) and isinstance(found, list):
+        assert len(found) == len(expected)
+        for one, other in zip(found, expected, strict=True):
+            compare(one, other, tolerance)
+    elif isinstance(expected, float) and isinstance(found, int | float):
+        assert abs(found - expected) <= tolerance, (found, expected)
+    else:
+        assert found == expected
+
+
+def window_medians(samples: list[tuple[float, float]], *, warm_up: float) -> list[float]:
     """Returns the medians of windows of equal length after warm-up; none for too few samples.
 
     Args:
         samples: seconds and memory.
         warm_up: seconds that are left out.
     """
-    if not samples or samples[-1][0] <= warm_up:
+    kept = [memory for seconds, memory in samples if seconds >= warm_up]
+    if len(kept) < _WINDOWS * _FEWEST_SAMPLES:
         return []
-    width = (samples[-1][0] - warm_up) / _WINDOWS
-    windows: list[list[float]] = [[] for _ in range(_WINDOWS)]
-    for seconds, memory in samples:
-        if seconds >= warm_up:
-            windows[min(int((seconds - warm_up) / width), _WINDOWS - 1)].append(memory)
-    if min(map(len, windows)) < _FEWEST_SAMPLES:
-        return []
-    return [median(window) for window in windows]
+    return [median(window) for window in np.array_split(kept, _WINDOWS)]
 
 
 def await_both(port: int) -> None:
@@ -163,47 +190,43 @@ def await_both(port: int) -> None:
     while len(seen) != 2 or None in seen:
         if time.monotonic() > until:
             raise RuntimeError(f"answers come from {seen}, not from two replicas")
-        content = {"sentences": ["good"]}
         with suppress(OSError):  # the balancer may not listen yet
-            seen = {ask(port, "POST", "/predict", content).replica for _ in range(8)}
-
-
-@contextmanager
-def running_fleet(checkpoint: Path, folder: Path, *options: str) -> Iterator[tuple[Replicas, int]]:
-    """Runs two replicas behind HAProxy until the block ends; yields them and HAProxy's port."""
-    with (
-        Replicas(checkpoint, folder, *options) as replicas,
-        balancer("haproxy", replicas.ports, folder) as front,
-    ):
-        await_both(front.port)
-        yield replicas, front.port
+            body = {"sentences": ["good"]}
+            seen = {ask(port, "POST", "/predict", body).replica for _ in range(8)}
 
 
 def main() -> int:
-    """Starts the replicas and soaks them."""
+    """Starts the replicas, soaks them and prints how it went."""
     parser = argparse.ArgumentParser(description="Mixed load while a replica comes and goes.")
     parser.add_argument("--minutes", type=float, default=20.0)
     parser.add_argument("--warm-up", type=float, help="minutes until memory is judged; a quarter")
     parser.add_argument("--clients", type=int, default=6)
     parser.add_argument("--slow", type=int, default=4, help="readers of a kilobyte a second")
-    parser.add_argument(
-        "--most-refused", type=float, default=0.0, help="share; more than 0 on a busy machine"
-    )
+    parser.add_argument("--most-refused", type=float, default=0.0, help="share of the requests")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--checkpoint", type=Path, default=ROOT / "checkpoints" / "default")
     options = parser.parse_args()
     minutes = options.minutes
     warm_up = min(minutes / 4, 30.0) if options.warm_up is None else options.warm_up
-    load = {"clients": options.clients, "slow": options.slow, "seed": options.seed}
     # Replicas end with this process, also on SIGTERM.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     with (
-        tempfile.TemporaryDirectory() as folder,
-        running_fleet(options.checkpoint, Path(folder), "--dtype", "auto") as fleet,
+        tempfile.TemporaryDirectory() as name,
+        Replicas(options.checkpoint, Path(name), "--dtype", "auto") as replicas,
+        balancer("haproxy", replicas.ports, Path(name)) as front,
     ):
-        soak = Soak(*fleet, minutes=minutes, **load)
-        soak.run()
-    return 0 if soak.report(warm_up=warm_up, most_refused=options.most_refused) else 1
+        await_both(front.port)
+        soak = Soak(replicas, front.port, seed=options.seed)
+        soak.run(seconds=60 * minutes, clients=options.clients, slow=options.slow)
+    medians = window_medians(soak.samples, warm_up=60 * warm_up)
+    is_flat = bool(medians) and max(medians) <= (1 + _MOST_SPREAD) * min(medians)
+    shown = ", ".join(f"{each / 1e6:.0f}" for each in medians) or "too few samples"
+    asked = sum(count for name, count in soak.counts.items() if name not in ("killed", "restarted"))
+    share = soak.counts["refused"] / max(1, asked)
+    print(f"{dict(sorted(soak.counts.items()))}; refused {100 * share:.2f} %")
+    print(f"memory is {'flat' if is_flat else 'NOT FLAT'}, medians in MB: {shown}")
+    print(f"wrong or lost: {dict(soak.faults) or 'none'}")
+    return 0 if is_flat and share <= options.most_refused and not soak.faults else 1
 
 
 if __name__ == "__main__":

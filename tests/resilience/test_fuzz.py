@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.end_to_end.servers import RunningService, service
-from tests.resilience.damage import fuzz_folders
-from tests.resilience.fuzz import OPTIONS, fuzz_documents, fuzz_requests
+from tests.resilience.fuzz import OPTIONS, fuzz_documents, fuzz_folders, fuzz_requests
 
 
 @pytest.fixture(scope="module")
