@@ -11,7 +11,7 @@ import pytest
 from model.checkpoint.opening import open_checkpoint
 from tests.builders import tiny_checkpoint
 from tests.containers.engine import ROOT, CommandError, Engine
-from tests.deploy.locks import canonical, pins
+from tests.deploy.test_files import canonical, pins
 from tests.model.keys import elliptic_pair, sign
 
 _MOST_BYTES = 1_000_000_000

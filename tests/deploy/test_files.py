@@ -4,69 +4,88 @@ import os
 import re
 import shutil
 import subprocess
+import sys
+import threading
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from packaging.markers import Marker, default_environment
 
 from service.settings import PREFIX, Settings
 from service.tracing.export import FLUSH_SECONDS
-from tests.deploy import locks
+from tests.deploy.queries import BOARD, DEPLOY, RULES
 
-ROOT = Path(__file__).parents[2]
-HAPROXY = (ROOT / "deploy" / "haproxy.cfg").read_text(encoding="utf-8")
+ROOT = DEPLOY.parent
+HAPROXY = (DEPLOY / "haproxy.cfg").read_text(encoding="utf-8")
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 KUBERNETES: list[dict[str, Any]] = list(
-    yaml.safe_load_all((ROOT / "deploy" / "kubernetes.yaml").read_text(encoding="utf-8"))
+    yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text(encoding="utf-8"))
 )
-SETTINGS = {PREFIX + name.upper() for name in Settings.model_fields}
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+PROVISIONING = DEPLOY / "grafana" / "provisioning"
 
 
-def _seconds(pattern: str) -> float:
+def seconds(pattern: str) -> float:
     """The one duration in the balancer's configuration that a pattern leads to."""
     [(number, unit)] = re.findall(rf"{pattern} (\d+)(ms|s)\b", HAPROXY)
     return int(number) / (1000 if unit == "ms" else 1)
 
 
-def _deployment() -> dict[str, Any]:
-    [deployment] = [item for item in KUBERNETES if item["kind"] == "Deployment"]
-    specification: dict[str, Any] = deployment["spec"]["template"]["spec"]
+def deployment() -> dict[str, Any]:
+    """The specification of a pod in the plain manifests."""
+    [found] = [item for item in KUBERNETES if item["kind"] == "Deployment"]
+    specification: dict[str, Any] = found["spec"]["template"]["spec"]
     return specification
 
 
-def _compose_setting(name: str) -> float:
-    return float(COMPOSE["services"]["api"]["environment"][PREFIX + name])
+def compose_setting(name: str) -> float:
+    return float(SERVICES["api"]["environment"][PREFIX + name])
+
+
+def read(path: Path) -> dict[str, Any]:
+    """A file of YAML."""
+    content: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return content
 
 
 def test_every_setting_that_is_named_exists() -> None:
-    files = [DOCKERFILE, HAPROXY, *(path.read_text() for path in (ROOT / "deploy").glob("*.py"))]
+    files = [DOCKERFILE, HAPROXY, *(path.read_text() for path in DEPLOY.glob("*.py"))]
     files += [(ROOT / name).read_text() for name in ("docker-compose.yml", "Makefile", ".ci/run")]
-    files.append((ROOT / "deploy" / "kubernetes.yaml").read_text().replace("PORT=tcp", "PORT"))
+    files.append((DEPLOY / "kubernetes.yaml").read_text().replace("PORT=tcp", "PORT"))
     named = {name for file in files for name in re.findall(rf"\b{PREFIX}[A-Z_]+", file)}
-    assert named - SETTINGS == {PREFIX + "KERNELS"}  # of setup.py
+    settings = {PREFIX + name.upper() for name in Settings.model_fields}
+    assert named - settings == {PREFIX + "KERNELS"}  # of setup.py
     assert {PREFIX + "HOST", PREFIX + "PORT"} <= named
 
 
-def test_the_balancer_notices_a_draining_replica_in_time() -> None:
+def test_nothing_is_killed_while_it_answers_and_a_drain_is_noticed_in_time() -> None:
     [falls] = re.findall(r" fall (\d+)", HAPROXY)
-    noticed = _seconds(" inter") + (int(falls) - 1) * _seconds(" fastinter")
-    assert 2 * noticed < _compose_setting("DRAIN_SECONDS")
+    noticed = seconds(" inter") + (int(falls) - 1) * seconds(" fastinter")
+    assert 2 * noticed < compose_setting("DRAIN_SECONDS")
 
-
-def test_no_container_is_killed_while_it_answers() -> None:
-    longest = _compose_setting("DRAIN_SECONDS") + _compose_setting("REQUEST_TIMEOUT") + 1
-    longest += FLUSH_SECONDS
-    for service in COMPOSE["services"].values():
+    ends = 1 + FLUSH_SECONDS
+    longest = compose_setting("DRAIN_SECONDS") + compose_setting("REQUEST_TIMEOUT") + ends
+    for service in SERVICES.values():
         assert float(service["stop_grace_period"].removesuffix("s")) > longest
-    assert _seconds("hard-stop-after") > _compose_setting("REQUEST_TIMEOUT")
+
+    [container] = deployment()["containers"]
+    given = {item["name"]: item["value"] for item in container["env"]}
+    timeout = float(Settings.model_fields["request_timeout"].default)
+    longest = float(given[f"{PREFIX}DRAIN_SECONDS"]) + timeout + ends
+    assert deployment()["terminationGracePeriodSeconds"] > longest
 
 
 def test_compose_passes_on_variables_of_traces_that_are_documented() -> None:
     page = (ROOT / "docs" / "reference" / "settings.md").read_text(encoding="utf-8")
-    given = COMPOSE["services"]["api"]["environment"]
+    given = SERVICES["api"]["environment"]
     passed_on = [name for name in given if name.startswith("OTEL_")]
     assert "OTEL_EXPORTER_OTLP_ENDPOINT" in passed_on
     assert {name for name in passed_on if f"- `{name}` (" not in page} == set()
@@ -74,74 +93,90 @@ def test_compose_passes_on_variables_of_traces_that_are_documented() -> None:
     assert {given[name] for name in passed_on} == {None}
 
 
-def test_a_pod_is_not_killed_while_it_answers() -> None:
-    [container] = _deployment()["containers"]
-    given = {item["name"]: item["value"] for item in container["env"]}
-    defaults = Settings.model_fields
-    drain = float(given[f"{PREFIX}DRAIN_SECONDS"])
-    longest = drain + float(defaults["request_timeout"].default) + 1 + FLUSH_SECONDS
-    assert _deployment()["terminationGracePeriodSeconds"] > longest
-
-
 def test_the_same_user_everywhere() -> None:
     [user] = re.findall(r"^USER (\d+):(\d+)$", DOCKERFILE, re.MULTILINE)
-    context = _deployment()["securityContext"]
+    context = deployment()["securityContext"]
     assert user == (str(context["runAsUser"]), str(context["runAsGroup"])) == ("10001", "10001")
 
 
-def test_every_package_is_pinned_alike() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+LOCKS = ROOT / "requirements"
+_ENTRY = re.compile(
+    r"(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^ ;\\]+)(?: ; (?P<marker>[^\\\n]+?))? \\\n"
+    r"(?P<hashes>(?:    --hash=sha256:[0-9a-f]{64} \\\n)*    --hash=sha256:[0-9a-f]{64}\n)"
+)
+_LINUX = {
+    **{name: str(value) for name, value in default_environment().items()},
+    "python_version": "3.11",
+    "python_full_version": "3.11.0",
+    "sys_platform": "linux",
+    "platform_system": "Linux",
+}
+
+
+def canonical(name: str) -> str:
+    """A name as indexes spell it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def entries(name: str) -> list[re.Match[str]]:
+    """The entries of a lock; asserts that there is nothing else in it but its first line."""
+    head, _, rest = (LOCKS / f"{name}.lock").read_text(encoding="utf-8").partition("\n")
+    assert head.startswith("# Made by `make lock`")
+    found = list(_ENTRY.finditer(rest))
+    assert "".join(match[0] for match in found) == rest
+    return found
+
+
+def pins(*names: str) -> dict[str, str]:
+    """The versions that some locks install on Linux with Python 3.11."""
+    return {
+        canonical(entry["name"]): entry["version"]
+        for name in names
+        for entry in entries(name)
+        if entry["marker"] is None or Marker(entry["marker"]).evaluate(_LINUX)
+    }
+
+
+def pin(requirement: str) -> tuple[str, str]:
+    matched = re.fullmatch(r"([A-Za-z0-9_.-]+)(?:\[\w+\])?==([^;, ]+)(?:;.*)?", requirement)
+    assert matched is not None, f"{requirement} is not pinned exactly"
+    return canonical(matched[1]), matched[2]
+
+
+def constraints() -> dict[str, str]:
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
-    pins = dict(_pin(line) for line in lines if not line.startswith("#"))
-    groups = [project["dependencies"], *project["optional-dependencies"].values()]
+    return dict(pin(line) for line in lines if not line.startswith("#"))
+
+
+def test_every_package_is_pinned_alike() -> None:
+    groups = [PROJECT["dependencies"], *PROJECT["optional-dependencies"].values()]
     named = [requirement for group in groups for requirement in group if "==" in requirement]
-    wanted = dict(_pin(requirement) for requirement in named)
+    wanted = dict(pin(requirement) for requirement in named)
     del wanted["torch"]
-    assert {name: pins.get(name) for name in wanted} == wanted
-
-
-@pytest.mark.parametrize("name", locks.NAMES)
-def test_a_lock_holds_hashes_and_no_place(name: str) -> None:
-    """Not even an index: whatever mirror gives the file, only its content counts."""
-    assert locks.entries(name)
-    text = (locks.FOLDER / f"{name}.lock").read_text(encoding="utf-8")
-    assert "/" not in text.partition("\n")[2]
+    pinned = constraints()
+    assert {name: pinned.get(name) for name in wanted} == wanted
 
 
 @pytest.mark.parametrize(
-    ("group", "names"),
-    [
-        ("serving", ("serve", "torch-cpu")),
-        ("serving", ("serve", "torch-cuda")),
-        ("hub", ("hub",)),
-        ("otel", ("otel",)),
-        ("sbom", ("sbom",)),
-        ("signing", ("signing",)),
-    ],
+    "names",
+    [("serve", "torch-cpu"), ("serve", "torch-cuda"), ("hub",), ("otel",), ("sbom",), ("signing",)],
 )
-def test_a_lock_pins_what_the_project_names(group: str, names: tuple[str, ...]) -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    named = project["dependencies"] if group == "serving" else None
-    named = named or project["optional-dependencies"][group]
-    wanted = {locks.canonical(name): version for name, version in map(_pin, named)}
-    found = {name: version.partition("+")[0] for name, version in locks.pins(*names).items()}
+def test_a_lock_pins_what_the_project_names_with_hashes(names: tuple[str, ...]) -> None:
+    extras = PROJECT["optional-dependencies"]
+    named = PROJECT["dependencies"] if names[0] == "serve" else extras[names[0]]
+    wanted = dict(map(pin, named))
+    found = {name: version.partition("+")[0] for name, version in pins(*names).items()}
     assert {name: found.get(name) for name in wanted} == wanted
-
-
-@pytest.mark.parametrize("name", ["serve", "hub", "otel", "sbom", "signing"])
-def test_a_lock_agrees_with_the_constraints(name: str) -> None:
-    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
-    pinned = dict(_pin(line) for line in lines if not line.startswith("#"))
-    constraints = {locks.canonical(package): version for package, version in pinned.items()}
-    found = locks.pins(name)
-    assert {package: constraints.get(package) for package in found} == found
-
-
-def test_torch_has_a_build_for_each_kind_of_machine() -> None:
-    """One file for x86-64 and one for ARM, at least."""
-    for name in ("torch-cpu", "torch-cuda"):
-        [torch] = [entry for entry in locks.entries(name) if entry["name"] == "torch"]
-        assert torch["hashes"].count("sha256:") >= 2
+    for name in names:
+        # Not even an index: whatever mirror gives the file, only its content counts.
+        text = (LOCKS / f"{name}.lock").read_text(encoding="utf-8")
+        assert "/" not in text.partition("\n")[2]
+        if name.startswith("torch"):  # one file for x86-64 and one for ARM, at least
+            [torch] = [entry for entry in entries(name) if entry["name"] == "torch"]
+            assert torch["hashes"].count("sha256:") >= 2
+        else:
+            pinned = constraints()
+            assert {package: pinned.get(package) for package in pins(name)} == pins(name)
 
 
 def test_the_image_installs_only_files_with_a_hash() -> None:
@@ -156,12 +191,6 @@ def test_the_image_installs_only_files_with_a_hash() -> None:
             assert requirement.endswith(".lock")
     assert 'echo "--requirement ${name}.lock"; done >wanted.lock' in steps
     assert steps.count("PIP_REQUIRE_HASHES=1") == 2
-
-
-def _pin(requirement: str) -> tuple[str, str]:
-    matched = re.fullmatch(r"([A-Za-z0-9_.-]+)(?:\[\w+\])?==([^;, ]+)(?:;.*)?", requirement)
-    assert matched is not None, f"{requirement} is not pinned exactly"
-    return matched[1].lower().replace("_", "-"), matched[2]
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
@@ -196,3 +225,125 @@ def test_make_refuses_a_wrong_choice(choice: str, message: str, tmp_path: Path) 
     )
     assert completed.returncode == 2
     assert message in completed.stderr.splitlines()[0]
+
+
+@contextmanager
+def answering(status: int, asked: list[str]) -> Iterator[int]:
+    """A port at which everything is answered with a status."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(status)
+            self.end_headers()
+
+        def log_message(self, *arguments: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server.server_port
+        server.shutdown()
+        thread.join()
+
+
+def test_the_health_check_of_the_image_tells_a_ready_replica_from_others() -> None:
+    def check(port: int) -> int:
+        environment = {**os.environ, "HEADLIGHT_PORT": str(port)}
+        command = [sys.executable, "-E", "-S", str(DEPLOY / "healthcheck.py")]
+        return subprocess.run(command, env=environment, timeout=30, check=False).returncode
+
+    for status, code in ((200, 0), (503, 1), (404, 1)):
+        asked: list[str] = []
+        with answering(status, asked) as port:
+            assert check(port) == code
+        assert asked == ["/health/ready"]
+    assert check(port) == 1  # nobody is there any more
+
+
+def mounts(service: str) -> dict[str, Path]:
+    """The files and folders of the project that a container sees, by where it sees them."""
+    found = {}
+    for volume in SERVICES[service]["volumes"]:
+        source, target, *mode = volume.split(":")
+        if source.startswith("."):
+            assert mode == ["ro"]
+            found[target] = ROOT / source
+    return found
+
+
+def seen(service: str, path: str) -> Path:
+    """The file of the project that a container sees at a path."""
+    [(target, source)] = [
+        (target, source) for target, source in mounts(service).items() if path.startswith(target)
+    ]
+    return source / path.removeprefix(target).lstrip("/")
+
+
+@pytest.mark.parametrize("name", ["prometheus", "grafana"])
+def test_what_monitors_may_do_no_more_than_it_must(name: str) -> None:
+    service = SERVICES[name]
+    assert service["profiles"] == ["monitoring"]
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert set(service["deploy"]["resources"]["limits"]) == {"cpus", "memory", "pids"}
+    assert re.fullmatch(r"\$\{\w+:-[a-z]+/[a-z]+:v?\d+\.\d+\.\d+\}", service["image"])
+    for port in service["ports"]:
+        assert re.fullmatch(r"\$\{\w+:-127\.0\.0\.1:\d+\}:\d+", port)
+    for source in mounts(name).values():
+        assert source.is_dir()
+    # A port is published only from a network with a way out.
+    networks = [COMPOSE["networks"][network] or {} for network in service["networks"]]
+    assert any(not network.get("internal") for network in networks)
+
+
+def test_prometheus_asks_what_listens_and_grafana_reaches_no_replica() -> None:
+    assert COMPOSE["networks"]["replicas"]["internal"] is True
+    networks = {name: set(SERVICES[name]["networks"]) for name in SERVICES}
+    assert networks["prometheus"] & networks["api"] == {"replicas"}
+    assert "replicas" in networks["prometheus"] & networks["balancer"]
+    assert networks["grafana"] & networks["prometheus"] == {"monitoring"}
+    assert not networks["grafana"] & networks["api"]
+
+    jobs = {job["job_name"]: job for job in read(RULES / "prometheus.yml")["scrape_configs"]}
+    [found] = jobs["headlight"]["dns_sd_configs"]
+    assert found["names"] == ["api"]
+    assert [str(found["port"])] == SERVICES["api"]["expose"]
+    [fixed] = jobs["haproxy"]["static_configs"]
+    [(host, port)] = [target.split(":") for target in fixed["targets"]]
+    assert host in SERVICES
+    assert f"bind :{port}\n" in HAPROXY
+
+
+def test_prometheus_and_grafana_find_their_files() -> None:
+    command = SERVICES["prometheus"]["command"]
+    [configuration] = [word for word in command if word.startswith("--config.file=")]
+    path = seen("prometheus", configuration.partition("=")[2])
+    assert path == RULES / "prometheus.yml"
+    for name in read(path)["rule_files"]:
+        assert (path.parent / name).is_file()
+    assert "--enable-feature=exemplar-storage" in command
+    [data] = [word for word in command if word.startswith("--storage.tsdb.path=")]
+    volumes = dict(volume.split(":")[:2] for volume in SERVICES["prometheus"]["volumes"])
+    assert volumes["prometheus"] == data.partition("=")[2]
+    assert "prometheus" in COMPOSE["volumes"]
+
+    [source] = read(PROVISIONING / "datasources" / "prometheus.yaml")["datasources"]
+    host, port = source["url"].removeprefix("http://").split(":")
+    assert SERVICES[host]["ports"][0].endswith(f":{port}")
+    interval = read(RULES / "prometheus.yml")["global"]["scrape_interval"]
+    assert source["jsonData"]["timeInterval"] == interval
+    [provider] = read(PROVISIONING / "dashboards" / "headlight.yaml")["providers"]
+    assert list(seen("grafana", provider["options"]["path"]).glob("*.json")) == [BOARD]
+    assert seen("grafana", "/etc/grafana/provisioning") == PROVISIONING
+
+    # Nobody can log in, and nothing is loaded.
+    environment = SERVICES["grafana"]["environment"]
+    home = environment["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
+    assert seen("grafana", home) == BOARD
+    assert environment["GF_AUTH_ANONYMOUS_ORG_ROLE"] == "Viewer"
+    for name in ("GF_SECURITY_DISABLE_INITIAL_ADMIN_CREATION", "GF_PLUGINS_PREINSTALL_DISABLED"):
+        assert environment[name] == "true"
+    assert not [name for name in environment if "PASSWORD" in name]

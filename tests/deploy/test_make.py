@@ -19,8 +19,8 @@ pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is no
 STAND_IN = f"""#!/bin/sh
 case "$*" in
   *uninstall*) ;;
-  "-m pip "*" install "*) echo "pip $*"; sleep 1.5 ;;
-  *compiler.py*) sleep 1.5; : >"$2" ;;
+  "-m pip "*" install "*) echo "pip $*"; sleep 0.8 ;;
+  *compiler.py*) sleep 0.8; : >"$2" ;;
   *) exec {sys.executable} "$@" ;;
 esac
 """
@@ -41,7 +41,7 @@ def command(tmp_path: Path) -> list[str]:
     python.parent.mkdir(parents=True)
     python.write_text(STAND_IN)
     python.chmod(0o755)
-    return [f"VENV={tmp_path / 'venv'}", f"KERNELS={tmp_path / 'kernels.so'}", "EVERY=0.4"]
+    return [f"VENV={tmp_path / 'venv'}", f"KERNELS={tmp_path / 'kernels.so'}", "EVERY=0.2"]
 
 
 def variables() -> dict[str, str]:

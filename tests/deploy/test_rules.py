@@ -1,25 +1,19 @@
 """deploy/prometheus and the board ask for what there is; alerts fire when they should."""
 
-import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
-
-import pytest
 
 from model import open_checkpoint
 from service.app import ROUTERS, _series
 from service.metrics import PROMETHEUS_TEXT, AnswerCounts, Metrics
+from tests.deploy.balancers import needs
 from tests.deploy.queries import CHOSEN, DEPLOY, RULES, alerts, board, panels, recorded, rules
 
 ROOT = DEPLOY.parent
 CASES = Path(__file__).with_name("alerts.test.yml")
 GUIDE = ROOT / "docs" / "guides" / "operate.md"
-needs_promtool = pytest.mark.skipif(
-    shutil.which("promtool") is None and "CI" not in os.environ,
-    reason="promtool is not installed (Debian's package prometheus)",
-)
+needs_promtool = needs("promtool")
 
 
 def promtool(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:

@@ -54,11 +54,11 @@ class Question(NamedTuple):
 QUESTIONS = [
     *(Question("/predict", {"sentences": [text]}) for text in _TEXTS),
     Question("/predict", {"sentences": _TEXTS[:32]}),
-    *(Question("/attention", {"sentence": text, "layer": [0]}) for text in _TEXTS[::4]),
+    *(Question("/attention", {"sentence": text, "layer": [0]}) for text in _TEXTS[:24:4]),
     *(
         Question(path, {"sentence": text, "label": "positive"}, 2e-3)
         for path in ("/attributions", "/importance")
-        for text in _TEXTS[::8]
+        for text in _TEXTS[:24:8]
     ),
     Question("/predict", {"sentences": [" "]}, status=422),
     Question("/attributions", {"sentence": "good", "steps": 257}, status=422),
