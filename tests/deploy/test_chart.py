@@ -182,7 +182,8 @@ def test_the_test_of_the_chart_passes_on_a_service_and_fails_without(
 
 def mounted(manifests: list[Manifest], name: str) -> Manifest:
     """Where the container of a replica has a volume."""
-    [mount] = [x for x in container(manifests)["volumeMounts"] if x["name"] == name]
+    found: list[Manifest] = container(manifests)["volumeMounts"]
+    [mount] = [each for each in found if each["name"] == name]
     assert mount["readOnly"] is True
     return mount
 
