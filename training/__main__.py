@@ -1,4 +1,4 @@
-"""Runs `headlight-train`, which trains, measures, fetches and signs checkpoints."""
+"""Runs `headlight-train`, which trains, measures and fetches checkpoints."""
 
 import argparse
 import atexit
@@ -13,7 +13,7 @@ from typing import NoReturn
 from model.cli.arguments import LineParser, add_version
 from model.cli.progress import escape_what_cannot_be_written
 from model.errors import ModelError, install_hint
-from training.cli import compare, evaluate_options, fetch, fit_options, signing
+from training.cli import compare, evaluate_options, fetch, fit_options
 from training.errors import (
     InterruptedComparisonError,
     InterruptedRunError,
@@ -24,11 +24,6 @@ from training.errors import (
 # What needs a package, and the extras that bring it; every other package is in `train`.
 _FIT = "training.cli.fit"
 _EXTRAS = {
-    "transformers": ("the teacher of a plan needs and serving does not", "train,teacher"),
-    "model_signing": ("signatures need", "signing"),
-    "cryptography": ("signatures need", "signing"),
-    "OpenSSL": ("signatures need", "signing"),
-    "optuna": ("search needs", "train,search"),
     "tabulate": ("training needs and serving does not", "train"),
     "tensorboard": ("--log-to tensorboard needs", "train,tensorboard"),
     "mlflow": ("--log-to mlflow needs", "train,mlflow"),
@@ -161,11 +156,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     add_version(parser)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    searched = "try values of a recipe on labelled files, and rank them"
     compared = "train variants of the network side by side and report on them"
     for name, module, add_arguments, text in (
         ("fit", "fit", fit_options.add_arguments, "train a checkpoint on labelled files"),
-        ("search", "search", fit_options.add_search_arguments, searched),
         (
             "evaluate",
             "evaluate",
@@ -174,8 +167,6 @@ def _parser() -> argparse.ArgumentParser:
         ),
         ("compare", "compare", compare.add_arguments, compared),
         ("fetch", "fetch", fetch.add_arguments, "download a checkpoint by its name on the hub"),
-        ("sign", "signing", signing.add_sign_arguments, "sign a checkpoint with a private key"),
-        ("verify", "signing", signing.add_verify_arguments, "check who signed a checkpoint"),
     ):
         command = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
         add_arguments(command)

@@ -61,10 +61,6 @@ class InterruptedRunError(TrainingError):
         self.signal = signal
         self.unsaved = unsaved
 
-    def within(self, of: str, done: int, total: int) -> "InterruptedRunError":
-        """Returns the error of a longer run, which this one was part of."""
-        return InterruptedRunError(self.signal, done, total, of=of, unsaved=self.unsaved)
-
 
 class InterruptedComparisonError(TrainingError):
     """A signal ended a comparison; nothing of it is kept."""

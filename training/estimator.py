@@ -180,7 +180,10 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         recipe = self._recipe()
         try:
             training, validation = split_validation(
-                dataset, which=recipe.hold_out, share=recipe.validation_share, seed=recipe.seed
+                dataset,
+                which=recipe.validation_split,
+                share=recipe.validation_share,
+                seed=recipe.seed,
             )
         except DataError as error:
             raise ValueError(str(error)) from error

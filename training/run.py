@@ -1,6 +1,5 @@
 """Trains one network from its rows to its best weights: state, disk space and trackers included."""
 
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -10,25 +9,23 @@ from typing import Any
 
 import torch
 
+from training.data.augment import detokenize_share, perturb_all
 from training.data.dataset import Dataset
 from training.device import Accelerator
 from training.distributed import SINGLE_PROCESS, Ranks
 from training.errors import DivergedRunError
-from training.fit.checkpointing import Demand, check_state_space, demand_of
-from training.fit.export import Exported, language_of, measure_network, write_checkpoint
+from training.fit.checkpointing import Demand, demand_of
+from training.fit.export import Exported, language_of, write_checkpoint
 from training.fit.initial import begin
 from training.fit.recipe import Recipe
 from training.fit.rows import encode_rows
 from training.fit.run_fingerprint import run_fingerprint
-from training.fit.state import has_state, remove_state
+from training.fit.state import remove_state
 from training.fit.trainer import Trainer
 from training.measure.history import Measurement
-from training.measure.metrics import Figures
-from training.synth.augment import detokenize_share, perturb_all
 from training.tracking.logs import (
     CombinedLogger,
     Target,
-    final_values,
     opened_logs,
     parameters_of,
 )
@@ -38,10 +35,10 @@ STATE = "state"
 
 @dataclass(frozen=True, slots=True)
 class TrainingContext:
-    """What all networks of a command share.
+    """Where and how a run computes.
 
     Args:
-        run_dir: the folder of the command's states and records.
+        run_dir: the folder of its state and records.
         stop: called after each step; returns the number of a signal, or None.
         ranks: processes that train together; only the first one writes files.
         init_from: the folder of the first weights; None: random weights.
@@ -78,7 +75,7 @@ class Run:
         label: str = "fit",
     ) -> None:
         seed = recipe.seed
-        texts = detokenize_share(training.texts, share=recipe.undo_penn_share, seed=seed)
+        texts = detokenize_share(training.texts, share=recipe.detokenize_share, seed=seed)
         self.recipe = recipe
         self.training = replace(training, texts=texts)
         self.validation = validation
@@ -181,54 +178,3 @@ class Run:
             device=self.context.accelerator.device,
             dtype=dtype,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """What was measured of a network that is not kept.
-
-    `epoch` and `loss` (in nats, without a temperature) are those of the weights that were measured.
-    """
-
-    epoch: int
-    epochs: int
-    loss: float
-    seconds: float
-    figures: Mapping[str, Figures]
-
-
-def train_candidate(
-    recipe: Recipe,
-    training: Dataset,
-    validation: Dataset,
-    measured: Mapping[str, Dataset],
-    *,
-    folder: Path,
-    label: str,
-    context: TrainingContext,
-) -> Candidate:
-    """Trains a network, or resumes its interrupted run, and measures it.
-
-    Args:
-        validation: rows that choose the epoch and the temperature.
-        measured: other rows, which choose nothing, by the names of their sets.
-        folder: where the state goes; it stays there until the caller has kept the figures.
-    """
-    run = Run(recipe, training, validation, context, folder=folder, label=label)
-    if has_state(run.state_dir):
-        run.trainer.resume()
-    advice = "make room, or choose a folder on another disk"
-    check_state_space(run.demand(), folder, advice=advice)
-    try:
-        with run.trained(f"{context.name}/{label}") as (history, log):
-            result = measure_network(
-                run.start, validation, measured, device=context.accelerator.device
-            )
-            log.end(final_values(result.figures, result.temperature), step=run.trainer.step)
-    except DivergedRunError:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    best = min(history, key=lambda measurement: measurement.validation_loss)
-    kept = best if recipe.keep == "best" else history[-1]
-    seconds = history[-1].seconds
-    return Candidate(kept.epoch, len(history), kept.validation_loss, seconds, result.figures)

@@ -1,4 +1,4 @@
-"""What the tests of training share: a whole run, and a run of a plan."""
+"""What the tests of training share: a whole run."""
 
 import contextlib
 import io
@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.training.tiny_plans import TinyPlan, write_plan
 from tests.training.tiny_runs import arguments, write_sentences
 from training.__main__ import main
 
@@ -47,17 +46,3 @@ def refusal(capsys: pytest.CaptureFixture[str]) -> Callable[[Sequence[str]], str
         return line.removeprefix("headlight-train: ")
 
     return run
-
-
-@pytest.fixture(scope="session")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> TinyPlan:
-    """A tiny plan with its networks and rows."""
-    return write_plan(tmp_path_factory.mktemp("plan"))
-
-
-@pytest.fixture(scope="session")
-def made(tiny: TinyPlan) -> Path:
-    """The checkpoint of the tiny plan."""
-    output = tiny.plan.parent / "out"
-    assert main(tiny.command(output)) == 0
-    return output

@@ -1,13 +1,11 @@
 """Trains on several processes that a real `torchrun` starts: the same losses and weights as one."""
 
-import argparse
 import re
 from pathlib import Path
 
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from tests.training.tiny_plans import TinyPlan
 from tests.training.tiny_runs import Refusal, read_lines
 from tests.training.torchrun import (
     assert_close,
@@ -17,8 +15,6 @@ from tests.training.torchrun import (
     write_files,
 )
 from training.__main__ import main
-from training.cli.shared_options import check_folds
-from training.errors import RecipeError
 
 ROWS = 75  # with batches of 16 the last one has 11 rows, which 2 and 3 do not divide
 
@@ -121,19 +117,3 @@ def test_other_commands_refuse_several_processes(
     assert capsys.readouterr().err == (
         "headlight-train: only fit runs on several processes: start this command without torchrun\n"
     )
-
-
-def test_folds_refuse_several_processes() -> None:
-    with pytest.raises(RecipeError, match="in one process, and torchrun has started 2: start"):
-        check_folds(argparse.Namespace(folds=3), processes=2)
-
-
-@pytest.mark.slow
-def test_a_plan_is_run_together(tiny: TinyPlan, made: Path, tmp_path: Path) -> None:
-    """Its stages, its teacher, and the answers of the teacher."""
-    output = tmp_path / "out"
-    code, _, err = end(start(2, tiny.command(output, "--device", "cpu")))
-
-    assert code == 0, err
-    assert_close(made, output)
-    assert names(made, ".run") == names(output, ".run")

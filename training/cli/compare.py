@@ -6,7 +6,7 @@ from pathlib import Path
 
 from model.cli.arguments import number, positive, whole
 from model.cli.progress import say
-from training.cli.shared_options import (
+from training.cli.options import (
     add_columns,
     add_device,
     add_files,
@@ -85,14 +85,14 @@ def run(arguments: argparse.Namespace) -> int:
     accelerator = choose_accelerator(arguments.device, threads=arguments.threads, dtype="float32")
     recipe = load_recipe(
         "course",
-        {"hold_out": arguments.hold_out, "validation_share": arguments.validation_share},
+        {"validation_split": arguments.hold_out, "validation_share": arguments.validation_share},
     )
-    _, training, validation = read_and_split(
+    training, validation = read_and_split(
         arguments.files,
         arguments.validation,
         columns=columns_of(arguments),
         labels=arguments.labels,
-        hold_out=recipe.hold_out,
+        which=recipe.validation_split,
         share=recipe.validation_share,
         seed=recipe.seed,
     )

@@ -5,7 +5,6 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TextIO
 
 import torch
 
@@ -19,7 +18,7 @@ from model.files import to_bytes, write_whole
 from model.loading import load_predictor
 from model.predictor import ModelInfo, Predictor
 from training.cli.evaluate_answers import check_targets, check_texts, targets, write_answers
-from training.cli.evaluate_options import HELD_OUT, check_sources, pair_lines, read_sources
+from training.cli.evaluate_options import check_labels, pair_lines, read_sources
 from training.data.dataset import Dataset
 from training.data.hub import local_files
 from training.device import find_device
@@ -30,12 +29,10 @@ from training.measure.evaluate import (
     evaluate,
     make_record,
     record_to_text,
-    run_probes,
     set_names,
 )
 from training.measure.plots import check_suffix, plot_reliability
-from training.measure.probe import Probe, find_poles
-from training.measure.report import probes_to_text, summarise, to_text
+from training.measure.report import summarise, to_text
 
 _STANDARD_OUTPUT = "-"
 
@@ -45,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     All files are read before the model is loaded, so that a bad row is found at once.
     """
-    check_sources(arguments)
+    check_labels(arguments)
     _check_outputs(arguments)
     torch.set_num_threads(choose_threads(arguments.threads or 0))
     device = find_device(_device_name(arguments))
@@ -67,13 +64,12 @@ def run(arguments: argparse.Namespace) -> int:
         measured.append(each)
         readable.write(to_text(each.report))
         readable.flush()
-    probes = _probe(predictor, datasets, readable) if arguments.probe else []
     readable.write(write_answers(arguments, datasets, measured))
     if arguments.plot is not None:
         plot_reliability([each.scores for each in measured], arguments.plot)
     if arguments.json is not None:
         reports = [each.report for each in measured]
-        _write_json(arguments.json, summarise(predictor.info, reports, probes))
+        _write_json(arguments.json, summarise(predictor.info, reports))
     rounded = None
     if arguments.record_dtype is not None:
         other = load_predictor(
@@ -82,21 +78,6 @@ def run(arguments: argparse.Namespace) -> int:
         rounded = (list(_measure(other, datasets, arguments)), other.info)
     readable.write(_record(checkpoint, names, measured, rounded, arguments))
     return 0
-
-
-def _probe(
-    predictor: Predictor, datasets: Sequence[tuple[str, Dataset]], readable: TextIO
-) -> list[Probe]:
-    """Runs the probes, and writes what came of them."""
-    probes = run_probes(predictor, [dataset for _, dataset in datasets])
-    readable.write(probes_to_text(probes))
-    labels = predictor.info.labels
-    if find_poles(labels) is None:
-        readable.write(
-            "left out: sentences of known label, because the checkpoint's classes are "
-            f"{', '.join(labels)}, and none is named negative or positive\n"
-        )
-    return probes
 
 
 def _check_outputs(arguments: argparse.Namespace) -> None:
@@ -115,7 +96,7 @@ def _names(checkpoint: Checkpoint, arguments: argparse.Namespace) -> list[str]:
     if arguments.record_dtype is None and not arguments.record_baseline:
         return []
     check_recordable(checkpoint.path)
-    return set_names(arguments.files, others=[HELD_OUT] if arguments.plan else [])
+    return set_names(arguments.files)
 
 
 def _record(

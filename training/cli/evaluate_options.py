@@ -2,38 +2,24 @@
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
-from model.checkpoint.records import DataSource
 from model.cli.arguments import positive
-from model.files import digest
-from training.cli.shared_options import add_columns, add_device, add_files, add_labels, columns_of
+from training.cli.options import add_columns, add_device, add_files, add_labels, columns_of
 from training.data.batches import MAX_BATCH_TOKENS
 from training.data.dataset import Dataset, read_dataset
 from training.errors import RecipeError
 
-HELD_OUT = "validation"  # the name of the rows that a plan holds out, in a record
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
-    add_files(parser, "labelled text", optional=True, hub=True)
+    add_files(parser, "labelled text", hub=True)
     parser.add_argument(
         "--checkpoint",
         type=Path,
         required=True,
         metavar="DIR",
         help="the checkpoint folder, or hf:NAME@REVISION",
-    )
-    parser.add_argument(
-        "--plan",
-        type=Path,
-        metavar="PLAN",
-        help="measure the rows that this plan of fit holds out, before the files",
-    )
-    parser.add_argument(
-        "--data", type=Path, metavar="DIR", help="the folder that the sources of the plan lie in"
     )
     add_columns(parser)
     add_labels(
@@ -85,23 +71,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="also draw how far the scores can be trusted, as PNG or SVG",
     )
-    parser.add_argument(
-        "--probe",
-        action="store_true",
-        help="also ask sentences of known label, and texts of the files with something changed",
-    )
 
 
-def check_sources(arguments: argparse.Namespace) -> None:
-    """Rejects options that name nothing to measure, or half of what is needed."""
-    if (arguments.plan is None) != (arguments.data is None):
-        raise RecipeError("--plan and --data go together: give both, or none")
-    if not arguments.files and arguments.plan is None:
-        raise RecipeError("nothing to measure: give a FILE, or --plan with --data")
-    if arguments.labels is None:
-        return
-    for option in ("plan", "record_dtype", "record_baseline"):
-        if getattr(arguments, option):
+def check_labels(arguments: argparse.Namespace) -> None:
+    """Rejects a record of some of the classes."""
+    for option in ("record_dtype", "record_baseline"):
+        if arguments.labels is not None and getattr(arguments, option):
             raise RecipeError(
                 f"--{option.replace('_', '-')} is for all classes of the checkpoint, and --labels "
                 f"names {', '.join(arguments.labels)}: leave one of the two out"
@@ -109,12 +84,9 @@ def check_sources(arguments: argparse.Namespace) -> None:
 
 
 def read_sources(arguments: argparse.Namespace, labels: Sequence[str]) -> list[tuple[str, Dataset]]:
-    """Reads the rows that a plan holds out, if any, and each file; returns each with its path."""
+    """Reads each file; returns each with its path."""
     known = _known_classes(arguments.labels, labels)
     datasets = []
-    if arguments.plan is not None:
-        held_out = _read_held_out(arguments.plan, arguments.data, labels)
-        datasets.append((str(arguments.plan), held_out))
     for path in arguments.files:
         dataset = read_dataset(
             [path], columns=columns_of(arguments), labels=known, some=arguments.labels is None
@@ -158,20 +130,3 @@ def _known_classes(wanted: Sequence[str] | None, labels: Sequence[str]) -> Seque
     if len(set(wanted)) < max(2, len(wanted)):
         raise RecipeError(f"--labels {','.join(wanted)}: give two or more different classes")
     return wanted
-
-
-def _read_held_out(path: Path, data: Path, labels: Sequence[str]) -> Dataset:
-    """Reads the rows that a plan holds out; the plan itself stands for their sources."""
-    # Imported only now: plans import what computes.
-    from training.plan.data import read_plan_data
-    from training.plan.plan import load_plan
-
-    plan = load_plan(path)
-    if tuple(plan.labels) != tuple(labels):
-        raise RecipeError(
-            f"--plan: {path} has the classes {', '.join(plan.labels)}, and the checkpoint "
-            f"{', '.join(labels)}: name the plan that made it"
-        )
-    held_out = read_plan_data(plan, data).held_out
-    source = DataSource(file=path.name, rows=len(held_out), sha256=digest(path))
-    return replace(held_out, sources=(source,))

@@ -4,28 +4,29 @@ import argparse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from model.checkpoint.location import local_folder
 from model.cli.progress import say
-from model.files import WEIGHTS
-from training.cli import fit_report, plan
-from training.cli.fit_options import STORE_DTYPES, check_one_run, choose_run_dir
-from training.cli.fit_resume import choose_recipe
+from model.files import WEIGHTS, check_folder
+from training.cli import fit_report
+from training.cli.fit_options import STORE_DTYPES, choose_run_dir, recipe_of
+from training.cli.options import columns_of
 from training.cli.run_lock import locked
-from training.cli.run_setup import context_of, read_rows
-from training.cli.shared_options import check_folds, columns_of
-from training.cross_validation import Fold, fold_line, folds_line, remove_folds, run_folds
 from training.data.dataset import Dataset
 from training.data.hub import local_files
-from training.data.validation_split import read_evaluated
+from training.data.validation_split import read_and_split, read_evaluated
+from training.device import choose_accelerator
 from training.distributed import Ranks, current
-from training.errors import NoSpaceError
+from training.errors import NoSpaceError, RecipeError, ResumeError
 from training.fit.checkpointing import FULL, check_space, describe_unwritten, resume_hint
 from training.fit.export import Exported
-from training.fit.state import has_state, remove_state
+from training.fit.recipe import Recipe
+from training.fit.state import has_state, previous_run, remove_state
 from training.measure.history import Measurement, write_history
 from training.measure.plots import plot_history
 from training.measure.summary import epoch_line
-from training.run import Run
+from training.run import STATE, Run, TrainingContext
 from training.signals import noted_signals, raised_signals
 from training.tracking.logs import check_installed, final_values
 
@@ -34,11 +35,7 @@ _HISTORY, _PLOT = "history.jsonl", "history.png"
 
 def run(arguments: argparse.Namespace) -> int:
     """Trains, calibrates, measures and saves a checkpoint."""
-    if arguments.plan is not None:
-        check_folds(arguments, processes=1)
-        return plan.run(arguments)
     ranks = current()
-    check_one_run(arguments, processes=ranks.count)
     check_installed(arguments.log_to)
     run_dir = choose_run_dir(arguments)
     with locked(run_dir, arguments.output, ranks=ranks):
@@ -46,11 +43,21 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace, run_dir: Path, ranks: Ranks) -> int:
-    recipe, previous = choose_recipe(arguments, run_dir, ranks)
-    context = context_of(arguments, run_dir, ranks=ranks)
-    rows, training, validation = read_rows(arguments, recipe)
-    files = local_files(arguments.evaluate)
-    evaluated = read_evaluated(files, columns=columns_of(arguments), labels=rows.labels)
+    recipe, previous = choose_recipe(arguments, run_dir / STATE, ranks)
+    context = context_of(arguments, run_dir, ranks)
+    columns = columns_of(arguments)
+    training, validation = read_and_split(
+        local_files(arguments.files),
+        local_files(arguments.validation or ()),
+        columns=columns,
+        labels=arguments.labels,
+        which=recipe.validation_split,
+        share=recipe.validation_share,
+        seed=recipe.seed,
+    )
+    evaluated = read_evaluated(
+        local_files(arguments.evaluate), columns=columns, labels=training.labels
+    )
     fit = Run(recipe, training, validation, context, folder=run_dir)
     if arguments.resume and ranks.share_object(has_state(fit.state_dir)):
         fit.trainer.resume(fit.fingerprint(previous))
@@ -62,7 +69,6 @@ def _run(arguments: argparse.Namespace, run_dir: Path, ranks: Ranks) -> int:
     fit_report.say_beginning(arguments, fit, evaluated)
     with noted_signals() as stop:
         fit.context = replace(context, stop=ranks.agree(stop))
-        folds = _cross_validate(arguments, fit, rows)
         result = _fit(arguments, fit, evaluated, size=demand.checkpoint)
     if result is None:
         return 0
@@ -70,34 +76,84 @@ def _run(arguments: argparse.Namespace, run_dir: Path, ranks: Ranks) -> int:
     plot = run_dir / _PLOT
     fit_report.warn_if_unwritten(lambda: plot_history(history, plot), plot)
     fit_report.say_end(fit, history, exported)
-    if folds:
-        say(folds_line(folds))
     say(f"checkpoint: {arguments.output}")
     return 0
 
 
-def _cross_validate(arguments: argparse.Namespace, fit: Run, rows: Dataset) -> list[Fold]:
-    """Trains and measures a network for each fold, if the user asks for folds."""
-    count: int | None = arguments.folds
-    if count is None:
-        return []
-    if not arguments.resume:
-        remove_folds(fit.folder)
-    say(
-        f"{count} folds: each is measured by a network that is trained on the rows of the others; "
-        "the checkpoint follows"
+def context_of(arguments: argparse.Namespace, run_dir: Path, ranks: Ranks) -> TrainingContext:
+    """Finds the first weights and the device, and sets threads and determinism of torch."""
+    init_from = arguments.init_from
+    if init_from is not None:
+        init_from = local_folder(init_from)
+        check_folder(init_from)
+    return TrainingContext(
+        run_dir=run_dir,
+        accelerator=choose_accelerator(
+            arguments.device, threads=arguments.threads, dtype=arguments.dtype, ranks=ranks
+        ),
+        save_every=arguments.save_every,
+        stop=lambda: None,
+        ranks=ranks,
+        init_from=init_from,
+        name=arguments.output.resolve().name,
+        targets=tuple(arguments.log_to) if ranks.is_first else (),
     )
-    folds = run_folds(
-        fit.recipe,
-        rows,
-        count=count,
-        folder=fit.folder,
-        label="",
-        context=fit.context,
-        report=lambda fold: say(fold_line(fold, count)),
-    )
-    say(folds_line(folds))
-    return folds
+
+
+def choose_recipe(
+    arguments: argparse.Namespace, state: Path, ranks: Ranks
+) -> tuple[Recipe, Recipe]:
+    """Finds out whether a run is resumed, and with which recipe. Sets `arguments.resume`.
+
+    Returns:
+        The recipe of this run, and that of the run that left a state.
+    """
+    recipe = recipe_of(arguments)
+    if ranks.is_first:
+        if ranks.restarts:
+            # torchrun has restarted the processes after one was lost: the user types no --resume.
+            arguments.resume = has_state(state)
+        if arguments.resume and not has_state(state):
+            raise ResumeError(f"{state}: there is no interrupted run to resume; leave out --resume")
+        if has_state(state) and not (arguments.resume or arguments.overwrite):
+            raise RecipeError(
+                f"{state} holds the state of a run: resume it with --resume, continue it with "
+                "--extend if it has ended, or discard it with --overwrite"
+            )
+    arguments.resume = ranks.share_object(arguments.resume)
+    if not arguments.resume and arguments.extend is None:
+        return recipe, recipe
+    return _extended_recipe(arguments, recipe, state, ranks)
+
+
+def _extended_recipe(
+    arguments: argparse.Namespace, recipe: Recipe, state: Path, ranks: Ranks
+) -> tuple[Recipe, Recipe]:
+    """Adds epochs to a finished run, or finds the epochs that an interrupted run was given."""
+    previous = previous_run(state) if ranks.is_first else None
+    if ranks.is_first and previous is None and arguments.extend is not None:
+        raise ResumeError(
+            f"{state}: no state of a run is kept there: fit with --keep-state first, or begin with "
+            "only the weights by --init-from"
+        )
+    known: Any = ranks.share_object(previous) or ({}, 0, 0)
+    fingerprint, done, best = known
+    epochs, restarts = fingerprint.get("epochs", recipe.epochs), fingerprint.get("restarts", [])
+    then = recipe
+    if restarts or arguments.extend is not None:
+        then = recipe.model_copy(update={"epochs": epochs, "restarts": tuple(restarts)})
+    since = max(best, *(each for each in restarts if each <= done), 0)
+    is_over = done >= epochs or done - since >= recipe.patience
+    if arguments.extend is None or (arguments.resume and not is_over):
+        return then, then
+    if not is_over:
+        raise ResumeError(
+            f"{state}: the run has finished {done} of {epochs} epochs: resume it with --resume "
+            "before you add more"
+        )
+    arguments.resume = True
+    longer = {"epochs": done + arguments.extend, "restarts": (*restarts, done)}
+    return then.model_copy(update=longer), then
 
 
 def _fit(
@@ -149,11 +205,11 @@ def _write(write: Callable[[], Exported], fit: Run, output: Path, size: int) -> 
             remove_state(fit.state_dir)
             return write()
     except OSError as error:
-        fault = describe_unwritten(error, output / WEIGHTS, size)
+        reason = describe_unwritten(error, output / WEIGHTS, size)
         rest = (
             "the trained weights are saved, and the same command with --resume only writes the "
             "checkpoint"
             if fit.trainer.unsaved is None
             else f"nor is the last state saved: {resume_hint(fit.state_dir)}"
         )
-        raise NoSpaceError(f"the checkpoint: {fault}: make room; {rest}") from error
+        raise NoSpaceError(f"the checkpoint: {reason}: make room; {rest}") from error

@@ -1,32 +1,24 @@
-"""Defines the options of `headlight-train fit` and `search`, and checks those of `fit`."""
+"""Defines the options of `headlight-train fit`, and finds what they name."""
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
 
 from model.checkpoint.saving import check_place
-from model.cli.arguments import positive, whole
-from training.cli.shared_options import (
-    RECIPE_FIELDS,
-    TRIED_FIELDS,
-    add_class_weights,
+from model.cli.arguments import number, positive, whole
+from training.cli.options import (
     add_columns,
     add_device,
-    add_dtype,
     add_files,
     add_labels,
-    add_log_to,
     add_output,
-    add_recipe_arguments,
-    add_save_every,
-    add_start_arguments,
     add_validation,
-    check_folds,
-    option_name,
-    typed_options,
 )
 from training.errors import RecipeError
+from training.fit.recipe import Recipe, load_recipe, presets
+from training.tracking.logs import Target, parse_target
 
 STORE_DTYPES = {
     "float32": torch.float32,
@@ -34,29 +26,56 @@ STORE_DTYPES = {
     "bfloat16": torch.bfloat16,
 }
 
+_RECIPE_OPTIONS: tuple[tuple[str, Callable[[str], float], str], ...] = (
+    ("epochs", whole, "passes over the training rows"),
+    ("batch_size", whole, "texts of a step"),
+    ("accumulate", whole, "passes that a step is divided into, to need less memory"),
+    ("learning_rate", number, "the highest rate, at the end of the warm-up"),
+    ("weight_decay", number, "of matrices"),
+    ("warmup_share", number, "share of the steps in which the rate climbs"),
+    ("max_grad_norm", number, "gradients are scaled down to this norm"),
+    (
+        "consistency",
+        number,
+        "weight of how far answers on perturbed texts diverge from those on the texts; doubles the "
+        "time of a step",
+    ),
+    ("label_smoothing", number, "share of the target that goes to all classes alike"),
+    ("dropout", number, "after embeddings and sublayers"),
+    ("max_length", whole, "the most tokens of a text"),
+    ("validation_share", number, "share of the rows held out, without --validation"),
+    ("patience", whole, "epochs without a better validation loss until the run stops"),
+    ("seed", whole, "of everything random"),
+)
+_FOR_ANY_NETWORK = {"max_length", "validation_share", "seed"}
+
+
+def _option(field: str) -> str:
+    """Returns the option that sets a field of a recipe."""
+    return f"--{field.replace('_', '-')}"
+
+
+# What was chosen for random weights does not fit pretrained ones.
+PRETRAINED_DECIDES = frozenset(
+    ["--preset", *(_option(name) for name, _, _ in _RECIPE_OPTIONS if name not in _FOR_ANY_NETWORK)]
+)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `headlight-train fit`."""
-    add_files(parser, "labelled text to learn from", optional=True, hub=True)
+    add_files(parser, "labelled text to learn from", hub=True)
     add_output(parser, "the checkpoint to write", "a checkpoint or an interrupted run")
-    add_start_arguments(parser)
-    _add_plan_arguments(parser)
-    _add_data_arguments(parser)
-    add_recipe_arguments(parser)
-    _add_run_arguments(parser)
-
-
-def _add_plan_arguments(parser: argparse.ArgumentParser) -> None:
-    for option, metavar, text in (
-        ("--plan", "FILE", "several stages over sources of their own, not files and a preset"),
-        ("--data", "DIR", "the folder that the sources of a plan lie in"),
-        ("--teacher", "DIR", "the pretrained MPNet folder of a plan's teacher"),
-        ("--expert", "DIR", "the finished checkpoint of a plan's expert"),
-    ):
-        parser.add_argument(option, type=Path, metavar=metavar, help=text)
-
-
-def _add_data_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--preset",
+        metavar="NAME",
+        help=f"{', '.join(presets())}, or a TOML file (default: small; finetune with --init-from)",
+    )
+    parser.add_argument(
+        "--init-from",
+        type=Path,
+        metavar="DIR",
+        help="begin with a pretrained BERT-family folder, or hf:NAME@REVISION",
+    )
     add_columns(parser)
     add_labels(parser)
     add_validation(parser, "choose the best epoch and the temperature by")
@@ -68,6 +87,24 @@ def _add_data_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="labelled text to measure in the end, only for the record; may be repeated",
     )
+    for name, kind, text in _RECIPE_OPTIONS:
+        parser.add_argument(
+            _option(name), type=kind, metavar="N", help=f"{text} ({_default(name)})"
+        )
+    _add_run_arguments(parser)
+
+
+def _default(field: str) -> str:
+    """Returns the value of a field in each preset, the default presets first."""
+    chosen = ("small", "finetune")
+    names = (*chosen, *(name for name in presets() if name not in chosen))
+    texts = {}
+    for name in names:
+        value = getattr(load_recipe(name, {}), field)
+        texts[name] = f"{value:g}" if isinstance(value, float) else str(value)
+    if len(set(texts.values())) == 1:
+        return f"default: {texts['small']}"
+    return "default: " + ", ".join(f"{name} {text}" for name, text in texts.items())
 
 
 def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
@@ -78,8 +115,17 @@ def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
         help="what the weights are stored in (default: %(default)s)",
     )
     add_device(parser)
-    add_dtype(parser)
-    add_class_weights(parser)
+    parser.add_argument(
+        "--dtype",
+        choices=("auto", "float32", "bfloat16"),
+        default="auto",
+        help="of matrix products; auto: bfloat16 where the processor has it (default: auto)",
+    )
+    parser.add_argument(
+        "--class-weights",
+        choices=("none", "balanced"),
+        help="balanced: rare classes count as much as frequent ones (default: none)",
+    )
     parser.add_argument(
         "--rank-timeout",
         type=positive,
@@ -93,7 +139,13 @@ def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="where history, plot and the state of the run go (default: the output with .run)",
     )
-    add_save_every(parser)
+    parser.add_argument(
+        "--save-every",
+        type=positive,
+        default=500,
+        metavar="STEPS",
+        help="steps between two states on disk (default: %(default)s)",
+    )
     parser.add_argument(
         "--resume", action="store_true", help="resume the interrupted run of this output"
     )
@@ -109,79 +161,29 @@ def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
         help="train the ended run of this output for more epochs, and replace its checkpoint",
     )
     parser.add_argument(
-        "--folds",
-        type=whole,
-        metavar="K",
-        help="before the checkpoint is trained, train and measure K networks, each on the rows "
-        "outside one of K folds",
+        "--log-to",
+        type=_target,
+        action="append",
+        default=[],
+        metavar="TARGET",
+        help="log losses, accuracy, rate, recipe and figures to tensorboard:DIR or mlflow:URI; may "
+        "be repeated",
     )
-    add_log_to(parser)
 
 
-def add_search_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of `headlight-train search`."""
-    parser.epilog = (
-        "Options with N,N try each of their values. Without them, 0.3, 1 and 3 times the preset's "
-        "learning rate are tried, each with its epochs and twice as many."
-    )
-    add_files(parser, "labelled text to learn from", hub=True)
-    add_output(parser, "where the results go", "a search")
-    parser.add_argument(
-        "--trials",
-        type=positive,
-        metavar="N",
-        help="combinations of the values to try, drawn by chance (default: all)",
-    )
-    parser.add_argument(
-        "--folds",
-        type=whole,
-        metavar="K",
-        help="rank by the mean of K folds, with K networks for each trial (default: one split)",
-    )
-    add_start_arguments(parser)
-    add_columns(parser)
-    add_labels(parser)
-    add_validation(parser, "rank the trials by")
-    add_recipe_arguments(parser, several=TRIED_FIELDS)
-    add_class_weights(parser)
-    add_device(parser)
-    add_dtype(parser)
-    add_save_every(parser)
-    parser.add_argument(
-        "--resume", action="store_true", help="resume the interrupted search of this output"
-    )
-    add_log_to(parser)
+def _target(text: str) -> Target:
+    try:
+        return parse_target(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
-def reject_plan_options(arguments: argparse.Namespace) -> None:
-    """Rejects options that a plan sets itself."""
-    if arguments.files:
-        raise RecipeError(
-            f"--plan names its files itself: leave out {arguments.files[0]}, or leave out --plan"
-        )
-    if arguments.extend is not None:
-        raise RecipeError(
-            "--extend is for one run, and a --plan has several: leave one of them out"
-        )
-    if arguments.log_to:
-        raise RecipeError("--log-to is for one run, and a --plan has several: leave it out")
-    own = ["preset", "validation", "labels", *RECIPE_FIELDS]
-    typed = [option_name(name) for name in typed_options(arguments, own)]
-    if typed:
-        raise RecipeError(
-            f"the plan decides what {' and '.join(typed)} would: change it there, or leave out "
-            "--plan"
-        )
-
-
-def check_one_run(arguments: argparse.Namespace, *, processes: int) -> None:
-    """Rejects options of a run without a plan that do not fit together."""
-    if not arguments.files:
-        raise RecipeError("name at least one FILE to learn from, or a --plan")
-    for name in ("data", "teacher", "expert"):
-        if getattr(arguments, name) is not None:
-            raise RecipeError(f"--{name} is for a --plan: leave it out, or give one")
-    check_folds(arguments, processes=processes)
+def recipe_of(arguments: argparse.Namespace) -> Recipe:
+    """Loads the preset that a command line names, changed by its options."""
+    names = (*(name for name, _, _ in _RECIPE_OPTIONS), "class_weights")
+    values = {name: getattr(arguments, name) for name in names}
+    typed = {name: value for name, value in values.items() if value is not None}
+    return load_recipe(arguments.preset or ("finetune" if arguments.init_from else "small"), typed)
 
 
 def choose_run_dir(arguments: argparse.Namespace) -> Path:

@@ -1,6 +1,8 @@
 """Prints what `headlight-train fit` does: its rows, its figures, baselines and advice."""
 
 import argparse
+import shlex
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -11,7 +13,7 @@ from model.checkpoint.opening import open_checkpoint
 from model.cli.progress import say
 from model.errors import CheckpointError
 from model.loading import load_predictor
-from training.cli.shared_options import PRETRAINED_DECIDES, changed_command
+from training.cli.fit_options import PRETRAINED_DECIDES
 from training.data.dataset import Dataset
 from training.fit.export import Exported
 from training.measure.history import Measurement
@@ -39,7 +41,10 @@ def say_beginning(
 ) -> None:
     """Prints the rows of a run and warnings about them, before any time is spent."""
     recipe, training, total = fit.recipe, fit.training, fit.trainer.total_steps
-    say_rows(training, fit.validation, evaluated)
+    say(rows_line(training, "learn from"))
+    say(rows_line(fit.validation, "validate on"))
+    for warning in row_warnings(training, fit.validation, evaluated):
+        say(f"warning: {warning}")
     if arguments.resume:
         return
     if fit.start.known:
@@ -58,21 +63,33 @@ def say_beginning(
         )
 
 
-def say_rows(training: Dataset, validation: Dataset, evaluated: Mapping[str, Dataset]) -> None:
-    """Prints how many rows of each class there are, and warnings about them."""
-    say(rows_line(training, "learn from"))
-    say(rows_line(validation, "validate on"))
-    for warning in row_warnings(training, validation, evaluated):
-        say(f"warning: {warning}")
-
-
 def _advice(typed: Sequence[str]) -> str:
     folder = find_pretrained()
     if folder is None:
         return "Give one with --init-from DIR or --init-from hf:NAME@REVISION"
-    added = ["--init-from", str(folder), "--overwrite"]
-    command = changed_command(typed, without=PRETRAINED_DECIDES, added=added)
+    command = with_pretrained(typed, folder)
     return f"Type instead:\n  {command}"
+
+
+def with_pretrained(typed: Sequence[str], folder: Path) -> str:
+    """Changes a command that the user typed, into one line for a shell that begins with a folder.
+
+    Options that random weights need are left out, each with its value.
+    """
+    words = []
+    rest = iter(typed)
+    for word in rest:
+        option, equals, _ = word.partition("=")
+        if option in PRETRAINED_DECIDES:
+            if not equals:
+                next(rest, None)
+        elif word not in ("--resume", "--overwrite"):
+            words.append(word)
+    path = Path(sys.argv[0])
+    program = [sys.argv[0] if path.name == "headlight-train" else "headlight-train"]
+    if path.parts[-2:] == ("training", "__main__.py"):
+        program = ["python", "-m", "training"]
+    return shlex.join([*program, *words, "--init-from", str(folder), "--overwrite"])
 
 
 def find_pretrained() -> Path | None:

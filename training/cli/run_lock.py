@@ -24,16 +24,16 @@ def locked(*folders: Path, ranks: Ranks = SINGLE_PROCESS) -> Iterator[None]:
         RecipeError: another command writes into one of them.
     """
     with ExitStack() as stack:
-        fault = ""
+        problem = ""
         if ranks.is_first and fcntl is not None:
             try:
                 for folder in folders:
                     stack.enter_context(_locked(folder))
             except RecipeError as error:
-                fault = str(error)
-        fault = ranks.share_object(fault)
-        if fault:
-            raise RecipeError(fault)
+                problem = str(error)
+        problem = ranks.share_object(problem)
+        if problem:
+            raise RecipeError(problem)
         yield
 
 
@@ -51,10 +51,17 @@ def _locked(folder: Path) -> Iterator[None]:
                     f"{folder}: another command writes there: wait for it, end it, or choose "
                     "another folder"
                 ) from error
-            # The command before may have removed the file since it was opened here.
-            if path.exists() and os.path.samestat(path.stat(), os.fstat(file.fileno())):
+            if _is_there(path, file.fileno()):
                 try:
                     yield
                 finally:
                     path.unlink(missing_ok=True)
                 return
+
+
+def _is_there(path: Path, opened: int) -> bool:
+    """Whether an open file still has its name: the command before removes it at its end."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(opened))
+    except FileNotFoundError:
+        return False

@@ -84,7 +84,6 @@ class Recipe(_StrictModel):
             "SGDR", with a linear fall). Patience restarts there too.
         class_weights: `balanced` lets every class count alike in the loss, however rare.
         beta2: decay of the optimizer's mean of squared gradients.
-        layer_decay: the rate of a layer, divided by the rate of the layer above.
         embedding_l2: factor of the squared word embedding that is added to the loss.
         max_grad_norm: gradients are scaled down to this norm; 0: never.
         consistency: weight of how far the answer on a perturbed text diverges from the answer on
@@ -92,7 +91,9 @@ class Recipe(_StrictModel):
             training"). A step then reads every text twice. 0: none.
         label_smoothing: share of the target that is spread over all classes (Szegedy et al. 2016).
         token_dropout: share of the tokens that are read as unknown in training.
-        undo_penn_share: share of the texts in the Penn style (`do n't`) that are rewritten.
+        detokenize_share: share of the texts in Penn Treebank style (`do n't`) that are
+            detokenized (`don't`).
+        validation_split: whether random rows of each class are for validation, or the last ones.
         keep: the weights of the epoch with the least validation loss, or of the last epoch.
     """
 
@@ -109,7 +110,6 @@ class Recipe(_StrictModel):
     warmup_share: Share = 0.1
     schedule: Literal["linear", "constant"] = "linear"
     beta2: Share = 0.98
-    layer_decay: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
     embedding_l2: Annotated[float, Field(ge=0.0)] = 0.0
     max_grad_norm: Annotated[float, Field(ge=0.0)] = 1.0
     consistency: Annotated[float, Field(ge=0.0)] = 0.0
@@ -117,10 +117,10 @@ class Recipe(_StrictModel):
     dropout: Share = 0.1
     attention_dropout: Share = 0.1
     token_dropout: Share = 0.0
-    undo_penn_share: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
+    detokenize_share: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
     average_decay: Share = 0.0
     validation_share: Annotated[float, Field(gt=0.0, le=0.5)] = 0.1
-    hold_out: Literal["random", "last"] = "random"
+    validation_split: Literal["random", "last"] = "random"
     keep: Literal["best", "last"] = "best"
     patience: Count = 3
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0

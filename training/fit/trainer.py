@@ -86,10 +86,7 @@ class Trainer:
         self._averaged = copy.deepcopy(network) if recipe.average_decay else network
         self._best = clone(self._averaged)
         self._optimizer = build_optimizer(
-            network,
-            weight_decay=recipe.weight_decay,
-            beta2=recipe.beta2,
-            layer_decay=recipe.layer_decay,
+            network, weight_decay=recipe.weight_decay, beta2=recipe.beta2
         )
         self._recipe = recipe
         self._training = training
@@ -227,7 +224,7 @@ class Trainer:
         """Runs one optimizer step without reading anything back from the device."""
         state, recipe = self._state, self._recipe
         for group in self._optimizer.param_groups:
-            group["lr"] = group["scale"] * self._rate(state.step)
+            group["lr"] = self._rate(state.step)
         self._optimizer.zero_grad(set_to_none=True)
         results = []
         for number, (part, count, batch) in enumerate(

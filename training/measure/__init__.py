@@ -1,1 +1,1 @@
-"""Measures networks: accuracy, calibration, probes, history and reports."""
+"""Measures networks: accuracy, calibration, history and reports."""

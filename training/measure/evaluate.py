@@ -1,9 +1,8 @@
-"""Measures a predictor on labelled files, probes how it behaves, and makes records of it.
+"""Measures a predictor on labelled files, and makes records of it.
 
 Legend: N texts.
 """
 
-import random
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -35,11 +34,7 @@ from training.errors import RecipeError
 from training.measure.inference import Probabilities, predict_probabilities
 from training.measure.metrics import choose_among, expected_calibration_error, measure, uncalibrated
 from training.measure.plots import Scores
-from training.measure.probe import Probe, find_poles, probe
 from training.measure.report import FileReport, length_reports, to_json
-
-# The most texts that are perturbed, and the most words of each.
-_MOST_TEXTS, _MOST_WORDS = 500, 40
 
 
 class Measured(NamedTuple):
@@ -112,24 +107,9 @@ def count_answers(
     return baseline, count_thresholds(values, label_ids, labels=labels, sets=sets)
 
 
-def run_probes(predictor: Predictor, datasets: Sequence[Dataset]) -> list[Probe]:
-    """Asks sentences of known label, and perturbs the shorter texts, in which a change weighs."""
-    texts = [text for dataset in datasets for text in dataset.texts]
-    short = [text for text in texts if len(text.split()) <= _MOST_WORDS]
-    rng = random.Random(0)  # noqa: S311 - not for secrets
-
-    def answers(asked: Sequence[str]) -> NDArray[np.float64]:
-        if not asked:
-            return np.zeros((0, len(predictor.info.labels)))
-        return predict_probabilities(predictor, asked, label="probe").values
-
-    changed = rng.sample(short, min(len(short), _MOST_TEXTS))
-    return probe(answers, changed, poles=find_poles(predictor.info.labels))
-
-
-def set_names(files: Iterable[Path], *, others: Sequence[str] = ()) -> list[str]:
+def set_names(files: Iterable[Path]) -> list[str]:
     """Names the set of each file: its folder and its name, without endings."""
-    names = list(others)
+    names: list[str] = []
     for file in files:
         stem = file.name.partition(".")[0] or file.name
         name = "/".join((*file.parts[-2:-1], stem)).removeprefix("//")

@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import asdict
 from textwrap import indent
 from typing import TypedDict
 
@@ -13,14 +12,8 @@ from numpy.typing import NDArray
 from model.checkpoint.records import DataSource, ThresholdReport
 from model.predictor import ModelInfo
 from training.measure.metrics import Figures
-from training.measure.probe import Probe
 
 tabulate.MIN_PADDING = 0  # a heading needs no more room than its text
-_PROBE_HEADINGS = {
-    "label": "sentences of known label",
-    "change": "what must not matter",
-    "group": "groups of people against the mean of all",
-}
 _LENGTHS = (16, 32, 64, 128, 256)
 
 
@@ -116,25 +109,7 @@ def length_reports(
     return reports
 
 
-def probes_to_text(probes: Sequence[Probe]) -> str:
-    """Formats the results of probes for people, in lines that are each ended."""
-    lines = []
-    for test, heading in _PROBE_HEADINGS.items():
-        chosen = [item for item in probes if item.test == test]
-        if chosen:
-            lines.append(heading)
-        for item in chosen:
-            shift = "" if item.shift is None else f", moved by {item.shift:.3f}"
-            shift += "" if item.lean is None else f" ({item.lean:+.3f})"
-            verb = "right" if test == "label" else "unchanged"
-            share = item.passed / item.rows if item.rows else 1.0
-            lines.append(f"  {item.name:<36} {share:7.1%} {verb} of {item.rows:,}{shift}")
-    return "".join(line + "\n" for line in lines)
-
-
-def summarise(
-    info: ModelInfo, reports: Sequence[FileReport], probes: Sequence[Probe]
-) -> dict[str, object]:
+def summarise(info: ModelInfo, reports: Sequence[FileReport]) -> dict[str, object]:
     """Builds what `--json` writes. Names and order are stable."""
     return {
         "checkpoint": {"name": info.name, "version": info.version},
@@ -143,7 +118,6 @@ def summarise(
         "device": info.device,
         "dtype": info.dtype,
         "files": list(reports),
-        "probes": [asdict(probe) for probe in probes],
     }
 
 

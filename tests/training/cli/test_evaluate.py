@@ -49,10 +49,7 @@ def test_the_figures_are_those_of_what_is_served(
     assert run(parse(first, second, "--checkpoint", checkpoint_folder, "--json", target)) == 0
 
     written = json.loads(target.read_text())
-    assert list(written) == [
-        *("checkpoint", "labels", "temperature", "device", "dtype", "files", "probes")
-    ]
-    assert written["probes"] == []
+    assert list(written) == [*("checkpoint", "labels", "temperature", "device", "dtype", "files")]
     assert written["checkpoint"] == {"name": "tiny", "version": checkpoint.version}
     assert written["labels"] == ["negative", "positive"]
     assert (written["temperature"], written["device"], written["dtype"]) == (1.5, "cpu", "float32")
@@ -232,40 +229,13 @@ def test_json_that_fails_at_the_end_is_a_clear_error(
         run(parse(path, "--checkpoint", checkpoint_folder, "--json", target))
 
 
-def test_probes_and_the_plot_are_made_if_asked(
-    tmp_path: Path, checkpoint_folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_plot_is_made_if_asked(tmp_path: Path, checkpoint_folder: Path) -> None:
     path = write_rows(tmp_path / "a.tsv", ROWS)
-    plot, target = tmp_path / "reliability.svg", tmp_path / "figures.json"
+    plot = tmp_path / "reliability.svg"
 
-    options = ("--plot", plot, "--json", target, "--probe")
-    assert run(parse(path, "--checkpoint", checkpoint_folder, *options)) == 0
+    assert run(parse(path, "--checkpoint", checkpoint_folder, "--plot", plot)) == 0
 
-    printed = capsys.readouterr().out
-    probes = json.loads(target.read_text())["probes"]
-    assert "sentences of known label\n  plain " in printed
-    assert "what must not matter\n  ways of speaking " in printed
-    assert {item["test"] for item in probes} == {"label", "change", "group"}
-    assert len([item for item in probes if item["test"] == "label"]) == 20
-    assert len([item for item in probes if item["test"] == "change"]) == 12
     assert "(5)" in plot.read_text(encoding="utf-8")
-
-
-def test_probes_of_classes_with_other_names_leave_out_known_labels(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    checkpoint = tiny_checkpoint(tmp_path / "three", config=tiny_config(labels=("a", "b", "c")))
-    path = write_rows(tmp_path / "a.tsv", [("good film", "a"), ("bad film", "c")])
-
-    assert run(parse(path, "--checkpoint", checkpoint, "--probe")) == 0
-
-    printed = capsys.readouterr().out
-    assert "sentences of known label\n" not in printed
-    assert "what must not matter\n" in printed
-    assert printed.endswith(
-        "left out: sentences of known label, because the checkpoint's classes are a, b, c, and "
-        "none is named negative or positive\n"
-    )
 
 
 @pytest.mark.parametrize(

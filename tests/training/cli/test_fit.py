@@ -162,8 +162,6 @@ def test_standard_output_need_not_be_utf_8(tmp_path: Path, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--data", "data"], "--data is for a --plan: leave it out, or give one"),
-        (["--teacher", "mpnet"], "--teacher is for a --plan: leave it out, or give one"),
         (["--run-dir", "out"], "--run-dir out lies in the checkpoint out, which is written as a"),
         (["--run-dir", "out/run"], "--run-dir out/run lies in the checkpoint out, which is"),
         (
@@ -223,9 +221,9 @@ def test_from_a_pretrained_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ((), "the following arguments are required: --output"),
-        (("--output", "x", "--save-every", "0"), "argument --save-every: must be a whole "
-         "number of at least 1, got '0'"),
+        ((), "the following arguments are required: FILE, --output"),
+        (("rows.csv", "--output", "x", "--save-every", "0"), "argument --save-every: must be a "
+         "whole number of at least 1, got '0'"),
         (("rows.csv", "--output", "x", "--delimiter", "ab"), "argument --delimiter: must be "
          "one character such as ';', or tab, and no letter, digit or quote, got 'ab'"),
         (("rows.csv", "--output", "x", "--encoding", "base64"), "argument --encoding: must be an "

@@ -11,8 +11,7 @@ from model import load_predictor, open_checkpoint
 from tests.builders import tiny_checkpoint, tiny_config
 from tests.training.tiny_runs import Refusal, arguments, write_sentences
 from training.__main__ import main
-from training.cli.fit_report import find_pretrained
-from training.cli.shared_options import PRETRAINED_DECIDES, changed_command
+from training.cli.fit_report import find_pretrained, with_pretrained
 
 
 def test_a_run_from_scratch_tells_all_it_does(fitted: Path) -> None:
@@ -66,8 +65,7 @@ def test_the_command_that_is_advised_can_be_typed(
 
 def test_what_was_chosen_for_random_weights_is_left_out_of_the_advice() -> None:
     typed = ["fit", "a b.csv", "--preset", "small", "--epochs=9", "--seed", "1", "--resume"]
-    added = ["--init-from", "x", "--overwrite"]
-    assert changed_command(typed, without=PRETRAINED_DECIDES, added=added) == (
+    assert with_pretrained(typed, Path("x")) == (
         "headlight-train fit 'a b.csv' --seed 1 --init-from x --overwrite"
     )
 
@@ -118,13 +116,12 @@ def test_a_checkpoint_of_other_classes_is_no_baseline(
     assert "before training" not in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("command", ["fit", "search"])
 def test_a_name_of_the_hub_without_its_mark_gets_it(
-    command: str, tmp_path: Path, refusal: Refusal, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, refusal: Refusal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = write_sentences(tmp_path / "rows.tsv")
     monkeypatch.chdir(tmp_path)
-    start = [command, str(rows), "--output", "out", "--init-from"]
+    start = ["fit", str(rows), "--output", "out", "--init-from"]
 
     advice = "does not exist: give the path of a checkpoint folder"
     for name in ("bert-base-uncased", "organisation/name"):

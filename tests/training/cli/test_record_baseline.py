@@ -7,16 +7,12 @@ import torch
 
 from model import load_predictor, open_checkpoint
 from model.checkpoint.records import count_baseline
-from tests.builders import tiny_checkpoint, tiny_config
+from tests.builders import tiny_checkpoint
 from tests.labelled_files import write_rows
-from tests.training.tiny_plans import TinyPlan
-from tests.training.tiny_runs import Refusal
 from training.__main__ import main
 from training.data.dataset import read_dataset
 from training.data.validation_split import split_validation
 from training.measure.inference import predict_probabilities
-from training.plan.data import read_plan_data
-from training.plan.plan import load_plan
 
 TEXTS = ["a good film", "\u2603 dull", "very long " * 40, "weak", "superb"]
 
@@ -76,49 +72,6 @@ def test_the_texts_of_all_files_are_counted_together(
     }
     assert (found["rows"], found["truncated"], found["unknown_tokens"]) == (5, 1, 1)
     assert capsys.readouterr().out.endswith("\nbaseline and thresholds of 5 texts recorded\n")
-
-
-def test_the_rows_that_a_plan_holds_out_are_measured_first(
-    tmp_path: Path, folder: Path, tiny: TinyPlan, capsys: pytest.CaptureFixture[str]
-) -> None:
-    held_out = read_plan_data(load_plan(tiny.plan), tiny.data).held_out
-    more = write_rows(tmp_path / "dev.tsv", [(text, 1) for text in TEXTS])
-
-    options = ("--plan", tiny.plan, "--data", tiny.data, "--record-baseline")
-    assert evaluate(folder, *options) == 0
-    assert recorded(folder) == counted(folder, list(held_out.texts), ["validation"])
-    assert capsys.readouterr().out.startswith(f"{tiny.plan}\n  rows       20 (")
-
-    assert evaluate(folder, more, *options) == 0
-    sets = ["validation", f"{tmp_path.name}/dev"]
-    assert recorded(folder) == counted(folder, [*held_out.texts, *TEXTS], sets)
-
-
-@pytest.mark.parametrize(
-    ("options", "fault"),
-    [
-        ((), "nothing to measure: give a FILE, or --plan with --data"),
-        (("--plan", "plan.toml"), "--plan and --data go together: give both, or none"),
-        (("a.tsv", "--data", "data"), "--plan and --data go together: give both, or none"),
-    ],
-)
-def test_half_of_what_is_needed_is_refused(
-    folder: Path, options: tuple[str, ...], fault: str, refusal: Refusal
-) -> None:
-    assert refusal(["evaluate", *options, "--checkpoint", str(folder)]) == fault
-
-
-def test_a_plan_of_other_classes_is_refused(
-    tmp_path: Path, tiny: TinyPlan, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = tiny_checkpoint(tmp_path / "other", config=tiny_config(labels=("bad", "good")))
-
-    assert evaluate(folder, "--plan", tiny.plan, "--data", tiny.data) == 1
-
-    assert capsys.readouterr().err.endswith(
-        f"--plan: {tiny.plan} has the classes negative, positive, and the checkpoint bad, good: "
-        "name the plan that made it\n"
-    )
 
 
 def test_fit_records_its_validation_rows(fitted: Path) -> None:

@@ -1,4 +1,4 @@
-"""Training rows, validation rows and folds: every row once, and no text on both sides."""
+"""Training rows and validation rows: every row once, and no text on both sides."""
 
 from collections import Counter
 from pathlib import Path
@@ -13,15 +13,7 @@ from model.tables.columns import Columns
 from tests.labelled_files import write_rows
 from tests.matching import exactly
 from training.data.dataset import Dataset
-from training.data.validation_split import (
-    choose_held_out,
-    read_and_split,
-    rows_without_overlap,
-    split_folds,
-    split_stratified,
-    text_key,
-    word_key,
-)
+from training.data.validation_split import read_and_split, split_stratified
 from training.errors import DataError, RecipeError
 
 
@@ -38,8 +30,8 @@ def parts(
     **changes: object,
 ) -> tuple[Dataset, Dataset]:
     """As the preset of the course holds out: the last fifth, unless something else is said."""
-    options: dict[str, Any] = {"hold_out": "last", "share": 0.2, "seed": 0, **changes}
-    return read_and_split(files, validation, columns=Columns(), labels=labels, **options)[1:]
+    options: dict[str, Any] = {"which": "last", "share": 0.2, "seed": 0, **changes}
+    return read_and_split(files, validation, columns=Columns(), labels=labels, **options)
 
 
 def rows(*texts: str, labels: tuple[int, ...] = (0, 1)) -> list[tuple[object, object]]:
@@ -61,11 +53,11 @@ def test_some_of_each_class_by_chance(tmp_path: Path) -> None:
     written = [(f"t{number}", int(number >= 100)) for number in range(120)]
     path = write_rows(tmp_path / "a.tsv", list(written))
 
-    training, validation = parts(path, hold_out="random", share=0.1)
+    training, validation = parts(path, which="random", share=0.1)
 
     assert Counter(validation.label_ids) == {0: 10, 1: 2}
     assert rows_of(training) + rows_of(validation) == Counter(written)
-    assert validation != parts(path, hold_out="random", share=0.1, seed=1)[1]
+    assert validation != parts(path, which="random", share=0.1, seed=1)[1]
     assert training.sources == validation.sources
 
 
@@ -135,123 +127,3 @@ def labelled(rows: list[tuple[str, int]], labels: tuple[str, ...] = ("a", "b")) 
 
 def rows_of(part: Dataset) -> Counter[tuple[str, int]]:
     return Counter(zip(part.texts, part.label_ids, strict=True))
-
-
-@given(
-    texts=st.integers(20, 60),
-    copies=st.integers(0, 20),
-    count=st.integers(2, 5),
-    seed=st.integers(0, 5),
-)
-def test_every_row_is_in_one_fold_and_no_text_on_both_sides(
-    texts: int, copies: int, count: int, seed: int
-) -> None:
-    rows = [(f"text {number}", number % 2) for number in range(texts)]
-    # The same letters and digits: copies of the first texts.
-    rows += [(f"Text, {number}!", number % 2) for number in range(copies)]
-    whole = labelled(rows)
-
-    folds = split_folds(whole, count=count, seed=seed)
-
-    assert folds == split_folds(whole, count=count, seed=seed)
-    assert folds != split_folds(whole, count=count, seed=seed + 1)
-    assert len(folds) == count
-    inside: Counter[tuple[str, int]] = Counter()
-    for rest, fold in folds:
-        assert rows_of(rest) + rows_of(fold) == rows_of(whole)
-        assert not {text_key(text) for text in rest.texts} & {text_key(text) for text in fold.texts}
-        inside += rows_of(fold)
-    assert inside == rows_of(whole)
-
-
-def test_classes_have_the_same_share_in_each_fold() -> None:
-    whole = labelled([(f"text {number}", int(number % 4 == 0)) for number in range(80)])
-
-    for rest, fold in split_folds(whole, count=4, seed=0):
-        assert Counter(fold.label_ids) == {0: 15, 1: 5}
-        assert Counter(rest.label_ids) == {0: 45, 1: 15}
-
-
-@pytest.mark.parametrize(
-    ("rare", "count", "told"),
-    [
-        (1, 2, r"rows.tsv: class b has 1 different text, too few for 2 folds: .*; add rows$"),
-        (3, 2, r"b has 3 different texts, too few for 2 folds: .*; choose --folds 3, or add rows$"),
-    ],
-)
-def test_too_few_rows_for_folds_are_refused(rare: int, count: int, told: str) -> None:
-    whole = labelled([(f"text {n}", 0) for n in range(9)] + [(f"rare {n}", 1) for n in range(rare)])
-
-    with pytest.raises(DataError, match=told):
-        split_folds(whole, count=count, seed=0)
-
-
-@pytest.mark.parametrize(("rare", "count"), [(4, 2), (3, 3)])
-def test_the_fewest_rows_that_are_enough(rare: int, count: int) -> None:
-    whole = labelled([(f"text {n}", 0) for n in range(9)] + [(f"rare {n}", 1) for n in range(rare)])
-
-    for rest, fold in split_folds(whole, count=count, seed=0):
-        assert Counter(fold.label_ids)[1] >= 1
-        assert Counter(rest.label_ids)[1] >= 2
-
-
-def test_the_words_of_a_text() -> None:
-    assert word_key("It 's  A_good-film!") == " it s a good film "
-
-
-@pytest.mark.parametrize(
-    ("penn", "plain"),
-    [
-        ("It ca n't be -LRB- I do n't know -RRB- .", "it can't be (I don't know)."),
-        ("it 's fun , is n't it ?", "It\u2019s fun, isn\u2019t it?"),
-        ("you can not go", "You cannot go!"),
-    ],
-)
-def test_the_same_words_in_the_penn_style(penn: str, plain: str) -> None:
-    assert word_key(penn) == word_key(plain)
-    assert (
-        rows_without_overlap([f"well , {penn} so it is", plain], [f"Well, {plain} So it is."]) == []
-    )
-
-
-def test_the_same_letters_are_the_same_text() -> None:
-    texts = ["I 'm gon na see it , do n`t ask", "im gonna see it dont ask", "a gon na"]
-
-    assert rows_without_overlap(texts, ["I'm gonna see it, don't ask"]) == [2]
-
-
-def test_a_source_without_enough_long_rows_is_told() -> None:
-    texts = {"a": ["lol ! ! ! ! ! ! !", "one two three four five six seven eight"]}
-
-    with pytest.raises(RecipeError, match=r"^source a: hold_out is 2, but 1 of its rows have 8 w"):
-        choose_held_out(texts, {"a": 2}, seed=0)
-
-
-def test_longer_texts_are_chosen_as_the_seed_says() -> None:
-    texts = {"a": ["short"] * 5 + [f"one two three four five six seven {n}" for n in range(20)]}
-
-    chosen = choose_held_out(texts, {"a": 6}, seed=0)
-
-    assert chosen == choose_held_out(texts, {"a": 6}, seed=0)
-    assert chosen != choose_held_out(texts, {"a": 6}, seed=1)
-    assert len(set(chosen["a"])) == 6
-    assert min(chosen["a"]) >= 5
-    assert chosen["a"] == sorted(chosen["a"])
-    assert len(choose_held_out(texts, {"a": 20}, seed=0)["a"]) == 20
-
-
-LETTERS = st.sampled_from(["a", "b", "c", "d"])
-TEXTS = st.lists(st.lists(LETTERS, min_size=1, max_size=6).map(" ".join), max_size=12)
-
-
-@given(texts=TEXTS, held_out=TEXTS)
-def test_what_stays_shares_no_text(texts: list[str], held_out: list[str]) -> None:
-    """By comparing each with each."""
-
-    def tells(text: str, held: str) -> bool:
-        one, other = word_key(text), word_key(held)
-        return one == other or other in one or (len(text.split()) >= 3 and one in other)
-
-    assert rows_without_overlap(texts, held_out) == [
-        at for at, text in enumerate(texts) if not any(tells(text, held) for held in held_out)
-    ]

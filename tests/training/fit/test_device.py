@@ -12,14 +12,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from recipes.mpnet import load_mpnet
 from tests.builders import tiny_network, tiny_tokenizer
 from tests.fake_device import DEVICE, FakeDevice
-from tests.training.tiny_plans import write_mpnet
+from tests.recipes.tiny_mpnet import write_mpnet
 from tests.training.tiny_runs import build_trainer
 from training.device import Accelerator
 from training.fit.recipe import Recipe
 from training.fit.rows import EncodedRows, load_steps
-from training.plan.mpnet import load_mpnet
 
 PADDED = ["good film", "a bad, bad film", "good"]
 EVEN = ["good film", "bad film", "good cast"]

@@ -38,28 +38,6 @@ def test_only_matrices_that_are_no_embeddings_decay() -> None:
     assert {decays[name] for name in decays.keys() - decayed} == {0.0}
 
 
-def test_lower_layers_have_a_lower_rate_if_asked() -> None:
-    network = tiny_network()
-    optimizer = build_optimizer(network, weight_decay=0.3, layer_decay=0.5)
-
-    scales = {
-        name: group["scale"]
-        for group in optimizer.param_groups
-        for name, parameter in network.named_parameters()
-        if any(parameter is member for member in group["params"])
-    }
-    assert scales.keys() == dict(network.named_parameters()).keys()
-    for name, scale in scales.items():
-        beginning = ".".join(name.split(".")[:2])
-        expected = {"layers.0": 0.25, "layers.1": 0.5}.get(
-            beginning, 0.125 if name.startswith("embeddings.") else 1.0
-        )
-        assert scale == expected, name
-    assert {
-        group["scale"] for group in build_optimizer(network, weight_decay=0.0).param_groups
-    } == {1.0}
-
-
 def test_the_mean_follows_quickly_at_first_and_slowly_later() -> None:
     mean = [torch.zeros(2)]
     weights = [nn.Parameter(torch.ones(2))]

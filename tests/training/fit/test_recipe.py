@@ -62,7 +62,7 @@ def test_all_faults_are_told(tmp_path: Path) -> None:
         ("label_smoothing = 1", "label_smoothing: must be less than 1 (got 1)"),
         ("attention_dropout = 1", "attention_dropout: must be less than 1 (got 1)"),
         ("token_dropout = 1", "token_dropout: must be less than 1 (got 1)"),
-        ("undo_penn_share = 1.1", "undo_penn_share: must be at most 1 (got 1.1)"),
+        ("detokenize_share = 1.1", "detokenize_share: must be at most 1 (got 1.1)"),
         ("average_decay = 1", "average_decay: must be less than 1 (got 1)"),
         ("validation_share = 0.6", "validation_share: must be at most 0.5 (got 0.6)"),
         ("patience = 0", "patience: must be at least 1 (got 0)"),

@@ -4,10 +4,8 @@ import numpy as np
 
 from model.checkpoint.records import DataSource, ThresholdReport, threshold_reports
 from training.measure.metrics import Figures
-from training.measure.probe import Probe
 from training.measure.report import (
     length_reports,
-    probes_to_text,
     threshold_table,
     to_json,
     to_text,
@@ -78,26 +76,6 @@ def test_lengths_are_told_apart_where_there_are_texts() -> None:
         {"tokens": [65, 128], "rows": 1, "accuracy": 1.0},
         {"tokens": [257, 300], "rows": 1, "accuracy": 0.0},
     ]
-
-
-def test_probes_are_grouped() -> None:
-    probes = [
-        Probe("label", "plain", 200, 190),
-        Probe("change", "capitals", 50, 49, 0.01),
-        Probe("change", "nothing to change", 0, 0, 0.0),
-        Probe("group", "given names: asian", 80, 78, 0.02, -0.015),
-    ]
-
-    assert probes_to_text(probes) == (
-        "sentences of known label\n"
-        "  plain                                  95.0% right of 200\n"
-        "what must not matter\n"
-        "  capitals                               98.0% unchanged of 50, moved by 0.010\n"
-        "  nothing to change                     100.0% unchanged of 0, moved by 0.000\n"
-        "groups of people against the mean of all\n"
-        "  given names: asian                     97.5% unchanged of 80, moved by 0.020 (-0.015)\n"
-    )
-    assert probes_to_text([]) == ""
 
 
 TWO = ("negative", "positive")

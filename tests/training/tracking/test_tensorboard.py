@@ -110,21 +110,6 @@ def test_no_text_is_in_the_files(fitted: Path) -> None:
     assert [word for word in sorted(words) if any(word.encode() in held for held in files)] == []
 
 
-def test_folds_and_the_checkpoint_are_runs_of_their_own(tmp_path: Path) -> None:
-    assert main(command(tmp_path, "--folds", "2", "--epochs", "1")) == 0
-
-    folders = sorted(
-        str(path.parent.relative_to(tmp_path / "runs"))
-        for path in (tmp_path / "runs").rglob("events*")
-    )
-    assert folders == ["out", "out/fold-1", "out/fold-2"]
-    folds = json.loads((tmp_path / "out.run" / "folds.json").read_text())["folds"]
-    for fold in folds:
-        found = read(tmp_path / "runs" / "out" / f"fold-{fold['fold']}")
-        ((_, accuracy),) = series(found, "final/fold/accuracy")
-        assert accuracy == pytest.approx(fold["accuracy"], rel=1e-6)
-
-
 def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path, refusal: Refusal) -> None:
     place = tmp_path / "file"
     place.write_text("")

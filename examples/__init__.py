@@ -1,0 +1,1 @@
+"""Programs to copy and to change."""

@@ -1,0 +1,1 @@
+"""Makes the checkpoint that ships; no part of the product."""

@@ -1,0 +1,66 @@
+"""`recipes/default.py --tiny`, from made-up sentences to a checkpoint with its records."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from model import load_predictor, open_checkpoint
+from model.backends.device import computes_int8
+from recipes.default import MEAN, SOURCES, average_weights, main
+
+
+@pytest.mark.slow
+def test_all_stages_and_only_those_that_are_not_done(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["--tiny", "--device", "cpu", "--output", str(tmp_path / "out")]
+
+    assert main(command) == 0
+
+    checkpoint = open_checkpoint(tmp_path / "out")
+    manifest = checkpoint.manifest
+    assert checkpoint.config.labels == ("negative", "neutral", "positive")
+    assert (manifest.language, manifest.max_length) == ("en", 512)
+    assert [source.file for source in manifest.training_data] == [each.file for each in SOURCES]
+    assert manifest.recipe["made_by"] == "recipes/default.py"
+    assert list(manifest.recipe["stages"]) == ["teacher", "student", "steady"]
+    assert [(metric.name, metric.rows) for metric in manifest.metrics] == [("validation", 64)]
+    records = [(record.dtype, record.sets[0].rows) for record in manifest.precision]
+    assert records == ([("int8", 64)] if computes_int8(torch.device("cpu")) else [])
+    predictor = load_predictor(checkpoint, device=torch.device("cpu"), dtype=torch.float32)
+    (answer,) = predictor.predict([predictor.encode("Good \N{THUMBS UP SIGN}")])
+    assert sum(answer.probabilities.values()) == pytest.approx(1.0)
+    work = tmp_path / "out.work"
+    files = {name: work / f"{name}.safetensors" for name in ("teacher", *MEAN)}
+    stages = {name: load_file(files[name]) for name in MEAN}
+    name = "classifier.weight"
+    mean = 0.25 * stages["student"][name] + 0.75 * stages["steady"][name]
+    stored = load_file(tmp_path / "out" / "model.safetensors")[name]
+    assert torch.allclose(stored.float(), mean, atol=1e-3)
+
+    before = {name: path.stat().st_mtime_ns for name, path in files.items()}
+    files["steady"].unlink()
+    capsys.readouterr()
+    assert main(command) == 0
+    printed = capsys.readouterr().out
+    assert "teacher is done already" in printed
+    assert "student is done already" in printed
+    assert "steady: " in printed
+    assert {name: path.stat().st_mtime_ns for name, path in files.items()} != before
+    again = load_file(tmp_path / "out" / "model.safetensors")[name]
+    assert torch.equal(stored, again)
+
+
+def test_a_mean_of_weights() -> None:
+    weights = [(1.0, {"a": torch.zeros(2)}), (3.0, {"a": torch.ones(2)})]
+
+    assert average_weights(weights)["a"].tolist() == [0.75, 0.75]
+
+
+def test_what_is_needed_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    with pytest.raises(SystemExit):
+        main(["--output", str(tmp_path / "out"), "--data", "data"])
+
+    assert "give --data, --mpnet and --minilm, or --tiny" in capsys.readouterr().err

@@ -1,1 +1,0 @@
-"""Runs plans: several stages, pools of texts, and a teacher."""

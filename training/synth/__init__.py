@@ -1,1 +1,0 @@
-"""Makes and changes texts by rule."""
