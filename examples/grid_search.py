@@ -15,7 +15,7 @@ from sklearn.model_selection import GridSearchCV
 from examples.cross_validation import read
 from training import TextClassifier
 
-VALUES = {"learning_rate": [3e-5, 1e-4, 3e-4], "epochs": [3, 6]}
+VALUES: Mapping[str, Sequence[float]] = {"learning_rate": [3e-5, 1e-4, 3e-4], "epochs": [3, 6]}
 
 
 def search(

@@ -32,6 +32,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import safetensors.torch
 import torch
@@ -400,7 +401,7 @@ def make_tiny(folder: Path) -> tuple[Path, Path, Path]:
         [*texts, *by_rule(400, seed=0).texts], vocab_size=800, max_length=MAX_LENGTH
     )
     torch.manual_seed(0)
-    sizes = {
+    sizes: dict[str, Any] = {
         "vocab_size": tokenizer.vocab_size,
         "hidden_size": 16,
         "num_hidden_layers": 2,

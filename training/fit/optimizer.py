@@ -24,7 +24,8 @@ def build_optimizer(network: nn.Module, *, weight_decay: float, beta2: float = 0
         if isinstance(module, nn.Embedding)
         for parameter in module.parameters()
     }
-    decaying, free = [], []
+    decaying: list[nn.Parameter] = []
+    free: list[nn.Parameter] = []
     for parameter in network.parameters():
         is_free = parameter.ndim < 2 or id(parameter) in embeddings
         (free if is_free else decaying).append(parameter)
