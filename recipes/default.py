@@ -365,8 +365,13 @@ def calibrate(output: Path, start: InitialModel, work: Work) -> None:
             load_predictor(checkpoint, device=cpu, dtype=choose_dtype(dtype, cpu))
             for dtype in ("float32", "int8")
         )
-        measured = [[evaluate(each, validation, path="validation")] for each in (exact, rounded)]
-        record = make_record(checkpoint, ["validation"], *measured, rounded.info)
+        record = make_record(
+            checkpoint,
+            ["validation"],
+            [evaluate(exact, validation, path="validation")],
+            [evaluate(rounded, validation, path="validation")],
+            rounded.info,
+        )
         save_precision(checkpoint, record)
         say(record_to_text(record).rstrip())
     else:
