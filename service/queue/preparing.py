@@ -18,6 +18,8 @@ from functools import partial
 from typing import Any, TypeVar
 
 from model.backends.threads import yield_to_others
+from service.errors import DrainingError
+from service.queue.request import DRAINED
 
 Result = TypeVar("Result")
 Steps = Generator[None, None, Result]
@@ -43,24 +45,33 @@ class _Task:
     future: asyncio.Future[Any]
     context: contextvars.Context
 
-    def advance(self, seconds: float) -> Callable[[], None] | None:
-        """Works for about `seconds`; returns what delivers the result, or None if more is left."""
+    def advance(self) -> Callable[[], None] | None:
+        """Works for one turn; returns what delivers the result, or None if more is left."""
         began = time.perf_counter()
         try:
             while not self.future.done():
                 next(self.steps)
-                if time.perf_counter() - began > seconds:
+                if time.perf_counter() - began > _TURN_SECONDS:
                     return None
             self.steps.close()
         except StopIteration as end:
-            return partial(self._settle, self.future.set_result, end.value)
+            return partial(self.settle, end.value)
         except BaseException as error:  # the request must get it, a panic of Rust code too
-            return partial(self._settle, self.future.set_exception, error)
+            return partial(self.settle, None, error)
         return lambda: None
 
-    def _settle(self, settle: Callable[[Any], None], outcome: object) -> None:
-        if not self.future.done():
-            settle(outcome)
+    def settle(self, result: object, error: BaseException | None = None) -> None:
+        """Answers who waits, if anybody does."""
+        if self.future.done():
+            return
+        if error is None:
+            self.future.set_result(result)
+        else:
+            self.future.set_exception(error)
+
+    def drain(self) -> None:
+        """Answers that the process ends."""
+        self.settle(None, DrainingError(DRAINED, retry_after=1))
 
 
 class Preparer:
@@ -77,6 +88,7 @@ class Preparer:
         self._used: dict[Hashable, float] = {}
         self._served = 0.0
         self._busy = 0
+        self._closed = False
 
     async def run(self, client: Hashable, steps: Steps[Result], *, inline: bool = True) -> Result:
         """Runs work to its end and returns its result.
@@ -87,6 +99,7 @@ class Preparer:
             inline: whether the first step is short enough for the event loop.
 
         Raises:
+            DrainingError: the process ends.
             Exception: whatever the work raises.
         """
         if inline and client not in self._waiting:
@@ -104,6 +117,8 @@ class Preparer:
         future = asyncio.get_running_loop().create_future()
         task = _Task(client, steps, future, contextvars.copy_context())
         with self._lock:
+            if self._closed:
+                raise DrainingError(DRAINED, retry_after=1)
             self._waiting.setdefault(client, deque()).append(task)
             if self._busy < self._count:
                 self._busy += 1
@@ -116,18 +131,24 @@ class Preparer:
         return await self.run(client, one_step(work), inline=False)
 
     def close(self) -> None:
-        """Lets the threads end with the step that they are at."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        """Answers all who wait, on their event loop; threads end with the step they are at."""
         with self._lock:
+            self._closed = True
+            waiting = [task for tasks in self._waiting.values() for task in tasks]
             self._waiting.clear()
+        for task in waiting:
+            task.drain()
+        self._threads.shutdown(wait=False)
 
     def _work(self) -> None:
         while (task := self._next()) is not None:
             began = time.perf_counter()
-            deliver = task.context.run(task.advance, _TURN_SECONDS)
+            deliver = task.context.run(task.advance)
             with self._lock:
                 self._charge(task.client, time.perf_counter() - began)
-                if deliver is None:
+                if deliver is None and self._closed:
+                    deliver = task.drain
+                elif deliver is None:
                     self._waiting.setdefault(task.client, deque()).appendleft(task)
             if deliver is not None:
                 # A thread may outlive the event loop that woke it.

@@ -22,13 +22,12 @@ from service.errors import DrainingError, InternalError
 from service.metrics import EXPLICIT, FUSED, GRADIENT, Metrics
 from service.queue.admission import Admission, Rate
 from service.queue.limits import NO_LIMITS, WorkLimits
-from service.queue.request import ANYONE, Batch, ClientId, Item, Job, Request, Weight
+from service.queue.request import ANYONE, DRAINED, Batch, ClientId, Item, Job, Request, Weight
 from service.queue.scheduler import Schedule
 from service.tracing.record import CURRENT
 
 Result = TypeVar("Result")
 
-DRAINED = "The service is shutting down: send the request to another replica, or again later."
 # After this share of its time, a request is urgent.
 _URGENT_SHARE = 0.4
 # With fewer tokens, sharing work among cores costs more than it gains.

@@ -21,6 +21,8 @@ from service.tracing.record import NOTHING, Trace, stage_of
 Result = TypeVar("Result")
 logger = logging.getLogger("headlight.queue")
 
+DRAINED = "The service is shutting down: send the request to another replica, or again later."
+
 
 @dataclass(frozen=True, slots=True)
 class ClientId:

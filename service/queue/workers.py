@@ -11,8 +11,8 @@ from model.predictor import PathName
 from service.errors import DrainingError
 from service.logs import safe_fault
 from service.metrics import GRADIENT, Metrics
-from service.queue.queue import DRAINED, EXTRA_WORKERS, Queue, Worker
-from service.queue.request import Batch, Weight, failure
+from service.queue.queue import EXTRA_WORKERS, Queue, Worker
+from service.queue.request import DRAINED, Batch, Weight, failure
 
 logger = logging.getLogger("headlight.workers")
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from service.errors import DrainingError
 from service.queue import preparing
 from service.queue.preparing import INLINE_SECONDS, Preparer, Steps
 
@@ -127,46 +128,52 @@ def test_a_client_that_was_idle_has_saved_no_time(clock: Clock, preparer: Prepar
     assert turns[20:].index("b") < 4
 
 
-@pytest.mark.parametrize("waits", [False, True])
-def test_nothing_more_is_done_for_who_has_left(waits: bool) -> None:
+async def test_nothing_more_is_done_for_who_has_left() -> None:
     began, left = threading.Event(), threading.Event()
-    done: list[int] = []
-    closed = threading.Event()
+    done: list[str] = []
 
-    def steps() -> Steps[None]:
+    def steps(name: str) -> Steps[None]:
         try:
-            for number in range(100):
-                done.append(number)
+            for _ in range(100):
+                done.append(name)
                 began.set()
                 left.wait()
                 yield
         finally:
-            closed.set()
+            done.append(f"{name} closed")
 
-    async def ask() -> None:
-        preparer = Preparer(threads=1)
-        blocker = None
-        gate = threading.Event()
-        if waits:
-            blocker = asyncio.ensure_future(preparer.call("b", gate.wait))
-            await asyncio.sleep(0)
-        task = asyncio.ensure_future(preparer.run("a", steps(), inline=False))
-        await asyncio.sleep(0)
-        if not waits:
-            await asyncio.to_thread(began.wait)
+    preparer = Preparer(threads=1)
+    tasks = [asyncio.ensure_future(preparer.run(name, steps(name), inline=False)) for name in "ab"]
+    assert await asyncio.to_thread(began.wait, 20)  # the other waits
+    for task in tasks:
         task.cancel()
-        await asyncio.wait([task])
-        left.set()
-        gate.set()
-        if blocker is not None:
-            await blocker
-        assert await preparer.call("c", lambda: "served") == "served"
-        preparer.close()
+    await asyncio.wait(tasks)
+    left.set()
+    assert await preparer.call("c", lambda: "served") == "served"
+    preparer.close()
+    assert done == ["a", "a closed"]
 
-    asyncio.run(ask())
-    assert done == ([] if waits else [0])
-    if not waits:
-        assert closed.is_set()
+
+async def test_closing_answers_who_waits_and_who_has_begun() -> None:
+    began, goes_on = threading.Event(), threading.Event()
+
+    def endless() -> Steps[None]:
+        while True:
+            began.set()
+            goes_on.wait()
+            yield
+
+    preparer = Preparer(threads=1)
+    work = [preparer.run("a", endless(), inline=False), preparer.call("b", lambda: None)]
+    tasks = [asyncio.ensure_future(each) for each in work]
+    assert await asyncio.to_thread(began.wait, 20)
+    preparer.close()
+    with pytest.raises(DrainingError):
+        await tasks[1]
+    goes_on.set()
+    for late in (tasks[0], preparer.call("c", lambda: None)):
+        with pytest.raises(DrainingError, match="shutting down"):
+            await late
 
 
 def test_many_clients_are_not_remembered_for_ever(
