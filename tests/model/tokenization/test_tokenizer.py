@@ -84,17 +84,9 @@ def test_a_token_that_begins_with_a_space_belongs_to_the_word_behind_it() -> Non
 
 def test_vocab_size_is_one_more_than_the_largest_id() -> None:
     assert TOKENIZER.vocab_size == len(VOCABULARY)
+    assert Tokenizer(tokenizers.Tokenizer(models.BPE()), max_length=9).vocab_size == 0
     sparse = wordpiece_tokenizer({"[UNK]": 0, "[CLS]": 7, "[SEP]": 90}, path=Path("vocab.txt"))
     assert Tokenizer(sparse, max_length=9).vocab_size == 91
-
-
-def test_the_id_of_a_token() -> None:
-    assert TOKENIZER.token_id("superb") == IDS["superb"]
-    assert TOKENIZER.token_id("absent") is None
-
-
-def test_an_empty_vocabulary_has_no_ids() -> None:
-    assert Tokenizer(tokenizers.Tokenizer(models.BPE()), max_length=9).vocab_size == 0
 
 
 any_text = st.text()  # no surrogates
@@ -119,8 +111,6 @@ def spans(text: str) -> list[tuple[str, int, int, int | None]]:
     [
         # one code point outside the first plane is one character
         ("🎬 good", [("[UNK]", 0, 1, 0), ("good", 2, 6, 1)]),
-        # a family of five code points
-        ("👩‍👩‍👧 good", [("[UNK]", 0, 5, 0), ("good", 6, 10, 1)]),
         # an accent apart from its letter is dropped, and its place stays
         ("cafe\u0301 a", [*spans("cafe"), ("a", 6, 7, 1)]),
         # each CJK character is a token; without a space they are one word
@@ -130,21 +120,15 @@ def spans(text: str) -> list[tuple[str, int, int, int | None]]:
         ("go\x00od", [("good", 0, 5, 0)]),
         # white space for Python, a dropped control for the tokenizer
         ("x \x1ca", [("x", 0, 1, 0), ("a", 3, 4, 1)]),
-        ("x\x1ca", [("x", 0, 1, 0), ("##a", 2, 3, 1)]),
-        ("\x85a", [("a", 1, 2, 0)]),
-        ("a\x85b", [("a", 0, 1, 0), ("##b", 2, 3, 1)]),
         # zero-width space: no white space for either, dropped by the tokenizer
         ("\u200b good", [("good", 2, 6, 1)]),
         ("x\u200ba", [("x", 0, 1, 0), ("##a", 2, 3, 0)]),
         # ideographic space: white space for both
         ("a\u3000b", [("a", 0, 1, 0), ("b", 2, 3, 1)]),
-        # right to left, in logical order
-        ("\u202ea b", [("a", 1, 2, 0), ("b", 3, 4, 1)]),
         # one letter that becomes two on lower-casing
         ("İ a", [("i", 0, 1, 0), ("a", 2, 3, 1)]),
         # visible, yet nothing of it is read
         ("\u0301", []),
-        ("\ufffd", []),
         ("a.b", [("a", 0, 1, 0), (".", 1, 2, 0), ("b", 2, 3, 0)]),
         ("x" * 101, [("[UNK]", 0, 101, 0)]),
     ],
@@ -231,22 +215,19 @@ def test_a_word_that_was_cut_counts_as_far_as_it_was_read(
     assert [(token.text, token.start) for token in words.tokens[1:-1]] == expected
 
 
-def test_special_tokens_stay_apart() -> None:
-    padding = Token("[PAD]", 0, 0, True, None)
-
-    words = group_words("good", [Token("good", 0, 4, False, 0), padding, padding])
-
-    assert words.tokens == (Token("good", 0, 4, False, 0), padding, padding)
-    assert words.groups == ((0,), (1,), (2,))
-
-
 def test_spaces_within_tokens_are_no_part_of_a_word() -> None:
+    padding = Token("[PAD]", 0, 0, True, None)
     tokens = [Token("_a", 0, 2, False, 0), Token("_", 2, 4, False, 1), Token("b_", 4, 6, False, 1)]
 
-    words = group_words(" a  b ", tokens)
+    words = group_words(" a  b ", [*tokens, padding, padding])
 
-    assert words.tokens == (Token("a", 1, 2, False, 0), Token("b", 4, 5, False, 1))
-    assert words.groups == ((0,), (1, 2))
+    assert words.tokens == (
+        Token("a", 1, 2, False, 0),
+        Token("b", 4, 5, False, 1),
+        padding,
+        padding,
+    )
+    assert words.groups == ((0,), (1, 2), (3,), (4,))
 
 
 # Not U+001C, which is space in Python and at times part of an unknown token.
