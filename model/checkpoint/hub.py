@@ -20,9 +20,7 @@ from model.files import (
     ADAPTER,
     CONFIG,
     INDEX,
-    JOIN_ADAPTER,
     MANIFEST,
-    MOST_BYTES,
     SIGNATURE,
     TOKENIZER_FILES,
     WEIGHTS,
@@ -40,7 +38,7 @@ _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(?:/[A-Za-z0-9][\w.-]{0,95})?", re.A
 _REVISION = re.compile(r"[\w./-]{1,200}", re.ASCII)
 _IN_CACHE = re.compile(r".*/(?:model|dataset)s--([^/]+)/snapshots/([0-9a-f]{40})(?:/(.+))?")
 _PART = re.compile(r"model-\d{1,6}-of-\d{1,6}\.safetensors", re.ASCII)
-_PICKLED = (".bin", ".pt", ".pth", ".ckpt")
+_OTHERS = (CONFIG, ADAPTER, INDEX, MANIFEST, SIGNATURE, *TOKENIZER_FILES)
 # Many times the largest encoder. A wrong name must not fill the disk.
 _MOST_WEIGHTS = 16_000_000_000
 
@@ -166,7 +164,8 @@ def fetch(reference: Reference, output: Path, *, check: Callable[[Path], object]
         check(part)
     except CheckpointError as error:
         shutil.rmtree(part)
-        raise HubError(_full_name(listing), f"{error.path.name} {error.fault}") from error
+        file = "" if error.path == part else f"{error.path.name} "
+        raise HubError(_full_name(listing), f"{file}{error.fault}") from error
     if SIGNATURE not in names:  # which covers every file, so none may be added
         origin = {"name": reference.name, "revision": reference.revision, "commit": listing.commit}
         write_object(part / ORIGIN, origin)
@@ -200,42 +199,24 @@ def find_in_cache(path: Path) -> tuple[str, str, str] | None:
 
 
 def _choose_files(listing: Listing) -> list[str]:
-    """Returns the files to download; refuses a folder without safetensors, or too large files."""
-    what = _full_name(listing)
-    if CONFIG not in listing.files:
-        is_adapter = ADAPTER in listing.files
+    """Returns the files to download; refuses weights that are no safetensors, or too large."""
+    files, what = listing.files, _full_name(listing)
+    weights = [WEIGHTS] if WEIGHTS in files else sorted(filter(_PART.fullmatch, files))
+    if not weights and ADAPTER not in files:
         raise HubError(
             what,
-            JOIN_ADAPTER if is_adapter else f"has no {CONFIG}: it is no folder of transformers",
+            f"has no {WEIGHTS}, and nothing is unpickled here: choose a revision with safetensors "
+            "(the hub's bot offers one as a pull request, --revision refs/pr/N), or save it as "
+            "safetensors with transformers",
         )
-    others = [CONFIG, *TOKENIZER_FILES, MANIFEST, SIGNATURE]
-    weights = [WEIGHTS]
-    if WEIGHTS not in listing.files:
-        weights = sorted(filter(_PART.fullmatch, listing.files))
-        others.append(INDEX)
-        if INDEX not in listing.files or not weights:
-            raise HubError(what, _why_no_weights(listing))
-    others = [name for name in others if name in listing.files]
-    for names, most in *(([name], MOST_BYTES) for name in others), (weights, _MOST_WEIGHTS):
-        size = sum(listing.files[name] for name in names)
-        if size > most:
-            raise HubError(what, f"{names[0]} has {size} bytes, at most {most} are fetched")
-    return [*others, *weights]
+    size = sum(files[name] for name in weights)
+    if size > _MOST_WEIGHTS:
+        raise HubError(what, f"its weights have {size} bytes, at most {_MOST_WEIGHTS} are fetched")
+    return [*weights, *(name for name in _OTHERS if name in files)]
 
 
 def _full_name(listing: Listing) -> str:
     return f"{listing.reference} ({listing.commit[:12]})"
-
-
-def _why_no_weights(listing: Listing) -> str:
-    pickled = [name for name in listing.files if name.endswith(_PICKLED)]
-    if not pickled:
-        return f"has no {WEIGHTS}"
-    return (
-        f"has no {WEIGHTS}, only {pickled[0]}, and nothing is unpickled here: choose a revision "
-        "with safetensors (the hub's bot offers one as a pull request, --revision refs/pr/N), or "
-        "save it as safetensors with transformers"
-    )
 
 
 @contextmanager

@@ -6,8 +6,6 @@ from pathlib import Path
 
 from model.cli.progress import say
 
-_MAIN = "main"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
@@ -17,8 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--revision",
         metavar="REVISION",
-        default=_MAIN,
-        help="a branch, a tag or a commit (default: %(default)s)",
+        help="a branch, a tag or a commit (default: main)",
     )
     parser.add_argument(
         "--output", type=Path, required=True, metavar="DIR", help="the folder to make"
@@ -34,16 +31,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Downloads and checks a folder, and prints its commit."""
     from model.checkpoint.hub import fetch, parse
     from model.checkpoint.opening import open_checkpoint
-    from model.errors import HubError
 
-    has_own = "@" in arguments.name
-    if has_own and arguments.revision != _MAIN:
-        raise HubError(
-            arguments.name, f"names a revision, and so does --revision {arguments.revision}"
-        )
-    reference = parse(arguments.name)  # first, so that an error names what the user typed
-    if not has_own:
-        reference = parse(f"{arguments.name}@{arguments.revision}")
+    name, revision = arguments.name, arguments.revision
+    reference = parse(name if revision is None else f"{name}@{revision}")
     check = _accept if arguments.encoder else partial(open_checkpoint, trial=True)
     commit = fetch(reference, arguments.output, check=check)
     say(f"{reference} is commit {commit}")
