@@ -373,22 +373,22 @@ def test_the_bounds(measured: tuple[PrecisionSet, ...], *, allowed: bool, reason
     assert (verdict.allowed, verdict.reason[: len(reason)]) == (allowed, reason)
 
 
-def test_each_type_has_its_own_record() -> None:
-    other = precision(dtype="bfloat16")
+@pytest.mark.parametrize(
+    ("records", "reason"),
+    [
+        ([], "the checkpoint has no record of int8"),
+        ([precision(dtype="bfloat16")], "the checkpoint has no record of int8"),
+        (
+            [precision(scheme=1)],
+            "the checkpoint's record of int8 comes from an older way to quantize: record it again",
+        ),
+    ],
+)
+def test_another_record_says_nothing(records: list[Precision], reason: str) -> None:
+    verdict = judge("int8", records)
 
-    assert judge("int8", []).reason == "the checkpoint has no record of int8"
-    assert judge("int8", [other]).reason == "the checkpoint has no record of int8"
-    assert not judge("int8", [other]).allowed
-    assert judge("bfloat16", [precision(precision_set(lost=9)), other]).allowed
-
-
-def test_a_record_of_another_scheme_says_nothing() -> None:
-    verdict = judge("int8", [precision(scheme=1)])
-
-    assert (verdict.allowed, verdict.reason) == (
-        False,
-        "the checkpoint's record of int8 comes from an older way to quantize: record it again",
-    )
+    assert (verdict.allowed, verdict.reason) == (False, reason)
+    assert judge("bfloat16", [*records, precision(dtype="bfloat16")]).allowed
 
 
 def record_of(checkpoint: Checkpoint, dtype: str = "int8", *, lost: int = 1) -> Precision:

@@ -150,6 +150,19 @@ def test_what_is_not_served_is_refused(
     assert [path.name for path in tmp_path.iterdir() if path.name != "home"] == []
 
 
+def test_weights_that_would_fill_the_disk_are_refused(
+    hub: Hub, folder: Path, refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub.add(NAME, files_of(folder))
+    size = (folder / WEIGHTS).stat().st_size
+    monkeypatch.setattr("model.checkpoint.hub._MOST_WEIGHTS", size - 1)
+
+    assert refused(NAME).endswith(
+        f": its weights have {size} bytes, at most {size - 1} are fetched"
+    )
+    assert hub.downloads() == []
+
+
 def test_names_that_are_not_there(hub: Hub, folder: Path, refused: Callable[..., str]) -> None:
     hub.add(NAME, files_of(folder))
 
