@@ -16,13 +16,14 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from model import Prediction
+from model.reading import ReadingOptions
 from model.types import TextResult
 from service.errors import Loc, ServiceError, invalid
 from service.formats.json import json_response
 from service.routes.bodies import counting
 from service.routes.openapi import describes
 from service.routes.requests import RequestContext, answer_get, require_key
-from service.routes.texts import Texts, classify
+from service.routes.texts import Texts, classify, only
 
 TAG = "Other systems"
 TRUNCATED = "X-Headlight-Truncated"
@@ -94,6 +95,15 @@ async def answer_texts(
     """
     predictions = await predict_texts(context, texts)
     return json_response(write(predictions), truncated_header(predictions))
+
+
+def texts_in(given: object, field: Loc, options: ReadingOptions, **named: Any) -> Texts:  # noqa: ANN401
+    """Returns a text or a list of texts; raises InvalidRequestError for anything else."""
+    if isinstance(given, str):
+        return Texts([given], options, field, only, **named)
+    if not isinstance(given, list):
+        raise wrong(field, "must be a text or a list of texts")
+    return Texts(given, options, field, **named)
 
 
 async def predict_texts(context: RequestContext, texts: Texts) -> list[Prediction]:

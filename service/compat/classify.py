@@ -10,8 +10,8 @@ from starlette.responses import Response
 
 from model import Prediction
 from model.reading import ReadingOptions
-from service.compat.base import CUT_HEADER, TAG, TextOrList, answer_texts, facts
-from service.errors import Loc, NotFoundError
+from service.compat.base import CUT_HEADER, TAG, TextOrList, answer_texts, facts, texts_in
+from service.errors import NotFoundError
 from service.http.middleware import id_of
 from service.routes.openapi import computes
 from service.routes.request_schemas import RequestBody
@@ -197,14 +197,8 @@ def models(request: Request) -> dict[str, object]:
 
 
 def _texts_of(body: ClassifyRequest) -> Texts:
-    is_one = isinstance(body.input, str)
-
-    def locate(index: int) -> Loc:
-        return (_FIELD,) if is_one else (_FIELD, index)
-
-    items = body.input if isinstance(body.input, list) else [body.input]
     options = ReadingOptions(body.truncation_side or "right")
-    return Texts(items, options, (_FIELD,), locate)
+    return texts_in(body.input, (_FIELD,), options)
 
 
 def _entry(index: int, prediction: Prediction, *, logits: bool) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from typing import Annotated, Any, Literal
 
@@ -12,7 +13,16 @@ from starlette.responses import Response
 
 from model import Prediction
 from model.reading import ReadingOptions
-from service.compat.base import CUT_HEADER, FOREIGN, TAG, TextOrList, answer_texts, facts, wrong
+from service.compat.base import (
+    CUT_HEADER,
+    FOREIGN,
+    TAG,
+    TextOrList,
+    answer_texts,
+    facts,
+    texts_in,
+    wrong,
+)
 from service.errors import Loc
 from service.routes import predict
 from service.routes.bodies import validate
@@ -232,25 +242,6 @@ async def _answer(context: RequestContext, body: InputsRequest, *, flat: bool) -
 
 def texts_of(body: InputsRequest) -> Texts:
     """Returns the texts of a body; raises InvalidRequestError if `inputs` is something else."""
-    given = body.inputs
-    items: list[object]
-    nested = (
-        isinstance(given, list) and bool(given) and all(isinstance(each, list) for each in given)
-    )
-    if isinstance(given, list):
-        items = [
-            _only(each, (_FIELD, index)) if nested else each for index, each in enumerate(given)
-        ]
-    elif isinstance(given, str):
-        items = [given]
-    else:
-        raise wrong((_FIELD,), "must be a text or a list of texts")
-
-    def locate(index: int) -> Loc:
-        if isinstance(given, str):
-            return (_FIELD,)
-        return (_FIELD, index, 0) if nested else (_FIELD, index)
-
     end: Literal["left", "right"] = (
         "left" if body.truncation_direction.lower() == "left" else "right"
     )
@@ -259,10 +250,15 @@ def texts_of(body: InputsRequest) -> Texts:
         if body.cuts
         else ReadingOptions("error")
     )
-    return Texts(items, options, (_FIELD,), locate, cut_by="set truncate to true")
+    texts = texts_in(body.inputs, (_FIELD,), options, cut_by="set truncate to true")
+    if not texts.items or not all(isinstance(each, list) for each in texts.items):
+        return texts
+    items = [_only(each, (_FIELD, index)) for index, each in enumerate(texts.items)]
+    return replace(texts, items=items, below=lambda index: (index, 0))
 
 
-def _only(texts: list[object], loc: Loc) -> object:
+def _only(texts: object, loc: Loc) -> object:
+    assert isinstance(texts, list)  # noqa: S101 - else `inputs` is not nested
     if len(texts) == 2:
         raise wrong(loc, _PAIR)
     if len(texts) != 1:

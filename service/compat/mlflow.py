@@ -18,7 +18,7 @@ from service.routes.openapi import computes, probes
 from service.routes.request_schemas import RequestBody, RequestMember
 from service.routes.requests import Context, answer_get, answers, from_body, make_router
 from service.routes.schemas import HealthAnswer, PredictionAnswer
-from service.routes.texts import Texts
+from service.routes.texts import Texts, only
 
 router = make_router(tags=[TAG])
 
@@ -127,24 +127,14 @@ def texts_of(body: InvocationsRequest) -> Texts:
     if body.dataframe_split is not None:
         items, field, below = _of_table(body.dataframe_split)
     elif isinstance(body.inputs, str):
-        items, field, below = [body.inputs], ("inputs",), lambda _: ()
+        items, field, below = [body.inputs], ("inputs",), only
     elif isinstance(body.inputs, dict):
         items, field, below = _of_columns(body.inputs)
     else:
         form = next(form for form in _FORMS if getattr(body, form) is not None)
         items, field, below = _of_rows(getattr(body, form), form)
-    truncation = (body.params or Params()).truncation
-
-    def locate(index: int) -> Loc:
-        return (*field, *below(index))
-
-    return Texts(
-        items,
-        ReadingOptions(truncation),
-        field,
-        locate,
-        cut_by="set params.truncation to right or left",
-    )
+    options = ReadingOptions((body.params or Params()).truncation)
+    return Texts(items, options, field, below, "set params.truncation to right or left")
 
 
 _Found = tuple[list[object], Loc, Callable[[int], Loc]]
@@ -167,7 +157,7 @@ def _of_columns(columns: dict[str, Any]) -> _Found:
     # The name of a column is the client's own text, so only that which is known is repeated.
     field: Loc = ("inputs", name) if name == _TEXT else ("inputs",)
     if isinstance(texts, str):
-        return [texts], field, lambda _: ()
+        return [texts], field, only
     if not isinstance(texts, list):
         raise wrong(field, "must be a text or a list of texts")
     return [_unwrapped(each) for each in texts], field, lambda index: (index,)

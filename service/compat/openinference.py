@@ -307,7 +307,7 @@ def _describe_outputs(state: State) -> list[dict[str, object]]:
 
 def _texts_of(body: InferRequest) -> Texts:
     options = ReadingOptions(body.options.truncation)
-    return Texts(body.texts, options, body.data, lambda index: (*body.data, index))
+    return Texts(body.texts, options, body.data)
 
 
 async def _infer(context: RequestContext, body: InferRequest) -> _Answer:

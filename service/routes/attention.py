@@ -43,7 +43,7 @@ from service.routes.requests import (
     make_router,
 )
 from service.routes.schemas import AttentionAnswer
-from service.routes.texts import Texts, encode, heads_off, prepare, shape
+from service.routes.texts import Texts, encode, heads_off, only, prepare, shape
 
 router = make_router(tags=["attention"])
 
@@ -249,17 +249,15 @@ def _texts(request: Explaining) -> list[str]:
 
 
 def _encode(context: RequestContext, request: Explaining) -> Steps[list[Encoding]]:
-    several = isinstance(request, AttentionListRequest)
     options = ReadingOptions(
         request.truncation,
         max_windows=context.state.settings.max_windows,
         heads=heads_off(request),
         omit=getattr(request, "omit", None) or (),
     )
-    texts = Texts(
-        _texts(request),
-        options,
-        locate=lambda index: ("sentences", index) if several else ("sentence",),
-    )
+    if isinstance(request, AttentionListRequest):
+        texts = Texts(request.sentences, options)
+    else:
+        texts = Texts([request.sentence], options, ("sentence",), only)
     window = getattr(request, "window", 0)
     return encode(context.state.engine.predictor, texts, window=window, source=context.source)

@@ -6,6 +6,7 @@ A body is judged in this order: size, media type, JSON, schema.
 import codecs
 import json
 from collections.abc import Callable
+from email.message import Message
 from typing import Any, NoReturn, TypeVar
 from urllib.parse import parse_qsl
 
@@ -149,16 +150,16 @@ def reject_size(what: str, max_bytes: int) -> NoReturn:
 
 
 def _is_json(content_type: str) -> bool:
-    essence, *parameters = (part.strip().lower() for part in content_type.split(";"))
-    subtype = essence.removeprefix("application/")
-    if essence == subtype or not (subtype == "json" or subtype.endswith("+json")):
-        return False
-    charsets = [
-        parameter.partition("=")[2].strip('" ')
-        for parameter in parameters
-        if parameter.startswith("charset=")
-    ]
-    return all(charset in {"utf-8", "utf8"} for charset in charsets)
+    if content_type == "application/json":
+        return True
+    header = Message()
+    header["content-type"] = content_type
+    subtype, charset = header.get_content_subtype(), header.get_content_charset("utf-8")
+    return (
+        header.get_content_maintype() == "application"
+        and (subtype == "json" or subtype.endswith("+json"))
+        and charset in {"utf-8", "utf8"}
+    )
 
 
 def parse_json(content: bytes) -> object:

@@ -53,15 +53,24 @@ class Texts:
     Args:
         items: should be strings; each is checked where it is encoded.
         field: where the body holds them all.
-        locate: returns where an item stands in the body, by its index.
+        below: returns where an item stands below it, by its index.
         cut_by: how a client has a long text cut, in the words of its own system.
     """
 
     items: Sequence[object]
     options: ReadingOptions = field(default_factory=ReadingOptions)
     field: Loc = ("sentences",)
-    locate: Callable[[int], Loc] = lambda index: ("sentences", index)
+    below: Callable[[int], Loc] = lambda index: (index,)
     cut_by: str = _CUT
+
+    def locate(self, index: int) -> Loc:
+        """Returns where an item stands in the body."""
+        return (*self.field, *self.below(index))
+
+
+def only(_: int) -> Loc:
+    """Says of the only text of a request that it stands at the field itself."""
+    return ()
 
 
 def heads_off(request: object) -> list[Head]:
