@@ -22,7 +22,8 @@ from service.errors import Loc, ServiceError, invalid
 from service.formats.json import json_response
 from service.routes.bodies import counting
 from service.routes.openapi import describes
-from service.routes.requests import RequestContext, answer_get, require_key
+from service.routes.request_schemas import RequestBody
+from service.routes.requests import SCHEMA, RequestContext, answer_get, require_key
 from service.routes.texts import Texts, classify, only
 
 TAG = "Other systems"
@@ -40,8 +41,6 @@ CUT_HEADER = {
 
 # Clients and proxies limit the size of headers.
 _MOST_CUT = 100
-#: in the scope of a request to our own path that has the form of another system
-FOREIGN = "headlight.foreign"
 
 Facts = Callable[[Request], object]
 
@@ -84,6 +83,10 @@ def facts(
 
     name = extra.pop("name", None)
     return register
+
+
+class OtherBody(RequestBody):
+    """A body in the form of another system."""
 
 
 async def answer_texts(
@@ -131,8 +134,8 @@ def repeats_detail(routers: Iterable[APIRouter]) -> Callable[[Scope], bool]:
     """Returns a function that says whether a problem of a request repeats its detail as `error`.
 
     It also knows requests that reach no route: of another method, or below a path such as `/v1`
-    that only other systems have. The path `/` is a page too, so there the method counts. An
-    adapter of one of our own paths sets `FOREIGN` in the scope.
+    that only other systems have. The path `/` is a page too, so there the method counts; at our own
+    `/predict`, the body.
     """
     routes = [each for router in routers for each in router.routes if isinstance(each, APIRoute)]
     at_root = {method for route in routes if route.path == "/" for method in route.methods or ()}
@@ -141,9 +144,11 @@ def repeats_detail(routers: Iterable[APIRouter]) -> Callable[[Scope], bool]:
     above = {part[1] for part in parts if len(part) > 2}
 
     def repeats(scope: Scope) -> bool:
+        if issubclass(scope.get(SCHEMA, object), OtherBody):
+            return True
         first, *below = scope["path"].split("/")[1:] or [""]
         if not first and not below:
-            return scope["method"] in at_root or FOREIGN in scope
-        return first in above or (first in exact and not below) or FOREIGN in scope
+            return scope["method"] in at_root
+        return first in above or (first in exact and not below)
 
     return repeats

@@ -10,11 +10,18 @@ from starlette.responses import Response
 
 from model import Prediction
 from model.reading import ReadingOptions
-from service.compat.base import CUT_HEADER, TAG, TextOrList, answer_texts, facts, texts_in
+from service.compat.base import (
+    CUT_HEADER,
+    TAG,
+    OtherBody,
+    TextOrList,
+    answer_texts,
+    facts,
+    texts_in,
+)
 from service.errors import NotFoundError
 from service.http.middleware import id_of
 from service.routes.openapi import computes
-from service.routes.request_schemas import RequestBody
 from service.routes.requests import (
     Context,
     answers,
@@ -38,7 +45,7 @@ _EXAMPLES: dict[str, Any] = {
 }
 
 
-class ClassifyRequest(RequestBody):
+class ClassifyRequest(OtherBody):
     """The body of `POST /classify`."""
 
     model: str | None = Field(None, description="The name of the served model, if it is named.")

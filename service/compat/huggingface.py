@@ -15,8 +15,8 @@ from model import Prediction
 from model.reading import ReadingOptions
 from service.compat.base import (
     CUT_HEADER,
-    FOREIGN,
     TAG,
+    OtherBody,
     TextOrList,
     answer_texts,
     facts,
@@ -25,10 +25,9 @@ from service.compat.base import (
 )
 from service.errors import Loc
 from service.routes import predict
-from service.routes.bodies import validate
 from service.routes.health import ready
 from service.routes.openapi import computes, probes
-from service.routes.request_schemas import PredictRequest, RequestBody, RequestMember
+from service.routes.request_schemas import PredictRequest, RequestMember
 from service.routes.requests import (
     Context,
     RequestContext,
@@ -100,7 +99,7 @@ class Options(RequestMember):
     use_gpu: bool | None = None
 
 
-class InputsRequest(RequestBody):
+class InputsRequest(OtherBody):
     """A body with `inputs`."""
 
     inputs: TextOrList = Field(description="A text, or a list of texts; TEI's `[[text], …]` too.")
@@ -174,23 +173,12 @@ async def classify_inputs(
     return await _answer(context, body, flat=False)
 
 
-async def _read_either(context: RequestContext) -> PredictRequest | InputsRequest:
-    def check(value: object) -> PredictRequest | InputsRequest:
-        schema: type[PredictRequest | InputsRequest] = PredictRequest
-        if isinstance(value, dict) and "inputs" in value and "sentences" not in value:
-            context.scope[FOREIGN] = True
-            schema = InputsRequest
-        return validate(schema, value, source="body", context=context.state.limits)
-
-    return await context.read_json(check)
-
-
 @predict_router.post(
     "/predict",
     **predict.NAMES,
     **computes("body", PredictAnswer | list[LabelScore] | list[list[LabelScore]]),
 )
-@answers(_read_either)
+@answers(from_body(PredictRequest, sentences=PredictRequest, inputs=InputsRequest))
 async def predict_either(
     context: Context,
     body: Annotated[PredictRequest | InputsRequest, Body(openapi_examples=_EITHER)],

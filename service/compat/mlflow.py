@@ -11,11 +11,11 @@ from starlette.responses import PlainTextResponse, Response
 
 from model.reading import ReadingOptions
 from model.types import Truncation
-from service.compat.base import CUT_HEADER, TAG, Counted, answer_texts, wrong
+from service.compat.base import CUT_HEADER, TAG, Counted, OtherBody, answer_texts, wrong
 from service.errors import Loc
 from service.routes.health import ready
 from service.routes.openapi import computes, probes
-from service.routes.request_schemas import RequestBody, RequestMember
+from service.routes.request_schemas import RequestMember
 from service.routes.requests import Context, answer_get, answers, from_body, make_router
 from service.routes.schemas import HealthAnswer, PredictionAnswer
 from service.routes.texts import Texts, only
@@ -48,7 +48,7 @@ class Params(RequestMember):
     )
 
 
-class InvocationsRequest(RequestBody):
+class InvocationsRequest(OtherBody):
     """The body of `POST /invocations`."""
 
     inputs: Annotated[object, Counted] = Field(

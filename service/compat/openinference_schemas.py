@@ -19,9 +19,9 @@ from pydantic import (
 )
 
 from model.types import Truncation
-from service.compat.base import count_texts
+from service.compat.base import OtherBody, count_texts
 from service.compat.tensors import Datatype
-from service.routes.request_schemas import RequestBody, RequestMember
+from service.routes.request_schemas import RequestMember
 
 OutputName = Literal[
     "label", "probabilities", "logits", "token_count", "truncated", "attention", "tokens"
@@ -175,7 +175,7 @@ class RequestParameters(RequestMember):
     content_type: object = Field(None, description="Ignored: text is UTF-8.")
 
 
-class InferRequest(RequestBody):
+class InferRequest(OtherBody):
     """The body of `POST /v2/models/{model}/infer`, or its JSON if bytes follow."""
 
     id: str | None = Field(None, max_length=MOST_ID, description="Comes back with the answer.")

@@ -36,7 +36,6 @@ from service.routes.request_schemas import (
 )
 from service.routes.requests import (
     Context,
-    Reader,
     RequestContext,
     answers,
     from_body,
@@ -75,9 +74,6 @@ _EXAMPLES: dict[str, Any] = {
 }
 
 Attention = AttentionQuery | AttentionListRequest
-_read_body: Reader[AttentionRequest | AttentionListRequest] = from_body(
-    AttentionRequest, several=AttentionListRequest
-)
 
 
 async def _read_query(context: RequestContext) -> AttentionQuery:
@@ -110,7 +106,7 @@ async def attention_of_query(
         "body", AttentionAnswer | list[AttentionAnswer], TooManyWeightsError, good=_OTHER_FORMS
     ),
 )
-@answers(_read_body, *FORMS)
+@answers(from_body(AttentionRequest, sentences=AttentionListRequest), *FORMS)
 async def attention_of_body(
     context: Context,
     body: Annotated[AttentionRequest | AttentionListRequest, Body(openapi_examples=_EXAMPLES)],

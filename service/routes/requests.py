@@ -49,13 +49,14 @@ from service.settings import Access, Settings
 Answer = TypeVar("Answer")
 Checked = TypeVar("Checked")
 Wanted = TypeVar("Wanted")
-Several = TypeVar("Several", bound=BaseModel)
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 # Values of `Sec-Fetch-Site` (W3C Fetch Metadata) of a page that is not the service's own.
 _ELSEWHERE = frozenset({"cross-site", "same-site"})
 # A larger body or query is parsed off the event loop; one of this size takes up to a millisecond.
 _INLINE_BYTES = 16_384
+#: in the scope of a request whose body was read: the schema that it was read by
+SCHEMA = "headlight.schema"
 _ANY_FORM: tuple[list[str], ...] = ([], ["*/*"])
 
 
@@ -288,20 +289,24 @@ def answer_get(router: APIRouter, path: str, **operation: Any) -> Callable[[Endp
     return register
 
 
-def from_body(
-    schema: type[Schema], several: type[Several] | None = None
-) -> Reader[Schema | Several]:
-    """Makes a reader of JSON bodies; one with the field `sentences` is read as `several`."""
+def from_body(schema: type[Schema], **others: type[BaseModel]) -> Reader[Any]:
+    """Makes a reader of JSON bodies.
 
-    async def read(context: RequestContext) -> Schema | Several:
-        limits = context.state.limits
+    Args:
+        schema: of a body, unless it has a field that names another.
+        others: schemas by the field that a body of them has; the first that fits counts. The scope
+            of the request holds the one that was chosen.
+    """
+    several = "sentences" in others
 
-        def check(value: object) -> Schema | Several:
-            if several is not None and isinstance(value, dict) and "sentences" in value:
-                return validate(several, value, source="body", context=limits, several=True)
-            return validate(
-                schema, value, source="body", context=limits, several=several is not None
-            )
+    async def read(context: RequestContext) -> BaseModel:
+        def check(value: object) -> BaseModel:
+            chosen: type[BaseModel] = schema
+            if isinstance(value, dict):
+                chosen = next((others[name] for name in others if name in value), schema)
+            context.scope[SCHEMA] = chosen
+            limits = context.state.limits
+            return validate(chosen, value, source="body", context=limits, several=several)
 
         return await context.read_json(check)
 

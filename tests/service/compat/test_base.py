@@ -13,6 +13,7 @@ from starlette.types import Message, Scope
 from model import Prediction
 from service.app import COMPAT_ROUTERS
 from service.compat.base import repeats_detail, truncated_header
+from service.compat.huggingface import InputsRequest
 from service.compat.tensors import read_content, unpack
 from service.errors import (
     MalformedJsonError,
@@ -157,7 +158,7 @@ def test_problems_repeat_their_detail_on_the_paths_of_other_systems(
 
     assert repeats_detail(COMPAT_ROUTERS.values())(scope) is foreign
     assert repeats_detail([])(scope) is False
-    assert repeats_detail([])({**scope, "headlight.foreign": True}) is True
+    assert repeats_detail([])({**scope, "headlight.schema": InputsRequest}) is True
 
 
 def test_the_short_way_takes_paths_whose_parameters_have_one_right_value() -> None:
