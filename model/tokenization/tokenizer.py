@@ -216,10 +216,11 @@ class Tokenizer:
                     "right or left"
                 )
             kept = slice(surplus, None) if from_end else slice(room)
+        own = self._own_tokens(text, excerpt, encoded, kept) if with_tokens else ()
         return Encoding(
             self._input_ids(encoded, kept),
             truncated=surplus > 0,
-            tokens=self._tokens(text, excerpt, encoded, kept) if with_tokens else None,
+            tokens=self._surround(own) if with_tokens else None,
             text=text if with_tokens else None,
         )
 
@@ -231,7 +232,15 @@ class Tokenizer:
         Raises:
             TextTooLongError: it takes more than `max_windows`.
         """
-        excerpt, encoded, windows = self._divide(text, max_windows, with_tokens=with_tokens)
+        most = most_tokens(self._room, max_windows)
+        excerpt, encoded = self._split(text, most, from_end=False, with_tokens=with_tokens)
+        windows = divide(len(encoded.ids), self._room)
+        if len(windows) > max_windows:
+            raise TextTooLongError(
+                f"the text takes {_at_least(len(windows), excerpt)} windows of {self.max_length} "
+                f"tokens and may have at most {max_windows}: divide it, or set truncation to right "
+                "or left"
+            )
         own = self._own_tokens(text, excerpt, encoded, slice(None)) if with_tokens else ()
         return [
             Encoding(
@@ -253,34 +262,12 @@ class Tokenizer:
         Raises:
             NoSuchPartError: the text has no window of this number, from 0.
         """
-        excerpt, encoded, windows = self._divide(text, max_windows, with_tokens=True)
+        windows = self.encode_windows(text, max_windows=max_windows, with_tokens=True)
         if not 0 <= number < len(windows):
             count = len(windows)
             known = "1 window, 0" if count == 1 else f"{count} windows, 0 to {count - 1}"
             raise NoSuchPartError(f"the text has {known}, got {number}")
-        return Encoding(
-            self._input_ids(encoded, windows[number]),
-            truncated=False,
-            tokens=self._tokens(text, excerpt, encoded, windows[number]),
-            text=text,
-            window=number,
-            windows=len(windows),
-        )
-
-    def _divide(
-        self, text: str, max_windows: int, *, with_tokens: bool
-    ) -> tuple[Excerpt, tokenizers.Encoding, list[slice]]:
-        """Encodes a whole text and divides its tokens into windows."""
-        most = most_tokens(self._room, max_windows)
-        excerpt, encoded = self._split(text, most, from_end=False, with_tokens=with_tokens)
-        windows = divide(len(encoded.ids), self._room)
-        if len(windows) > max_windows:
-            raise TextTooLongError(
-                f"the text takes {_at_least(len(windows), excerpt)} windows of {self.max_length} "
-                f"tokens and may have at most {max_windows}: divide it, or set truncation to right "
-                "or left"
-            )
-        return excerpt, encoded, windows
+        return windows[number]
 
     def _split(
         self, text: str, room: int, *, from_end: bool, with_tokens: bool
@@ -311,11 +298,6 @@ class Tokenizer:
         """The ids of the kept tokens, with special tokens and padding."""
         ids = [*self._leading, *encoded.ids[kept], *self._trailing] or [self._nothing_id]
         return ids + [self.pad_token_id] * (self._padded_length - len(ids))
-
-    def _tokens(
-        self, text: str, excerpt: Excerpt, encoded: tokenizers.Encoding, kept: slice
-    ) -> tuple[Token, ...]:
-        return self._surround(self._own_tokens(text, excerpt, encoded, kept))
 
     def _own_tokens(
         self, text: str, excerpt: Excerpt, encoded: tokenizers.Encoding, kept: slice

@@ -1,7 +1,6 @@
 """Multi-head attention and its masks, against the attention that is written out in NumPy."""
 
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ from torch import Tensor, nn
 
 from model import causal_mask, padding_mask
 from model.errors import ConfigurationError
-from model.network import reference
 from model.network.attention import MultiHeadAttention, Score
 from model.network.reference import multi_head_attention
 from tests.matching import exactly
@@ -246,13 +244,6 @@ def test_large_scores_do_not_overflow() -> None:
 
     assert attention.tolist() == [[[[1.0, 0.0], [0.0, 1.0]]]]
     assert output.tolist() == states.tolist()
-
-
-def test_the_reference_knows_no_torch() -> None:
-    lines = Path(reference.__file__).read_text(encoding="utf-8").splitlines()
-
-    imported = {line.split()[1] for line in lines if line.startswith(("import ", "from "))}
-    assert imported == {"collections.abc", "typing", "numpy", "numpy.typing"}
 
 
 @given(lengths=st.lists(st.integers(1, 9), min_size=1, max_size=5), extra=st.integers(0, 4))
