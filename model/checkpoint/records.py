@@ -64,7 +64,7 @@ Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 class DataSource(Record):
-    """A file of training data; in a plan, `file` is the path that the plan states."""
+    """A file of training data."""
 
     file: str
     rows: PositiveInt

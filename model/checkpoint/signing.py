@@ -12,23 +12,14 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from model_signing import hashing, signing, verifying
+from model_signing import hashing, verifying
 
 from model.errors import CheckpointError, ConfigurationError
-from model.files import SIGNATURE as SIGNATURE
-from model.files import check_folder, read_object, sign_command
+from model.files import SIGNATURE, check_folder, read_object, sign_command
 
 _KEYS = "an elliptic-curve key (P-256, P-384 or P-521) in PEM form"
 # Other signers leave these out by default, and nothing here reads them.
 _LEFT_OUT = frozenset({".git", ".gitattributes", ".github", ".gitignore"})
-
-
-def sign_checkpoint(folder: Path, key: Path) -> Path:
-    """Writes `model.sig` over every other file of a folder, and returns its path."""
-    every_file = hashing.Config().set_ignored_paths(paths=[SIGNATURE], ignore_git_paths=True)
-    signer = signing.Config().use_elliptic_key_signer(private_key=key)
-    signer.set_hashing_config(every_file).sign(folder, folder / SIGNATURE)
-    return folder / SIGNATURE
 
 
 def verify_checkpoint(folder: Path, key: Path) -> None:

@@ -11,7 +11,8 @@ import httpx
 import pytest
 import yaml
 
-from model.checkpoint.signing import SIGNATURE, verify_checkpoint
+from model.checkpoint.signing import verify_checkpoint
+from model.files import SIGNATURE
 from service.settings import PREFIX, Settings
 from tests.documentation.markdown import GUIDES, ROOT, blocks, code, codes, rows
 from tests.end_to_end.servers import environment, local_service
