@@ -56,7 +56,7 @@ class Refusal(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One fault of a request; `loc` is `body`, `query` or `header`, then names and indices."""
+    """One error of a request; `loc` is `body`, `query` or `header`, then names and indices."""
 
     loc: Loc
     msg: str
@@ -77,7 +77,7 @@ class ServiceError(Exception):
 
     Args:
         detail: what happened, the value, the limit, and what to do.
-        errors: the single faults, if there are several places to name.
+        errors: the single errors, if there are several places to name.
         retry_after: seconds until a retry makes sense; sent as whole seconds, rounded up.
         headers: further response headers.
         refusal: why the request is refused, if it is valid; `usual_refusal` if left out.

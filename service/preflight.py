@@ -1,4 +1,4 @@
-"""Checks settings, keys, checkpoint and device before anything is served; reports all faults."""
+"""Checks settings, keys, checkpoint and device before anything is served; reports all errors."""
 
 import importlib
 import os
@@ -20,7 +20,7 @@ from service.http.access import load_api_keys
 from service.http.gate import ApiKeys
 from service.http.server import plan_capacity
 from service.settings import Settings, SettingsError, name_of, read_settings
-from service.tracing.environment import find_faults
+from service.tracing.environment import find_errors
 
 Result = TypeVar("Result")
 
@@ -31,23 +31,23 @@ def prepare(options: Mapping[str, str]) -> tuple[Settings, ApiKeys, Checkpoint, 
     Raises:
         SettingsError: something is wrong; lists all that is.
     """
-    settings, faults = read_settings(options)
+    settings, errors = read_settings(options)
 
     def attempt(work: Callable[..., Result], *arguments: object) -> Result | None:
         try:
             return work(settings, *arguments, options)
         except SettingsError as error:
-            faults.extend(error.faults)
+            errors.extend(error.errors)
             return None
 
     api_keys = attempt(load_api_keys)
-    faults += _keyless(settings, options)
-    faults += find_faults(os.environ)
+    errors += _keyless(settings, options)
+    errors += find_errors(os.environ)
     checkpoint = attempt(_open_checkpoint)
-    faults += _check_limits(settings, checkpoint, options)
+    errors += _check_limits(settings, checkpoint, options)
     backend = attempt(_choose_backend, checkpoint)
-    if faults or api_keys is None or checkpoint is None or backend is None:
-        raise SettingsError(sorted(faults))
+    if errors or api_keys is None or checkpoint is None or backend is None:
+        raise SettingsError(sorted(errors))
     return settings, api_keys, checkpoint, backend
 
 
@@ -109,23 +109,23 @@ def _check_limits(
     settings: Settings, checkpoint: Checkpoint | None, options: Collection[str]
 ) -> list[str]:
     """Returns what does not fit: connections, or the largest request."""
-    faults = []
+    errors = []
     try:
         plan_capacity(settings.max_connections)
     except ValueError as error:
-        faults.append(f"{name_of('max_connections', options)}: {error}")
+        errors.append(f"{name_of('max_connections', options)}: {error}")
     if checkpoint is None:
-        return faults
+        return errors
     max_length = checkpoint.manifest.max_length
     largest = settings.max_sentences * max_length
     if settings.max_queue_tokens < largest:
         name, other = (name_of(field, options) for field in ("max_queue_tokens", "max_sentences"))
-        faults.append(
+        errors.append(
             f"{name}: is {settings.max_queue_tokens}, but a request may have "
             f"{settings.max_sentences} sentences of {max_length} tokens: raise it to "
             f"{largest}, or lower {other}"
         )
-    return faults
+    return errors
 
 
 def _keyless(settings: Settings, options: Collection[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Reads the settings from options and environment, and reports all faults at once."""
+"""Reads the settings from options and environment, and reports all errors at once."""
 
 import ipaddress
 import os
@@ -32,12 +32,12 @@ _ANY_THREADS = 64
 
 
 class SettingsError(Exception):
-    """Wrong settings; the message lists every fault, one a line."""
+    """Wrong settings; the message lists every error, one a line."""
 
-    def __init__(self, faults: list[str]) -> None:
-        count = "1 setting is" if len(faults) == 1 else f"{len(faults)} settings are"
-        super().__init__("\n  ".join([f"{count} wrong:", *faults]))
-        self.faults = faults
+    def __init__(self, errors: list[str]) -> None:
+        count = "1 setting is" if len(errors) == 1 else f"{len(errors)} settings are"
+        super().__init__("\n  ".join([f"{count} wrong:", *errors]))
+        self.errors = errors
 
 
 def _not_blank(value: str) -> str:
@@ -293,21 +293,21 @@ def name_of(field: str, options: Collection[str] = ()) -> str:
 def read_settings(options: Mapping[str, str]) -> tuple[Settings, list[str]]:
     """Reads all settings: options by their field names, the environment, the defaults.
 
-    Returns them with all faults, one a line: wrong values and unknown variables with the prefix. A
+    Returns them with all errors, one a line: wrong values and unknown variables with the prefix. A
     default replaces a wrong value, so that the others can still be checked.
     """
-    faults = [_unknown(name) for name in os.environ if _is_unknown(name)]
+    errors = [_unknown(name) for name in os.environ if _is_unknown(name)]
     given: dict[str, Any] = {name: options[name] for name in options if name not in FORMER}
     try:
-        return Settings(**given), faults
+        return Settings(**given), errors
     except ValidationError as error:
         wrong = error.errors(include_url=False)
-    for fault in wrong:
-        field = str(fault["loc"][0])
-        shown = "" if field == "api_keys" else f", got {fault['input']!r}"
-        faults.append(f"{name_of(field, options)}: {tell_fault(fault)}{shown}")
+    for each in wrong:
+        field = str(each["loc"][0])
+        shown = "" if field == "api_keys" else f", got {each['input']!r}"
+        errors.append(f"{name_of(field, options)}: {tell_fault(each)}{shown}")
         given[field] = Settings.model_fields[field].default
-    return Settings(**given), faults
+    return Settings(**given), errors
 
 
 def former_settings(options: Collection[str]) -> list[str]:

@@ -28,7 +28,7 @@ _COLUMNS = f"several columns are given, and none is named {_TEXT}: rename the on
 
 _OTHER = "has its text in another column than the row before it: name the same one in every row"
 
-# Of these lists one fault is reported: a body can hold a million.
+# Of these lists one error is reported: a body can hold a million.
 _Records = Annotated[list[dict[str, object]], Field(fail_fast=True)]
 
 

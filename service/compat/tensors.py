@@ -179,15 +179,15 @@ def read_bytes(content: memoryview, shape: Sequence[int], loc: Loc) -> list[str]
 
 def read_nested(data: object, shape: Sequence[int], loc: Loc) -> list[object]:
     """Reads the elements of a tensor from JSON: flat in row-major order, or nested as its shape."""
-    fault = f"must be a list of {prod(shape)} elements, or lists in lists, as its shape says"
+    message = f"must be a list of {prod(shape)} elements, or lists in lists, as its shape says"
     rows = [data]
     is_flat = isinstance(data, list) and not any(isinstance(item, list) for item in data)
     for size in [prod(shape)] if is_flat else shape:
         if not all(isinstance(row, list) and len(row) == size for row in rows):
-            _reject(loc, fault)
+            _reject(loc, message)
         rows = [item for row in rows for item in cast("list[object]", row)]
     if any(isinstance(item, list) for item in rows):
-        _reject(loc, fault)
+        _reject(loc, message)
     return rows
 
 

@@ -68,33 +68,33 @@ def load_api_keys(settings: Settings, options: Collection[str] = ()) -> ApiKeys:
             that cannot be sent. No key is shown.
     """
     keys: set[str] = set()
-    faults: list[str] = []
+    errors: list[str] = []
     if settings.api_keys is not None:
         given = settings.api_keys.get_secret_value().split(",")
-        _take(given, name_of("api_keys"), keys, faults)
+        _take(given, name_of("api_keys"), keys, errors)
     if settings.api_keys_file is not None:
         name = name_of("api_keys_file", options)
         try:
             lines = settings.api_keys_file.read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "is not UTF-8"
-            faults.append(f"{name}: cannot read {settings.api_keys_file}: {reason}")
+            errors.append(f"{name}: cannot read {settings.api_keys_file}: {reason}")
         else:
-            _take(lines, name, keys, faults)
-    if faults:
-        raise SettingsError(faults)
+            _take(lines, name, keys, errors)
+    if errors:
+        raise SettingsError(errors)
     return ApiKeys(frozenset(keys))
 
 
-def _take(given: list[str], name: str, keys: set[str], faults: list[str]) -> None:
+def _take(given: list[str], name: str, keys: set[str], errors: list[str]) -> None:
     found = [key.strip() for key in given if key.strip()]
     if not found:
-        faults.append(f"{name}: is set but holds no key: unset it to let anyone in")
+        errors.append(f"{name}: is set but holds no key: unset it to let anyone in")
     for number, key in enumerate(found, start=1):
         if set(key) <= _VISIBLE:
             keys.add(key)
         else:
-            faults.append(
+            errors.append(
                 f"{name}: key number {number} holds a character that is not visible ASCII, "
                 "or a comma"
             )

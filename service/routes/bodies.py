@@ -117,7 +117,7 @@ def validate(
         several: whether the path also takes a list of texts.
 
     Raises:
-        InvalidRequestError: it does not fit; lists every fault and repeats no text of the value.
+        InvalidRequestError: it does not fit; lists every error and repeats no text of the value.
     """
     if isinstance(value, dict) and not value.keys() <= schema.model_fields.keys():
         value = only_one_unknown(value, schema.model_fields)

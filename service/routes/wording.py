@@ -21,7 +21,7 @@ _FORMS = {
     ("body", "sentence"): '{"sentence": "…"}',
     ("query", "sentence"): "?sentence=…",
 }
-#: the most faults of one request that are worded
+#: the most errors of one request that are worded
 MOST_WORDED = 10
 _PARTS = {"body": "field", "query": "parameter"}
 # Faults that the right form mends. Of any other the text has its right place and kind.
@@ -46,20 +46,20 @@ def only_one_unknown(value: dict[str, Any], known: Mapping[str, object]) -> dict
 
 
 def rejection(
-    error: ValidationError, schema: type[BaseModel], value: object, *, source: str, several: bool
+    refused: ValidationError, schema: type[BaseModel], value: object, *, source: str, several: bool
 ) -> InvalidRequestError:
     """Makes the error of a request that does not fit its schema; see `validate`."""
-    found = error.errors(include_url=False)
-    # A union reports the same fault for each of its members: say it once.
-    different = {(fault["loc"], fault["type"]): fault for fault in reversed(found)}
+    found = refused.errors(include_url=False)
+    # A union reports the same error for each of its members: say it once.
+    different = {(error["loc"], error["type"]): error for error in reversed(found)}
     others = len(different) - 1
     worded = list(different.values())[: -MOST_WORDED - 1 : -1]
-    faults = list(dict.fromkeys(_field_error(fault, schema, value, source) for fault in worded))
+    errors = list(dict.fromkeys(_field_error(error, schema, value, source) for error in worded))
     more = f" (and {others} more)" if others else ""
     reason = _misplaced(found, schema, value, source, several=several)
     if reason is not None:
-        return InvalidRequestError(reason, errors=faults)
-    return InvalidRequestError(f"{faults[0]}{more}.", errors=faults)
+        return InvalidRequestError(reason, errors=errors)
+    return InvalidRequestError(f"{errors[0]}{more}.", errors=errors)
 
 
 def _misplaced(
@@ -86,15 +86,15 @@ def _misplaced(
         if several and isinstance(value[unknown], list):
             form = _FORMS["body", "sentences"]
         return f'Send {form}: there is no {part} "{unknown}" here.'
-    fault = next((fault for fault in found if fault["loc"] == (own,)), None)
-    if fault is None or fault["type"] not in _MISPLACED:
+    error = next((error for error in found if error["loc"] == (own,)), None)
+    if error is None or error["type"] not in _MISPLACED:
         return None
     hint = ""
-    if own == "sentence" and isinstance(fault["input"], list):
+    if own == "sentence" and isinstance(error["input"], list):
         hint = f"; of several texts send {_FORMS['body', 'sentences']}" if several else (
             "; ask once for each text"
         )  # fmt: skip
-    return f'Send {form}: the {part} "{own}" {_describe(fault, source)}{hint}.'
+    return f'Send {form}: the {part} "{own}" {_describe(error, source)}{hint}.'
 
 
 def _misnamed(value: Mapping[str, Any], known: Mapping[str, object]) -> str | None:
@@ -103,11 +103,11 @@ def _misnamed(value: Mapping[str, Any], known: Mapping[str, object]) -> str | No
 
 
 def _field_error(
-    fault: ErrorDetails, schema: type[BaseModel], value: object, source: str
+    error: ErrorDetails, schema: type[BaseModel], value: object, source: str
 ) -> FieldError:
-    loc = fault["loc"]
-    if fault["type"] != "extra_forbidden":
-        return FieldError((source, *loc), _describe(fault, source))
+    loc = error["loc"]
+    if error["type"] != "extra_forbidden":
+        return FieldError((source, *loc), _describe(error, source))
     known = _known_at(schema, loc[:-1])
     part = _PARTS.get(source, "field") if len(loc) == 1 else "field"
     listed = f"known are {', '.join(known)}"
@@ -135,15 +135,15 @@ def _model_in(annotation: object) -> type[BaseModel]:
     return next(_model_in(part) for part in get_args(annotation) if part is not type(None))
 
 
-def _describe(fault: ErrorDetails, source: str) -> str:
-    """Describes a fault and, without any text of it, the value."""
-    kind, value, words = fault["type"], fault["input"], tell_fault(fault)
+def _describe(error: ErrorDetails, source: str) -> str:
+    """Describes a error and, without any text of it, the value."""
+    kind, value, words = error["type"], error["input"], tell_fault(error)
     if kind in _LIMITS:
         is_long = isinstance(value, int) and abs(value) >= OUT_OF_RANGE
         shown = f"a number of {LONGEST_INTEGER} digits or more" if is_long else value
         return f"{words}, got {shown}"
     if kind in _WRONG_COUNT:
-        return f"{words}, got {fault['ctx']['actual_length']}"
+        return f"{words}, got {error['ctx']['actual_length']}"
     is_of_a_kind = kind.endswith("_type") or (
         kind in {"literal_error", "int_from_float"} and not isinstance(value, str)
     )

@@ -39,8 +39,8 @@ def is_wanted(variables: Mapping[str, str]) -> bool:
     )
 
 
-def find_faults(variables: Mapping[str, str]) -> list[str]:
-    """Returns what keeps wanted traces from being sent, one fault a line."""
+def find_errors(variables: Mapping[str, str]) -> list[str]:
+    """Returns what keeps wanted traces from being sent, one error a line."""
     if not is_wanted(variables):
         return []
     given = _given(variables)
@@ -89,7 +89,7 @@ def _wrong(given: Mapping[str, str]) -> Iterator[str]:
 
 def _check_counts(given: Mapping[str, str]) -> Iterator[str]:
     wrong = [
-        fault for name in _COUNTS for fault in _check(given, name, _is_count, "a number above 0")
+        error for name in _COUNTS for error in _check(given, name, _is_count, "a number above 0")
     ]
     yield from wrong
     _, most, batch, _ = _COUNTS

@@ -28,11 +28,11 @@ def signed(tmp_path: Path, keys: KeyPair) -> Path:
     return folder
 
 
-def faults(folder: Path, key: Path) -> list[str]:
+def errors(folder: Path, key: Path) -> list[str]:
     """What keeps the service from starting."""
     with pytest.raises(SettingsError) as caught:
         prepare({"checkpoint": str(folder), "checkpoint_key": str(key)})
-    return caught.value.faults
+    return caught.value.errors
 
 
 def test_a_signed_folder_is_served(signed: Path, keys: KeyPair, tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_a_key_without_the_extra(
 ) -> None:
     monkeypatch.delitem(sys.modules, "model.checkpoint.signing")
     monkeypatch.setitem(sys.modules, "model_signing", None)
-    [fault] = faults(signed, keys.public)
+    [fault] = errors(signed, keys.public)
     assert fault.partition(" is not installed")[2] == (
         ", which signatures need: pip install 'headlight[signing]', or build the image with "
         "--build-arg EXTRA=signing"
@@ -74,5 +74,5 @@ def test_a_folder_that_is_replaced_while_it_is_read(
         return open_checkpoint(path, trial=trial)
 
     monkeypatch.setattr(start, "open_checkpoint", swap_and_open)
-    [fault] = faults(signed, keys.public)
+    [fault] = errors(signed, keys.public)
     assert fault.startswith(f"--checkpoint: {signed / SIGNATURE}: is missing")

@@ -33,7 +33,7 @@ def test_a_name_that_the_hub_does_not_know(hub: Hub) -> None:
     del hub
     with pytest.raises(SettingsError) as error:
         prepare({"checkpoint": "hf:people/a@b"})
-    assert error.value.faults == [
+    assert error.value.errors == [
         "--checkpoint: hf:people/a@b: the hub shows no model of this name: check the name, or set "
         "HF_TOKEN if it is private"
     ]

@@ -24,8 +24,8 @@ def _no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_defaults() -> None:
-    settings, faults = read_settings({})
-    assert faults == []
+    settings, errors = read_settings({})
+    assert errors == []
     assert settings.model_dump() == {
         "checkpoint": Path("checkpoints/default"),
         "checkpoint_key": None,
@@ -94,11 +94,11 @@ VALUES = {
 @pytest.mark.parametrize("field", VALUES)
 def test_each_by_the_environment_and_by_option(monkeypatch: pytest.MonkeyPatch, field: str) -> None:
     text, value = VALUES[field]
-    by_option, faults = read_settings({field: text})
-    assert (getattr(by_option, field), faults) == (value, [])
+    by_option, errors = read_settings({field: text})
+    assert (getattr(by_option, field), errors) == (value, [])
     monkeypatch.setenv(f"HEADLIGHT_{field.upper()}", text)
-    by_environment, faults = read_settings({})
-    assert (getattr(by_environment, field), faults) == (value, [])
+    by_environment, errors = read_settings({})
+    assert (getattr(by_environment, field), errors) == (value, [])
 
 
 def test_a_wrong_value_is_reported_and_replaced_by_the_default(
@@ -107,11 +107,11 @@ def test_a_wrong_value_is_reported_and_replaced_by_the_default(
     monkeypatch.setenv("HEADLIGHT_PORT", "x")
     monkeypatch.setenv("HEADLIGHT_UNRELATED", "x")
     monkeypatch.setenv("HEADLIGHT_THREADS", "1")  # an option wins
-    settings, faults = read_settings({"threads": "-1"})
+    settings, errors = read_settings({"threads": "-1"})
     assert (settings.port, settings.threads) == (8000, 0)
     known = ", ".join(f"HEADLIGHT_{name.upper()}" for name in Settings.model_fields)
-    assert faults[0] == f"HEADLIGHT_UNRELATED: unknown setting; known are {known}"
-    assert sorted(fault.partition(":")[0] for fault in faults) == [
+    assert errors[0] == f"HEADLIGHT_UNRELATED: unknown setting; known are {known}"
+    assert sorted(fault.partition(":")[0] for fault in errors) == [
         "--threads",
         "HEADLIGHT_PORT",
         "HEADLIGHT_UNRELATED",
@@ -122,9 +122,9 @@ def test_former_settings_are_accepted_and_named(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("HEADLIGHT_WATCHDOG_SECONDS", "x")
     options = {"max_sending_bytes": "1", "port": "1"}
 
-    settings, faults = read_settings(options)
+    settings, errors = read_settings(options)
 
-    assert (settings.port, faults) == (1, [])
+    assert (settings.port, errors) == (1, [])
     named = ["--max-sending-bytes", "HEADLIGHT_WATCHDOG_SECONDS"]
     assert former_settings(options) == named
 
@@ -194,9 +194,9 @@ def test_a_wrong_value_is_named(
 def test_families_are_switched_on_and_off(
     value: str, names: tuple[Family, ...], shown: str
 ) -> None:
-    settings, faults = read_settings({"compat": value})
+    settings, errors = read_settings({"compat": value})
 
-    assert faults == []
+    assert errors == []
     assert settings.compat == Families(frozenset(names))
     assert str(settings.compat) == shown
     assert [family for family in FAMILIES if family in settings.compat] == list(names)

@@ -97,7 +97,7 @@ def test_keys_that_cannot_be_sent_are_refused_and_not_shown(tmp_path: Path) -> N
     path.write_bytes(b"good\nb\xff\n")
     with pytest.raises(SettingsError) as refused:
         load_api_keys(Settings.model_validate({"api_keys": "fine,not fine", "api_keys_file": path}))
-    assert refused.value.faults == [
+    assert refused.value.errors == [
         "HEADLIGHT_API_KEYS: key number 2 holds a character that is not visible ASCII, or a comma",
         f"HEADLIGHT_API_KEYS_FILE: cannot read {path}: is not UTF-8",
     ]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.tracing.environment import find_faults, is_wanted
+from service.tracing.environment import find_errors, is_wanted
 
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 TRACES = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
@@ -39,7 +39,7 @@ def test_traces_are_wanted_with_a_collector(variables: dict[str, str], *, wanted
     ],
 )
 def test_what_is_right(name: str, value: str) -> None:
-    assert find_faults({ENDPOINT: URL, name: value}) == []
+    assert find_errors({ENDPOINT: URL, name: value}) == []
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_what_is_right(name: str, value: str) -> None:
     ],
 )
 def test_what_is_wrong_is_named(name: str, value: str) -> None:
-    [fault] = find_faults({ENDPOINT: URL, name: value})
+    [fault] = find_errors({ENDPOINT: URL, name: value})
     named = fault.partition(":")[0]
     assert named == name or (named, name) == (
         "OTEL_BSP_MAX_EXPORT_BATCH_SIZE",
@@ -68,7 +68,7 @@ def test_what_is_wrong_is_named(name: str, value: str) -> None:
 
 
 def test_nothing_is_wrong_while_no_traces_are_wanted() -> None:
-    assert find_faults({"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}) == []
+    assert find_errors({"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}) == []
 
 
 @given(st.floats())
@@ -78,10 +78,10 @@ def test_a_share_is_a_number_from_0_to_1(share: float) -> None:
         "OTEL_TRACES_SAMPLER": "parentbased_traceidratio",
         "OTEL_TRACES_SAMPLER_ARG": repr(share),
     }
-    assert (find_faults(variables) == []) is (0 <= share <= 1)
+    assert (find_errors(variables) == []) is (0 <= share <= 1)
 
 
 @given(st.text())
 def test_any_text_is_judged_and_a_url_is_not_shown(text: str) -> None:
-    for fault in find_faults({ENDPOINT: f"{text}: key@secret"}):
+    for fault in find_errors({ENDPOINT: f"{text}: key@secret"}):
         assert "secret" not in fault
