@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, NoReturn
 from model.checkpoint.location import DEFAULT
 from model.cli.arguments import LineParser, add_no_header, add_spelling, add_version, positive
 from model.errors import ModelError, install_hint
-from scoring.errors import InterruptedJobError, OptionError, ScoringError
+from scoring.errors import ScoringError
 
 if TYPE_CHECKING:
     from scoring.job import Options, Started
-    from scoring.output.manifest import Success
+    from scoring.manifest import Success
     from scoring.parts import Result
 
 _PART_BYTES = 8 * 1024 * 1024
@@ -49,8 +49,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(
             f"{error.name} is not installed, which scoring files needs and serving does not: {hint}"
         )
-    except InterruptedJobError as error:
-        return _fail(str(error), 128 + error.signal)
+    except KeyboardInterrupt as interruption:
+        number, message = interruption.args or (signal.SIGINT, "interrupted")
+        return _fail(message, 128 + number)
     except (ScoringError, ModelError) as error:
         return _fail(str(error))
 
@@ -62,10 +63,12 @@ def _run(parsed: argparse.Namespace) -> int:
     options = _options(parsed)
     if parsed.engine == "local" and is_for_one_file(options, parsed.output, parts=parsed.parts):
         return _score_one(parsed, options)
-    if parsed.output is None:
-        raise OptionError("--output is missing: give a folder for the parts, as in --output scored")
+    if not parsed.output:
+        raise ScoringError(
+            "--output is missing: give a folder for the parts, as in --output scored"
+        )
     if parsed.compare is not None:
-        raise OptionError("--compare is for one file into one file: leave it out, or --parts")
+        raise ScoringError("--compare is for one file into one file: leave it out, or --parts")
     progress = _Progress()
     with _interruptible(progress.interrupted), start(options, say=_say) as started:
         if started.success is not None:
@@ -79,10 +82,7 @@ def _score_one(parsed: argparse.Namespace, options: "Options") -> int:
     """Scores one file into one; the summary gives way to rows on standard output."""
     from scoring.one_file import score_one
 
-    def interrupted(number: int) -> InterruptedJobError:
-        return InterruptedJobError(number, "interrupted: nothing is written")
-
-    with _interruptible(interrupted):
+    with _interruptible(lambda: "interrupted: nothing is written"):
         score_one(
             options,
             parsed.output,
@@ -189,18 +189,18 @@ class _Progress:
         self.done = 0
         self.total: int | None = None
 
-    def interrupted(self, number: int) -> InterruptedJobError:
+    def interrupted(self) -> str:
         shown = "" if self.total is None else f": {self.done} of {self.total} parts are written"
-        return InterruptedJobError(number, f"interrupted{shown}; run the same command to go on")
+        return f"interrupted{shown}; run the same command to go on"
 
 
 @contextmanager
-def _interruptible(error: Callable[[int], Exception]) -> Iterator[None]:
-    """Raises an error when SIGINT or SIGTERM comes."""
+def _interruptible(message: Callable[[], str]) -> Iterator[None]:
+    """Raises KeyboardInterrupt of a signal and a message when SIGINT or SIGTERM comes."""
 
     def fail(number: int, frame: FrameType | None) -> NoReturn:
         del frame
-        raise error(number)
+        raise KeyboardInterrupt(number, message())
 
     before = {number: signal.signal(number, fail) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -214,7 +214,7 @@ def _options(parsed: argparse.Namespace) -> "Options":
     from scoring.job import Options
 
     if parsed.engine != "ray" and parsed.ray_address is not None:
-        raise OptionError("--ray-address is for --engine ray: leave it out, or choose that engine")
+        raise ScoringError("--ray-address is for --engine ray: leave it out, or choose that engine")
     named = {field.name: getattr(parsed, field.name) for field in fields(Options)}
     return Options(**{**named, "output": parsed.output or ""})
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from model.errors import place
 from model.tables.columns import show
-from scoring.errors import OptionError
+from scoring.errors import ScoringError
 
 _WHOLE = re.compile(r"([+-]?[0-9]{1,18})(?:\.0+)?")
 _STARS = ("negative", "negative", "neutral", "positive", "positive")
@@ -23,7 +23,7 @@ class Comparison:
         values: all of the column, each with the number of its row.
 
     Raises:
-        OptionError: they cannot be understood as labels of the model.
+        ScoringError: they cannot be understood as labels of the model.
     """
 
     def __init__(
@@ -106,8 +106,8 @@ class Comparison:
             raise self._refusal(f"{place(self._path, row)} has {show([str(first)])}")
         return words
 
-    def _refusal(self, fault: str) -> OptionError:
-        return OptionError(
+    def _refusal(self, fault: str) -> ScoringError:
+        return ScoringError(
             f"--compare {self._column}: {fault}: name a column whose values are "
             f"{', '.join(self._labels)}, or all 0 and 1, 0 to {len(self._labels) - 1}, or "
             "whole stars from 1 to 5"

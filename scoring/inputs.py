@@ -10,8 +10,9 @@ from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 
-from model.tables.files import FORMATS, Compression, Format, format_of
-from scoring.errors import InputFileError, OptionError
+from model.errors import TableError
+from model.tables.files import FORMATS, format_of
+from model.tables.pieces import TableFile
 from scoring.stores import FileStatus, Store, is_url, relative, store_of
 
 #: what a glob has and a plain path lacks
@@ -23,8 +24,7 @@ class InputFile:
     """A file to score; `real` is its path without links."""
 
     status: FileStatus
-    format: Format
-    compression: Compression | None
+    table: TableFile
     real: str
 
     @property
@@ -51,9 +51,9 @@ def find_inputs(names: Sequence[str], *, output: str) -> Inputs:
     Hidden files, names that begin with an underscore, and the output are left out of folders.
 
     Raises:
-        InputFileError: a name matches no file or is not UTF-8, a file is named twice, or its suffix
+        TableError: a name matches no file or is not UTF-8, a file is named twice, or its suffix
             is unknown.
-        OptionError: the scheme of a URL is unknown.
+        ScoringError: the scheme of a URL is unknown.
     """
     files: list[InputFile] = []
     skipped: list[str] = []
@@ -62,28 +62,29 @@ def find_inputs(names: Sequence[str], *, output: str) -> Inputs:
     inside_output = (output if is_url(output) else os.path.realpath(output)).rstrip("/") + "/"
     for name in names:
         found: dict[str, InputFile] = {}
-        for status, is_chosen in _expand(name, store_of(name)):
+        store = store_of(name)
+        for status, is_chosen in _expand(name, store):
             real = _real(status.path, folders)
             if status.path != name and real.startswith(inside_output):
                 continue
+            opened = partial(store.open, status.path)
             # Only a .zip that the user names is looked into.
-            opened = partial(store_of(name).open, status.path) if is_chosen else None
-            kind = format_of(status.path, opened)
-            if kind is not None:
+            form = format_of(status.path, opened if is_chosen else None)
+            if form is not None:
                 _check_utf8(status.path)
-                file = InputFile(status, *kind, real)
+                file = InputFile(status, TableFile(status.path, *form, opened), real)
                 other = found.setdefault(real, file)
                 if other is not file:  # one of them is a link to the other, or both are
                     found[real] = other if Path(file.path).is_symlink() else file
                     links.append((file if found[real] is other else other).path)
             elif is_chosen:
-                raise InputFileError(
+                raise TableError(
                     status.path, f"has no suffix that is read: use {FORMATS}, or rename it"
                 )
             else:
                 skipped.append(status.path)
         if not found:
-            raise InputFileError(name, f"holds no file that is read: use {FORMATS}")
+            raise TableError(name, f"holds no file that is read: use {FORMATS}")
         files += sorted(found.values(), key=lambda file: file.path)
     _check_unique(files)
     return Inputs(tuple(files), tuple(skipped), tuple(links))
@@ -106,7 +107,7 @@ def _expand(name: str, store: Store) -> Iterator[tuple[FileStatus, bool]]:
             if matched is not None:
                 yield matched, True
     else:
-        raise InputFileError(name, "does not exist: give files, folders, globs or URLs")
+        raise TableError(name, "does not exist: give files, folders, globs or URLs")
 
 
 def _expand_url(url: str, store: Store) -> Iterator[tuple[FileStatus, bool]]:
@@ -144,22 +145,12 @@ def _check_utf8(path: str) -> None:
     try:
         path.encode()
     except UnicodeEncodeError as error:
-        raise InputFileError(path, "the name is not UTF-8: rename the file") from error
+        raise TableError(path, "the name is not UTF-8: rename the file") from error
 
 
 def _check_unique(files: Sequence[InputFile]) -> None:
     seen: dict[str, str] = {}
     for file in files:
         if file.real in seen:
-            raise InputFileError(
-                file.path, f"is named twice, also as {seen[file.real]}: name it once"
-            )
+            raise TableError(file.path, f"is named twice, also as {seen[file.real]}: name it once")
         seen[file.real] = file.path
-
-
-def check_output(output: str) -> None:
-    """Raises OptionError if the output is a file or empty."""
-    if not output:
-        raise OptionError("--output is empty: give the path of a folder")
-    if not is_url(output) and Path(output).exists() and not Path(output).is_dir():
-        raise OptionError(f"--output {output}: is a file: give the path of a folder")

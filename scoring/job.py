@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from model.checkpoint.location import local_folder
-from model.checkpoint.opening import open_checkpoint
-from model.tables.columns import find
+from model.checkpoint.opening import Checkpoint, open_checkpoint
+from model.tables.columns import Columns, find
 from model.types import Reading
 from scoring.errors import OutputError
-from scoring.inputs import InputFile, check_output, find_inputs
-from scoring.output.folder import Output, to_json
-from scoring.output.manifest import (
+from scoring.folder import Output, to_json
+from scoring.inputs import InputFile, find_inputs
+from scoring.manifest import (
     Granularity,
     Manifest,
     Model,
@@ -49,6 +49,16 @@ class Options:
     dtype: str
     overwrite: bool
 
+    @property
+    def spelling(self) -> Columns:
+        """How the inputs are written."""
+        return Columns(
+            text=self.text_column,
+            delimiter=self.delimiter,
+            encoding=self.encoding,
+            header=not self.no_header,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Started:
@@ -65,11 +75,11 @@ class Started:
     success: Success | None
 
 
-def find_model(options: Options) -> tuple[Path, Model]:
-    """Returns the folder of the checkpoint, and what will answer; raises as `start`."""
-    checkpoint = local_folder(options.checkpoint)
+def open_model(options: Options) -> tuple[Checkpoint, Model]:
+    """Opens the checkpoint of the options, and describes what will answer; raises as `start`."""
+    checkpoint = open_checkpoint(local_folder(options.checkpoint), trial=True)
     model = describe(
-        open_checkpoint(checkpoint, trial=True),
+        checkpoint,
         device=options.device,
         dtype=options.dtype,
         truncation=options.truncation,
@@ -88,7 +98,7 @@ def start(options: Options, *, say: Callable[[str], None]) -> Iterator[Started]:
             the job started with.
         model.errors.ModelError: the checkpoint cannot be used.
     """
-    checkpoint, model = find_model(options)
+    checkpoint, model = open_model(options)
     inputs = find_inputs(options.inputs, output=options.output)
     if inputs.skipped:
         shown = ", ".join(inputs.skipped[:_SHOWN])
@@ -96,7 +106,6 @@ def start(options: Options, *, say: Callable[[str], None]) -> Iterator[Started]:
     if inputs.links:
         shown = ", ".join(inputs.links[:_SHOWN])
         say(f"skipped {len(inputs.links):,} links to files that are read anyway: {shown}")
-    check_output(options.output)
     output = Output(options.output)
     output.prepare()
     with ExitStack() as held:
@@ -105,7 +114,7 @@ def start(options: Options, *, say: Callable[[str], None]) -> Iterator[Started]:
                 held.enter_context(output.locked(options.shard))
                 if options.overwrite:
                     _overwrite(options, output, inputs.files, model, say)
-        yield _plan(options, output, inputs.files, checkpoint, model, say)
+        yield _plan(options, output, inputs.files, checkpoint.path, model, say)
 
 
 def _overwrite(
@@ -178,11 +187,8 @@ def _make(
     say(f"planning {len(files):,} files")
     manifest = make_manifest(
         files,
-        text_column=options.text_column,
+        spelling=options.spelling,
         columns=options.columns,
-        delimiter=options.delimiter,
-        encoding=options.encoding,
-        no_header=options.no_header,
         output_format=options.output_format,
         part_bytes=options.part_bytes,
         model=model,
@@ -211,54 +217,53 @@ def _check_same(
 def _differences(
     options: Options, manifest: Manifest, files: Sequence[InputFile], model: Model
 ) -> list[str]:
+    began, asked = manifest.model, model
+    pairs: list[tuple[str, object, object]] = [("the model", began.version, asked.version)]
+    if began.version == asked.version:
+        pairs += [
+            ("--labels", ",".join(began.labels), ",".join(asked.labels)),
+            ("the temperature", began.temperature, asked.temperature),
+            ("the number of tokens that the model reads", began.max_length, asked.max_length),
+        ]
+    names = ("device", "dtype", "truncation", "granularity")
+    pairs += [(f"--{name}", getattr(began, name), getattr(asked, name)) for name in names]
+    pairs += [
+        ("--format", manifest.output_format, options.output_format),
+        ("--part-bytes", manifest.part_bytes, options.part_bytes),
+        *_column_pairs(options, manifest),
+        *_spelling_pairs(options, manifest.sources),
+    ]
     return [
-        *_model_differences(manifest.model, model),
-        *_option_differences(options, manifest),
-        *_spelling_differences(options, manifest.sources),
+        *dict.fromkeys(
+            f"{name} was {before}, is {now}" for name, before, now in pairs if before != now
+        ),
         *_input_differences(manifest.sources, files),
     ]
 
 
-def _model_differences(before: Model, now: Model) -> Iterator[str]:
-    names = {"version": "the model", "dtype": "--dtype", "device": "--device"}
-    if before.version == now.version and before.labels != now.labels:
-        yield f"the labels were {','.join(before.labels)}, are {','.join(now.labels)}"
-    if before.version == now.version and before.temperature != now.temperature:
-        yield f"the temperature was {before.temperature}, is {now.temperature}"
-    if before.version == now.version and before.max_length != now.max_length:
-        yield f"the model read {before.max_length} tokens, reads {now.max_length}"
-    for name in ("version", "device", "dtype", "truncation", "granularity"):
-        earlier, later = getattr(before, name), getattr(now, name)
-        if earlier != later:
-            yield f"{names.get(name, f'--{name}')} was {earlier}, is {later}"
+def _column_pairs(options: Options, manifest: Manifest) -> Iterator[tuple[str, object, object]]:
+    """Yields columns as they were and are; spaces around a name make no difference."""
+    text = manifest.text_column
+    if options.text_column is not None and not find([text], options.text_column):
+        yield "--text-column", text, options.text_column
+    kept = [column.name for column in manifest.columns]
+    wanted = kept if options.columns is None else list(options.columns)
+    if len(wanted) != len(kept) or not all(map(find, [[name] for name in kept], wanted)):
+        yield "--columns", ",".join(kept), ",".join(wanted)
 
 
-def _option_differences(options: Options, manifest: Manifest) -> Iterator[str]:
-    if options.output_format != manifest.output_format:
-        yield f"--format was {manifest.output_format}, is {options.output_format}"
-    if options.part_bytes != manifest.part_bytes:
-        yield f"--part-bytes was {manifest.part_bytes}, is {options.part_bytes}"
-    if not find([manifest.text_column], options.text_column or manifest.text_column):
-        yield f"--text-column was {manifest.text_column}, is {options.text_column}"
-    kept = tuple(column.name for column in manifest.columns)
-    wanted = kept if options.columns is None else options.columns
-    if len(wanted) != len(kept) or not all(
-        find([name], each) for name, each in zip(kept, wanted, strict=True)
-    ):
-        yield f"--columns was {','.join(kept)}, is {','.join(wanted)}"
-
-
-def _spelling_differences(options: Options, sources: Sequence[Source]) -> Iterator[str]:
-    tables = [source for source in sources if source.format != "parquet"]
-    before = {source.encoding for source in tables}
-    if before - {options.encoding}:
-        yield f"--encoding was {before.pop() or 'left out'}, is {options.encoding or 'left out'}"
-    if any(each.no_header != options.no_header for each in tables if each.format != "jsonl"):
-        words = ("left out", "given")
-        yield f"--no-header was {words[not options.no_header]}, is {words[options.no_header]}"
-    delimiters = {source.delimiter for source in tables if source.format == "csv"}
-    if options.delimiter is not None and delimiters - {options.delimiter}:
-        yield f"--delimiter was {delimiters.pop()!r}, is {options.delimiter!r}"
+def _spelling_pairs(
+    options: Options, sources: Sequence[Source]
+) -> Iterator[tuple[str, object, object]]:
+    for source in sources:
+        if source.format == "parquet":
+            continue
+        yield "--encoding", source.encoding or "left out", options.encoding or "left out"
+        if source.format != "jsonl":
+            words = ("left out", "given")
+            yield "--no-header", words[source.no_header], words[options.no_header]
+        if source.format == "csv" and options.delimiter is not None:
+            yield "--delimiter", repr(source.delimiter), repr(options.delimiter)
 
 
 def _input_differences(sources: Sequence[Source], files: Sequence[InputFile]) -> Iterator[str]:

@@ -1,37 +1,61 @@
 """Scores one file into one file: its columns, then label and score, each row in its place."""
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from model.cli.progress import progress
-from model.errors import place
-from model.tables.columns import LABEL_COLUMNS, find
-from model.tables.parquet import ParquetInput, labels_of
-from model.tables.rows import class_names
-from model.tables.writing import STANDARD_OUTPUT, Target, Values, open_table
-from scoring.comparing import Comparison
-from scoring.errors import InputFileError, OptionError
-from scoring.inputs import GLOB, find_inputs
-from scoring.job import Options, find_model
-from scoring.output.manifest import Manifest
-from scoring.output.table import check_target, choose_target, schema_of, with_answers
-from scoring.plan import make_manifest
-from scoring.reading import UnitReader, UnitRows
-from scoring.scorer import Scorer
-from scoring.stores import is_url, store_of
+import pyarrow
 
-ADDED = ("label", "score")
-_UNIT_BYTES = 256 * 1024
+from model.cli.progress import progress
+from model.errors import TableError, place
+from model.tables.columns import LABEL_COLUMNS, find
+from model.tables.files import Format, format_of
+from model.tables.headers import DELIMITERS
+from model.tables.parquet import ParquetTable, labels_of
+from model.tables.pieces import Rows, Scan
+from model.tables.rows import class_names
+from model.tables.table import Table, open_table
+from model.tables.writing import STANDARD_OUTPUT, Target, Values
+from model.tables.writing import open_table as open_output
+from scoring.comparing import Comparison
+from scoring.errors import OutputError, ScoringError
+from scoring.inputs import GLOB, find_inputs
+from scoring.job import Options, open_model
+from scoring.manifest import Column, Model
+from scoring.plan import choose_columns, scan_table
+from scoring.scorer import Scorer
+from scoring.stores import is_url
+from scoring.writing import TYPES, join_answers
+
+_ADDED = pyarrow.schema([("label", pyarrow.string()), ("score", pyarrow.float64())])
+_PIECE_BYTES = 256 * 1024
 _BATCH_ROWS = 1_000
 _SHOWN = 3
 _DECIMALS = 6
-_DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _FORMS = {"csv": "CSV", "tsv": "text lines", "jsonl": "JSON", "parquet": "Parquet"}
+_NOT_WRITTEN = (".xlsx", ".zip")
 
 Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """The file that is scored: what was found in it, and the columns that are kept."""
+
+    table: Table
+    scan: Scan
+    text_column: str
+    columns: tuple[Column, ...]
+    model: Model
+
+    def rows(self) -> Iterator[Rows]:
+        """Yields the rows, piece by piece."""
+        names = [column.name for column in self.columns]
+        for piece in self.scan.pieces:
+            yield self.table.read(piece, self.text_column, names)
 
 
 @dataclass(slots=True)
@@ -71,147 +95,175 @@ def score_one(
         threads: that compute; 0: as many as there are.
 
     Raises:
-        ScoringError: an input, the output or an option cannot be used.
-        model.errors.ModelError: the checkpoint cannot be used.
+        ScoringError: the output or an option cannot be used.
+        model.errors.ModelError: the file or the checkpoint cannot be used.
     """
     if options.granularity == "sentence":
-        raise OptionError("--granularity sentence writes a folder: add --parts")
-    (file,) = find_inputs(options.inputs, output=output or "").files
-    target = choose_target(file.path, output, file.format)
-    check_target(target, file.path, overwrite=options.overwrite)
-    checkpoint, model = find_model(options)
-    manifest = make_manifest(
-        [file],
-        text_column=options.text_column,
-        columns=options.columns,
-        output_format="input",
-        part_bytes=_UNIT_BYTES,
-        model=model,
-        delimiter=options.delimiter,
-        encoding=options.encoding,
-        no_header=options.no_header,
-        added=ADDED,
-    )
-    compared = _Compared(manifest, compare) if compare is not None else None
-    _say_read(manifest, say)
-    scorer = Scorer(
-        checkpoint,
-        device=options.device,
-        dtype=options.dtype,
-        truncation=options.truncation,
-        labels=options.labels,
-        threads=threads,
-        trial=False,
-    )
-    totals = _write(manifest, target, scorer, compared)
-    _say_written(manifest, target, totals, say)
+        raise ScoringError("--granularity sentence writes a folder: add --parts")
+    (found,) = find_inputs(options.inputs, output=output or "").files
+    target = choose_target(found.path, output, found.table.format)
+    _check_target(target, found.path, overwrite=options.overwrite)
+    checkpoint, model = open_model(options)
+    spelling = options.spelling
+    with closing(open_table(found.table, spelling)) as table:
+        scan = scan_table(table, spelling, _PIECE_BYTES)
+        text, columns = choose_columns(
+            found.table, [scan], spelling=spelling, wanted=options.columns, added=_ADDED.names
+        )
+        file = _File(table, scan, text, columns, model)
+        compared = _Compared(file, compare) if compare is not None else None
+        _say_read(file, say, has_header=spelling.header)
+        scorer = Scorer(
+            checkpoint,
+            device=options.device,
+            dtype=options.dtype,
+            truncation=options.truncation,
+            labels=options.labels,
+            threads=threads,
+        )
+        totals = _write(file, target, scorer, compared)
+    _say_written(file, target, totals, say)
     if compared is not None:
         for line in compared.comparison.lines():
             say(line)
     else:
-        _suggest(manifest, target, say)
+        _suggest(file, target, say)
 
 
-def _write(
-    manifest: Manifest, target: Target, scorer: Scorer, compared: "_Compared | None"
-) -> _Totals:
-    """Reads, scores and writes unit after unit."""
-    source = manifest.sources[0]
+def choose_target(source: str, output: str | None, source_format: Format) -> Target:
+    """Chooses where the answers of a file go, and in what form.
+
+    Args:
+        output: the path that the user names, `-`, or None: `.scored` comes before the suffix.
+
+    Raises:
+        ScoringError: the form is not written.
+    """
+    if output == STANDARD_OUTPUT:
+        if source_format == "parquet" and sys.stdout.isatty():
+            raise ScoringError("--output -: Parquet is not for a terminal: name a file")
+        return Target(output, source_format, None)
+    if output is None:
+        source_path = Path(source)
+        form = format_of(source.removesuffix(".zip"))
+        if source.lower().endswith(_NOT_WRITTEN):
+            stem = source_path.name[: -len(source_path.suffix)]
+            stem = Path(stem).stem if form and source.lower().endswith(".zip") else stem
+            return Target(str(source_path.with_name(f"{stem}.scored.csv")), "csv", None)
+        ends = "".join(source_path.suffixes[-2:] if form and form[1] else source_path.suffixes[-1:])
+        output = str(source_path.with_name(f"{source_path.name.removesuffix(ends)}.scored{ends}"))
+    form = format_of(output)
+    if form is None or output.lower().endswith(_NOT_WRITTEN):
+        raise ScoringError(f"--output {output}: this form is not written: name a .csv")
+    return Target(output, *form)
+
+
+def _check_target(target: Target, source: str, *, overwrite: bool) -> None:
+    """Raises ScoringError for a target that cannot be written."""
+    path = Path(target.path)
+    if target.path == STANDARD_OUTPUT:
+        return
+    if path.exists() and path.samefile(source):
+        raise ScoringError(f"--output {path}: is the input: name another file")
+    if path.exists() and not overwrite:
+        raise OutputError(
+            target.path, "is there already: replace it with --overwrite, or name another --output"
+        )
+    if not path.parent.is_dir():
+        raise OutputError(target.path, f"the folder {path.parent} does not exist: make it first")
+
+
+def _write(file: _File, target: Target, scorer: Scorer, compared: "_Compared | None") -> _Totals:
+    """Reads, scores and writes piece after piece."""
     totals = _Totals()
-    reader = UnitReader(manifest, keeps_bad=True)
-    columns = manifest.columns
-    stored = None
-    if source.format == "parquet":
-        with ParquetInput(source.path, store_of(source.path).open(source.path)) as parquet:
-            stored = parquet.schema([column.name for column in columns])
-    delimiter = source.delimiter if source.format == "csv" else ","
+    columns = file.columns
+    kinds = [TYPES[column.type or "json"] for column in columns]
+    if isinstance(file.table, ParquetTable):
+        kinds = file.table.schema([column.name for column in columns]).types
+    names = [column.output_name for column in columns]
+    schema = pyarrow.schema([*zip(names, kinds, strict=True), *_ADDED])
+    delimiter = file.scan.delimiter if file.table.file.format == "csv" else ","
     typed = target.format == "parquet"
-    try:
-        with (
-            progress(source.rows, "score") as advance,
-            open_table(target, schema_of(columns, stored), delimiter=delimiter) as table,
-        ):
-            for unit in manifest.units:
-                rows = reader.read(unit)
-                labels, scores = _answer(manifest, rows, scorer, totals, advance)
-                if compared is not None:
-                    compared.add(rows, labels, scores)
-                table.write(with_answers(rows.every, columns, labels, scores, typed=typed))
-            if totals.rows and not totals.labels:
-                fault, (first, *_) = next(iter(totals.bad.items()))
-                raise InputFileError(
-                    source.path, f"no row can be scored: {place(source.path, first)}: {fault}"
-                )
-    finally:
-        reader.close()
+    with (
+        progress(file.scan.rows, "score") as advance,
+        open_output(target, schema, delimiter=delimiter) as output,
+    ):
+        for rows in file.rows():
+            answers = _answer(rows, scorer, totals, advance)
+            if compared is not None:
+                compared.add(rows, answers)
+            labels, scores = zip(*answers, strict=True)
+            added = pyarrow.table(
+                [pyarrow.array(labels, "string"), pyarrow.array(scores, "double")], schema=_ADDED
+            )
+            output.write(join_answers(rows.values, columns, added, typed=typed))
+        if totals.rows and not totals.labels:
+            fault, (first, *_) = next(iter(totals.bad.items()))
+            path = file.table.file.path
+            raise TableError(path, f"no row can be scored: {place(path, first)}: {fault}")
     return totals
 
 
+_Answer = tuple[str, float] | tuple[None, None]
+
+
 def _answer(
-    manifest: Manifest,
-    rows: UnitRows,
-    scorer: Scorer,
-    totals: _Totals,
-    advance: Callable[[int, str], None],
-) -> tuple[list[str | None], list[float | None]]:
-    """Returns label and score of each row of a unit in order, None for bad ones."""
-    answers: dict[int, tuple[str, float]] = {}
-    faults = {bad.row: bad.reason for bad in rows.bad}
-    for start in range(0, len(rows.texts), _BATCH_ROWS):
-        numbers = rows.numbers[start : start + _BATCH_ROWS]
-        batch = scorer.score(rows.texts[start : start + _BATCH_ROWS])
-        for index, number in enumerate(numbers):
-            if index in batch.refused:
-                faults[number] = batch.refused[index]
+    rows: Rows, scorer: Scorer, totals: _Totals, advance: Callable[[int, str], None]
+) -> list[_Answer]:
+    """Returns label and score of each row of a piece, None for bad ones."""
+    found: list[_Answer] = [(None, None)] * len(rows.texts)
+    faults = dict(rows.faults)
+    good = [index for index in range(len(rows.texts)) if index not in faults]
+    for start in range(0, len(good), _BATCH_ROWS):
+        indices = good[start : start + _BATCH_ROWS]
+        batch = scorer.score([rows.texts[index] for index in indices])
+        for place_in_batch, index in enumerate(indices):
+            if place_in_batch in batch.refused:
+                faults[index] = batch.refused[place_in_batch]
                 continue
-            label = manifest.model.labels[batch.label_ids[index]]
-            answers[number] = (label, round(float(batch.scores[index]), _DECIMALS))
-            totals.truncated += int(batch.truncated[index])
-        advance(len(numbers), "")
-    if rows.bad:
-        advance(len(rows.bad), "")
-    totals.rows += len(rows.numbers) + len(rows.bad)
-    totals.labels.update(label for label, _ in answers.values())
-    order = sorted([*rows.numbers, *(bad.row for bad in rows.bad)])
-    for number in filter(faults.__contains__, order):
-        totals.bad.setdefault(faults[number], []).append(number)
-    found = [answers.get(number, (None, None)) for number in order]
-    return [label for label, _ in found], [score for _, score in found]
+            label = scorer.model.labels[batch.label_ids[place_in_batch]]
+            found[index] = (label, round(float(batch.scores[place_in_batch]), _DECIMALS))
+            totals.truncated += int(batch.truncated[place_in_batch])
+            totals.labels[label] += 1
+        advance(len(indices), "")
+    if rows.faults:
+        advance(len(rows.faults), "")
+    totals.rows += len(rows.texts)
+    for index in sorted(faults):
+        totals.bad.setdefault(faults[index], []).append(rows.numbers[index])
+    return found
 
 
 class _Compared:
     """Finds the column to compare with, and gives its values to a comparison."""
 
-    def __init__(self, manifest: Manifest, wanted: str) -> None:
-        source = manifest.sources[0]
-        names = [column.name for column in manifest.columns]
+    def __init__(self, file: _File, wanted: str) -> None:
+        names = [column.name for column in file.columns]
         found = find(names, wanted)
         if not found:
-            raise OptionError(
+            raise ScoringError(
                 f"--compare {wanted}: is none of the kept columns {', '.join(map(repr, names))}: "
                 "name one of them"
             )
         self._index = names.index(found[0])
         self._classes: Sequence[str] = ()
-        if source.format == "parquet":
-            with ParquetInput(source.path, store_of(source.path).open(source.path)) as parquet:
-                self._classes = class_names(parquet.metadata, found[0]) or ()
-        with closing(UnitReader(manifest)) as reader:
-            values = (
-                pair
-                for rows in map(reader.read, manifest.units)
-                for pair in zip(self._values(rows.values), rows.numbers, strict=True)
+        if isinstance(file.table, ParquetTable):
+            self._classes = class_names(file.table.metadata, found[0]) or ()
+        values = (
+            (value, number)
+            for rows in file.rows()
+            for index, (value, number) in enumerate(
+                zip(self._values(rows.values), rows.numbers, strict=True)
             )
-            labels = manifest.model.labels
-            self.comparison = Comparison(source.path, found[0], labels, values)
+            if index not in rows.faults
+        )
+        path = file.table.file.path
+        self.comparison = Comparison(path, found[0], file.model.labels, values)
 
-    def add(
-        self, rows: UnitRows, labels: Sequence[str | None], scores: Sequence[float | None]
-    ) -> None:
-        """Adds the rows of a unit that have an answer."""
-        order = sorted([*rows.numbers, *(bad.row for bad in rows.bad)])
-        values = zip(self._values(rows.every), order, labels, scores, strict=True)
-        for value, number, label, score in values:
+    def add(self, rows: Rows, answers: Sequence[_Answer]) -> None:
+        """Adds the rows of a piece that have an answer."""
+        values = self._values(rows.values)
+        for value, number, (label, score) in zip(values, rows.numbers, answers, strict=True):
             if label is not None and score is not None:
                 self.comparison.add(value, label, score, number)
 
@@ -225,40 +277,38 @@ class _Compared:
             yield value
 
 
-def _say_read(manifest: Manifest, say: Say) -> None:
-    source = manifest.sources[0]
+def _say_read(file: _File, say: Say, *, has_header: bool) -> None:
+    source, scan, model = file.table.file, file.scan, file.model
     form = _FORMS[source.format]
     if source.format == "csv":
-        separated = _DELIMITERS.get(source.delimiter, repr(source.delimiter))
-        form = f"{form} separated by {separated}"
-    if source.no_header:
+        form = f"{form} separated by {DELIMITERS.get(scan.delimiter, repr(scan.delimiter))}"
+    if not has_header and source.format != "parquet":
         form += " without a header"
-    say(f"reading {source.path}: {source.rows:,} rows, {form}")
-    others = [column.name for column in manifest.columns if column.name != manifest.text_column]
+    say(f"reading {source.path}: {scan.rows:,} rows, {form}")
+    others = [column.name for column in file.columns if column.name != file.text_column]
     kept = f"; also kept: {', '.join(map(repr, others))}" if others else ""
-    say(f"the texts are in the column {manifest.text_column!r}{kept}")
-    for column in manifest.columns:
+    say(f"the texts are in the column {file.text_column!r}{kept}")
+    for column in file.columns:
         if column.name != column.output_name:
             say(f"the column {column.name!r} of the input is named {column.output_name!r}")
-    model = manifest.model
     say(f"model {model.name} ({model.version}, {model.dtype}): {', '.join(model.labels)}")
 
 
-def _say_written(manifest: Manifest, target: Target, totals: _Totals, say: Say) -> None:
+def _say_written(file: _File, target: Target, totals: _Totals, say: Say) -> None:
     bad = sum(map(len, totals.bad.values()))
     scored = totals.rows - bad
     counts = ", ".join(
         f"{name} {totals.labels[name]:,} ({totals.labels[name] / max(scored, 1):.1%})"
-        for name in manifest.model.labels
+        for name in file.model.labels
     )
     say(f"scored {scored:,} of {totals.rows:,} rows: {counts}")
     if totals.truncated:
         say(
-            f"cut short: {totals.truncated:,} texts longer than {manifest.model.max_length} "
+            f"cut short: {totals.truncated:,} texts longer than {file.model.max_length} "
             "tokens; --truncation window reads them whole"
         )
     for reason, rows in totals.bad.items():
-        first = place(manifest.sources[0].path, rows[0])
+        first = place(file.table.file.path, rows[0])
         shown = ", ".join([first, *map(str, rows[1:_SHOWN])])
         count = f"{len(rows):,} row{'s' * (len(rows) > 1)}"
         say(f"no answer: {count} ({shown}{', ...' * (len(rows) > _SHOWN)}): {reason}")
@@ -269,8 +319,8 @@ def _say_written(manifest: Manifest, target: Target, totals: _Totals, say: Say) 
     )
 
 
-def _suggest(manifest: Manifest, target: Target, say: Say) -> None:
+def _suggest(file: _File, target: Target, say: Say) -> None:
     """Names a column of labels, with which the answers could be compared."""
-    usual = [each.name for each in manifest.columns if each.name.casefold() in LABEL_COLUMNS]
+    usual = [each.name for each in file.columns if each.name.casefold() in LABEL_COLUMNS]
     if usual and target.path != STANDARD_OUTPUT:
         say(f"to compare the answers with {usual[0]!r}: add --compare {usual[0]} --overwrite")

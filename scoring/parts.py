@@ -5,25 +5,29 @@ Every engine calls `load` once in each process, and then `score_part`.
 
 import hashlib
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 import numpy as np
 import pyarrow
 
 from model.allocator import share_one_heap
 from model.errors import ModelError, TableError
-from model.tables.parquet import keep_rows
+from model.tables.columns import Columns
+from model.tables.parquet import ParquetTable, keep_rows
+from model.tables.pieces import Rows, TableFile
+from model.tables.table import TextTable
+from model.tables.writing import Values
 from model.types import EncodedText
-from scoring.answers import Answers
-from scoring.errors import EngineError, OutputError, ScoringError
-from scoring.output.folder import Output
-from scoring.output.manifest import BadRow, Manifest, UnitRecord
-from scoring.output.writing import UNWRITABLE, part_bytes, part_name, unwritable
-from scoring.reading import UnitReader, UnitRows
-from scoring.scorer import Scorer
+from scoring.errors import OutputError, ScoringError
+from scoring.folder import Output
+from scoring.manifest import BadRow, Manifest, Unit, UnitRecord
+from scoring.scorer import Answers, Scorer
+from scoring.stores import store_of
+from scoring.writing import UNWRITABLE, part_bytes, unwritable
 
 _SAME = ("version", "device", "dtype")
 
@@ -51,7 +55,7 @@ class UnitFailure:
 
 Result = UnitRecord | UnitFailure
 # The rows of a part, their encodings (None for a rejected text), and the reasons of the rejected.
-_Read = tuple[UnitRows, list[EncodedText | None], dict[int, str]]
+_Read = tuple[Rows, list[EncodedText | None], dict[int, str]]
 
 
 class PartScorer:
@@ -66,7 +70,7 @@ class PartScorer:
         self._manifest = Manifest.model_validate_json(job.manifest)
         self._output = Output(job.output)
         self._output.follow(self._manifest)
-        self._reader = UnitReader(self._manifest)
+        self._reader = PartReader(self._manifest)
         wanted = self._manifest.model
         self._scorer = Scorer(
             job.checkpoint,
@@ -82,7 +86,7 @@ class PartScorer:
         self._ahead: tuple[int, Future[_Read]] | None = None
         loaded = self._scorer.model
         if any(getattr(loaded, name) != getattr(wanted, name) for name in _SAME):
-            raise EngineError(
+            raise ScoringError(
                 f"{job.checkpoint}: a worker has model {loaded.version} in {loaded.dtype} on "
                 f"{loaded.device}, the job {wanted.version} in {wanted.dtype} on {wanted.device}: "
                 "give all workers the same"
@@ -97,7 +101,7 @@ class PartScorer:
             read = reading.result()
             if following is not None:
                 self._ahead = (following, self._reading.submit(self._read, following))
-            record, content = self._score(number, read)
+            record, content = self._score(number, *read)
             self._output.write(record, content)
         except Exception as error:
             return self._failure(number, error)
@@ -110,42 +114,44 @@ class PartScorer:
 
     def _read(self, number: int) -> _Read:
         rows = self._reader.read(self._manifest.units[number])
-        return rows, *self._scorer.encode(rows.texts)
+        encoded, refused = self._scorer.encode(rows.texts)
+        return rows, encoded, refused | rows.faults
 
-    def _score(self, number: int, read: _Read) -> tuple[UnitRecord, bytes]:
-        """Returns what is written of a part, and its bytes."""
-        rows, encoded, reasons = read
-        source = self._manifest.sources[self._manifest.units[number].source]
-        answers = self._scorer.answer(encoded, reasons)
-        refused = dict(answers.refused)
-        kept, good = _without(refused, rows.values, answers)
+    def _score(
+        self,
+        number: int,
+        rows: Rows,
+        encoded: Sequence[EncodedText | None],
+        refused: dict[int, str],
+    ) -> tuple[UnitRecord, bytes]:
+        """Returns what is recorded of a part, and its bytes."""
+        manifest = self._manifest
+        source = manifest.sources[manifest.units[number].source]
+        answers = self._scorer.answer(encoded, refused)
         try:
-            content = part_bytes(self._manifest, source, kept, good)
+            good = _good(rows.values, answers, refused)
+            content = part_bytes(manifest, source, *good)
         except UNWRITABLE:
-            refused |= unwritable(self._manifest, rows.values)
-            kept, good = _without(refused, rows.values, answers)
-            content = part_bytes(self._manifest, source, kept, good)
-        bad = [
-            *rows.bad,
-            *(
-                BadRow(file=source.path, row=rows.numbers[index], reason=reason)
-                for index, reason in refused.items()
-            ),
-        ]
-        bad.sort(key=lambda row: row.row)
-        labels = Counter(good.label_ids.tolist())
+            refused = unwritable(manifest, rows.values) | refused
+            good = _good(rows.values, answers, refused)
+            content = part_bytes(manifest, source, *good)
+        answers = good[1]
+        labels = Counter(answers.label_ids.tolist())
         record = UnitRecord(
             number=number,
-            rows_in=len(rows.texts) + len(rows.bad),
-            rows_out=len(good.label_ids),
-            bad=tuple(bad),
-            truncated=int(good.truncated.sum()),
-            tokens=good.tokens,
-            labels={name: labels[index] for index, name in enumerate(self._manifest.model.labels)},
-            part=part_name(self._manifest, number),
+            rows_in=len(rows.texts),
+            rows_out=len(answers.label_ids),
+            bad=tuple(
+                BadRow(file=source.path, row=rows.numbers[index], reason=refused[index])
+                for index in sorted(refused)
+            ),
+            truncated=int(answers.truncated.sum()),
+            tokens=answers.tokens,
+            labels={name: labels[index] for index, name in enumerate(manifest.model.labels)},
+            part=manifest.part_name(number),
             size=len(content),
             sha256=hashlib.sha256(content).hexdigest(),
-            job=self._manifest.job,
+            job=manifest.job,
         )
         return record, content
 
@@ -161,7 +167,7 @@ class PartScorer:
         )
 
 
-def _without(refused: Collection[int], values: Any, answers: Answers) -> tuple[Any, Answers]:  # noqa: ANN401
+def _good(values: Values, answers: Answers, refused: Collection[int]) -> tuple[Values, Answers]:
     """Leaves out refused rows of kept values and of answers."""
     if not refused:
         return values, answers
@@ -171,6 +177,48 @@ def _without(refused: Collection[int], values: Any, answers: Answers) -> tuple[A
     else:
         values = [values[index] for index in good]
     return values, answers.select(np.array(good, np.intp))
+
+
+class PartReader:
+    """Reads parts of a job. Those of one compressed file are fastest in their order."""
+
+    def __init__(self, manifest: Manifest) -> None:
+        self._manifest = manifest
+        self._columns = [column.name for column in manifest.columns]
+        self._open: tuple[int, TextTable] | None = None
+
+    def read(self, unit: Unit) -> Rows:
+        """Reads one part.
+
+        Raises:
+            TableError: the file cannot be read, or is not what it was when the job was planned.
+        """
+        manifest = self._manifest
+        source = manifest.sources[unit.source]
+        file = TableFile(
+            source.path,
+            source.format,
+            source.compression,
+            partial(store_of(source.path).open, source.path),
+        )
+        if source.format == "parquet":
+            wide = {each.name: each.wide for each in manifest.columns if each.wide}
+            with closing(ParquetTable(file, wide=wide)) as parquet:
+                if parquet.footer_sha256 != source.sha256:
+                    raise file.changed()
+                return parquet.read(unit, manifest.text_column, self._columns)
+        if self._open is None or self._open[0] != unit.source:
+            self.close()
+            spelling = Columns(encoding=source.encoding)
+            table = TextTable(file, spelling, names=source.header, delimiter=source.delimiter)
+            self._open = (unit.source, table)
+        return self._open[1].read(unit, manifest.text_column, self._columns)
+
+    def close(self) -> None:
+        """Closes the file that is open."""
+        if self._open is not None:
+            self._open[1].close()
+            self._open = None
 
 
 _scorer: PartScorer | None = None
@@ -189,5 +237,5 @@ def load(job: Job) -> str | None:
 def score_part(number: int, following: int | None = None) -> Result:
     """Scores a part in this process, and reads the following one meanwhile."""
     if _scorer is None:
-        raise EngineError("no model is loaded")
+        raise ScoringError("no model is loaded")
     return _scorer.score(number, following)

@@ -1,20 +1,17 @@
-"""Divides input files into units of work; the same files give the same units."""
+"""Divides input files into parts, and chooses their columns; the same files give the same parts."""
 
-import hashlib
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
+from contextlib import closing
 
-from model.tables.columns import Columns, choose_text_column, show
-from model.tables.headers import read_header
-from model.tables.lines import LineReader
-from model.tables.parquet import ParquetInput, wider_type
-from model.tables.raw_rows import RawRow, is_utf8, read_raw
-from model.tables.values import read_record
-from scoring.columns import choose_columns, column_type
-from scoring.errors import InputFileError
+from model.errors import TableError
+from model.tables.columns import Columns, choose_text_column, find, show
+from model.tables.parquet import ParquetTable, wider_type
+from model.tables.pieces import Piece, Scan, TableFile
+from model.tables.table import Table, open_table
+from scoring.errors import ScoringError
 from scoring.inputs import InputFile
-from scoring.output.manifest import (
+from scoring.manifest import (
     Column,
     ColumnType,
     Manifest,
@@ -24,69 +21,49 @@ from scoring.output.manifest import (
     Unit,
     added_columns,
 )
-from scoring.stores import store_of
 
 PART_BYTES = 8 * 1024 * 1024
-_MOST_PARQUET_ROWS = 100_000
-_MOST_KEYS = 1_000
-
-
-@dataclass(slots=True)
-class _Scanned:
-    """The result of reading a file through once; units are as if it were the only file.
-
-    `kinds` are value types of each key of JSON Lines; `schema` has column types of Parquet.
-    """
-
-    sha256: str
-    header: tuple[str, ...]
-    rows: int
-    units: list[Unit]
-    delimiter: str = ","
-    encoding: str | None = None
-    no_header: bool = False
-    kinds: dict[str, set[str]] = field(default_factory=dict)
-    schema: dict[str, str] = field(default_factory=dict)
+_RENAMED = "input_"
+#: types of JSON values, and the type of a column that has only these
+_TYPES: tuple[tuple[frozenset[str], ColumnType], ...] = (
+    (frozenset({"str"}), "string"),
+    (frozenset({"int", "long"}), "integer"),
+    (frozenset({"int", "float"}), "number"),
+    (frozenset({"bool"}), "boolean"),
+)
 
 
 def make_manifest(
     files: Sequence[InputFile],
     *,
-    text_column: str | None,
+    spelling: Columns,
     columns: Sequence[str] | None,
     output_format: OutputFormat,
     part_bytes: int,
     model: Model,
-    delimiter: str | None = None,
-    encoding: str | None = None,
-    no_header: bool = False,
-    added: tuple[str, ...] | None = None,
 ) -> Manifest:
     """Reads all files through once and divides them.
 
-    Args:
-        added: names of the columns that the answers add, if not those of a part.
-
     Raises:
-        InputFileError: a file cannot be read, or its columns do not fit those of the first one.
-        OptionError: two columns of the output would have one name.
+        TableError: a file cannot be read, or its columns do not fit those of the first one.
+        ScoringError: two columns of the output would have one name.
     """
-    spelling = Columns(
-        text=text_column, delimiter=delimiter, encoding=encoding, header=not no_header
+    tables = [file.table for file in files]
+    scans = []
+    for file in tables:
+        with closing(open_table(file, spelling)) as table:
+            scans.append(scan_table(table, spelling, part_bytes))
+    text, kept = choose_columns(
+        tables[0], scans, spelling=spelling, wanted=columns, added=added_columns(model)
     )
-    scans = [_scan(file, part_bytes, spelling) for file in files]
-    names = _choose_names(files, scans)
-    text = choose_text_column(files[0].path, [name for name, _ in names], text_column)
-    kept = choose_columns(files[0].path, names, wanted=columns, added=added or added_columns(model))
-    kept = _widen(kept, scans)
     used = [text, *(column.name for column in kept)]
     units: list[Unit] = []
-    for index, (file, scanned) in enumerate(zip(files, scans, strict=True)):
-        _check_columns(file, scanned, text, kept, first=(files[0], scans[0]))
-        for unit in _with_digests(file, scanned.units, used):
-            units.append(unit.model_copy(update={"number": len(units), "source": index}))
+    for index, (file, scan) in enumerate(zip(tables, scans, strict=True)):
+        _check_columns(file, scan, text, kept, first=(tables[0], scans[0]))
+        for piece in _with_digests(file, scan.pieces, used):
+            units.append(Unit(number=len(units), source=index, **dict(piece)))
     return Manifest(
-        sources=tuple(map(_source, files, scans)),
+        sources=tuple(_source(*each, spelling) for each in zip(files, scans, strict=True)),
         units=tuple(units),
         text_column=text,
         columns=kept,
@@ -94,6 +71,75 @@ def make_manifest(
         part_bytes=part_bytes,
         model=model,
     )
+
+
+def scan_table(table: Table, spelling: Columns, piece_bytes: int) -> Scan:
+    """Reads a table through; raises TableError if most rows are in another encoding."""
+    scan = table.scan(piece_bytes)
+    if 2 * scan.garbled > scan.rows:
+        raise TableError(
+            table.file.path,
+            f"{scan.garbled:,} of {scan.rows:,} rows are not {spelling.encoding or 'UTF-8'}: "
+            "name the encoding, such as --encoding cp1252",
+        )
+    return scan
+
+
+def choose_columns(
+    file: TableFile,
+    scans: Sequence[Scan],
+    *,
+    spelling: Columns,
+    wanted: Sequence[str] | None,
+    added: Collection[str],
+) -> tuple[str, tuple[Column, ...]]:
+    """Chooses the column of texts, and the columns that the output keeps.
+
+    Args:
+        file: the first one, which is named in errors.
+        scans: of all files.
+        wanted: names of the columns to keep; None: all.
+        added: names of the columns that the answers add.
+
+    Raises:
+        TableError: a column is not there, or a name is there twice.
+        ScoringError: two columns of the output would have one name.
+    """
+    names: Sequence[str] = scans[0].names
+    if file.format == "jsonl":  # any row may be the first with a key
+        names = list(dict.fromkeys(name for scan in scans for name in scan.names))
+    text = choose_text_column(file.path, names, spelling.text)
+    counts = Counter(names)
+    kept = names if wanted is None else [next(iter(find(names, each)), each) for each in wanted]
+    columns = []
+    for name in kept:
+        if name not in counts:
+            raise TableError(
+                file.path, f"no column is named {name!r} among {show(names)}: change --columns"
+            )
+        if counts[name] > 1:
+            raise TableError(file.path, f"two columns are named {name!r}: name each once")
+        types = {each for scan in scans for each in scan.types.get(name, ())}
+        columns.append(
+            Column(
+                name=name,
+                output_name=f"{_RENAMED}{name}" if name in added else name,
+                type=None if file.format == "parquet" else _column_type(types),
+                wide=wider_type(types) if file.format == "parquet" and len(types) > 1 else None,
+            )
+        )
+    for name, count in Counter(column.output_name for column in columns).items():
+        if count > 1:
+            raise ScoringError(
+                f"two columns of the output would be named {name!r}: choose others with --columns"
+            )
+    return text, tuple(columns)
+
+
+def _column_type(types: Collection[str]) -> ColumnType:
+    """Chooses the type of a column of JSON values; others have strings."""
+    found = set(types) - {"NoneType"}
+    return next((name for fitting, name in _TYPES if found <= fitting), "json")
 
 
 def digest(file: InputFile, source: Source) -> str:
@@ -104,69 +150,40 @@ def digest(file: InputFile, source: Source) -> str:
         encoding=source.encoding,
         header=not source.no_header,
     )
-    return _scan(file, PART_BYTES, spelling).sha256
+    with closing(open_table(file.table, spelling)) as table:
+        return table.scan(PART_BYTES).sha256
 
 
-def _scan(file: InputFile, part_bytes: int, spelling: Columns) -> _Scanned:
-    if file.format == "parquet":
-        return _scan_parquet(file)
-    return _TextScan(file, part_bytes, spelling).run()
-
-
-def _widen(kept: Sequence[Column], scans: Sequence[_Scanned]) -> tuple[Column, ...]:
-    """Gives each column of Parquet files the type that holds the values of all of them."""
-    widened = []
-    for column in kept:
-        types = {scanned.schema[column.name] for scanned in scans if column.name in scanned.schema}
-        wide = wider_type(types) if len(types) > 1 else None
-        widened.append(column.model_copy(update={"wide": wide}))
-    return tuple(widened)
-
-
-def _source(file: InputFile, scanned: _Scanned) -> Source:
+def _source(file: InputFile, scan: Scan, spelling: Columns) -> Source:
+    table = file.table
     return Source(
         path=file.path,
-        format=file.format,
-        compression=file.compression,
+        format=table.format,
+        compression=table.compression,
         size=file.status.size,
         modified=file.status.modified,
-        sha256=scanned.sha256,
-        header=scanned.header,
-        rows=scanned.rows,
-        delimiter=scanned.delimiter,
-        encoding=scanned.encoding,
-        no_header=scanned.no_header,
+        sha256=scan.sha256,
+        header=() if table.format == "jsonl" else scan.names,
+        rows=scan.rows,
+        delimiter=scan.delimiter,
+        encoding=None if table.format == "parquet" else spelling.encoding,
+        no_header=table.format != "parquet" and not spelling.header,
     )
 
 
-def _choose_names(
-    files: Sequence[InputFile], scans: Sequence[_Scanned]
-) -> list[tuple[str, ColumnType | None]]:
-    """Returns names and types of the columns: those of the first file, of JSON Lines all keys."""
-    first = files[0].format
-    if first != "jsonl":
-        kind: ColumnType | None = None if first == "parquet" else "string"
-        return [(name, kind) for name in scans[0].header]
-    kinds: dict[str, set[str]] = {}
-    for scanned in scans:
-        for name, seen in scanned.kinds.items():
-            kinds.setdefault(name, set()).update(seen)
-    return [(name, column_type(frozenset(seen - {"NoneType"}))) for name, seen in kinds.items()]
-
-
 def _check_columns(
-    file: InputFile,
-    scanned: _Scanned,
+    file: TableFile,
+    scan: Scan,
     text: str,
     kept: Sequence[Column],
     *,
-    first: tuple[InputFile, _Scanned],
+    first: tuple[TableFile, Scan],
 ) -> None:
     """Rejects a file whose columns differ from those of the first one."""
-    kinds = {file.format, first[0].format}
-    counts = Counter(scanned.header)
-    if len(kinds) > 1 and kinds != {"csv", "tsv"}:
-        raise InputFileError(
+    formats = {file.format, first[0].format}
+    counts = Counter(scan.names)
+    if len(formats) > 1 and formats != {"csv", "tsv"}:
+        raise TableError(
             file.path, f"is {file.format}, {first[0].path} is {first[0].format}: score them apart"
         )
     if file.format == "jsonl":
@@ -174,161 +191,30 @@ def _check_columns(
     wide = {column.name for column in kept if column.wide is not None}
     for name in (text, *(column.name for column in kept)):
         if counts[name] != 1:
-            raise InputFileError(
+            raise TableError(
                 file.path,
                 f"{'two columns are' if counts[name] else 'no column is'} named {name!r} "
-                f"among {show(scanned.header)}, unlike in {first[0].path}: score them apart, or "
+                f"among {show(scan.names)}, unlike in {first[0].path}: score them apart, or "
                 "choose with --columns what both have",
             )
-        if name not in wide and scanned.schema.get(name) != first[1].schema.get(name):
-            raise InputFileError(
+        types = [next(iter(each.types.get(name, {""}))) for each in (scan, first[1])]
+        if name not in wide and types[0] != types[1]:
+            raise TableError(
                 file.path,
-                f"the column {name!r} is {scanned.schema[name]}, in {first[0].path} it is "
-                f"{first[1].schema[name]}: score them apart, or leave it out with --columns",
+                f"the column {name!r} is {types[0]}, in {first[0].path} it is {types[1]}: score "
+                "them apart, or leave it out with --columns",
             )
 
 
-class _TextScan:
-    """Reads a text file through: finds cuts, counts rows, learns names and types of columns."""
-
-    def __init__(self, file: InputFile, part_bytes: int, spelling: Columns) -> None:
-        self._file = file
-        self._spelling = spelling
-        self._part_bytes = part_bytes
-        self._kinds: dict[str, set[str]] = {}
-        self._units: list[Unit] = []
-        self._digest = hashlib.sha256()
-        self._start = (0, 1)
-        self._rows = 0
-        self._garbled = 0
-
-    def run(self) -> _Scanned:
-        path, file_format = self._file.path, self._file.format
-        file = store_of(path).open(path)
-        reader = LineReader(
-            path,
-            file,
-            self._file.compression,
-            self._spelling.encoding,
-            of_json=file_format == "jsonl",
-        )
-        header: tuple[str, ...] = ()
-        delimiter = ","
-        rows = 0
-        try:
-            if file_format != "jsonl":
-                header, delimiter = read_header(reader, path, file_format, self._spelling)
-                self._start = (reader.position, reader.line)
-            for row in read_raw(reader, path, file_format, delimiter):
-                rows += 1
-                self._add(row, reader)
-        finally:
-            reader.close()
-        if 2 * self._garbled > rows:
-            raise InputFileError(
-                path,
-                f"{self._garbled:,} of {rows:,} rows are not {self._spelling.encoding or 'UTF-8'}: "
-                "name the encoding, such as --encoding cp1252",
-            )
-        if self._rows:
-            self._cut(reader)
-        return _Scanned(
-            reader.digest.hexdigest(),
-            header,
-            rows,
-            self._units,
-            delimiter,
-            self._spelling.encoding,
-            no_header=not self._spelling.header,
-            kinds=self._kinds,
-        )
-
-    def _add(self, row: RawRow, reader: LineReader) -> None:
-        self._rows += 1
-        self._garbled += not is_utf8(row.content)
-        self._digest.update(row.content)
-        if self._file.format == "jsonl":
-            self._learn(row)
-        if reader.position - self._start[0] >= self._part_bytes:
-            self._cut(reader)
-
-    def _learn(self, row: RawRow) -> None:
-        try:
-            record = read_record(row.content)
-        except ValueError:
-            return
-        for name, value in record.items():
-            self._kinds.setdefault(name, set()).add(_kind(value))
-        if len(self._kinds) > _MOST_KEYS:
-            raise InputFileError(
-                self._file.path,
-                f"has more than {_MOST_KEYS:,} different keys, the most that become columns: put "
-                "values under one key",
-                row=row.line,
-            )
-
-    def _cut(self, reader: LineReader) -> None:
-        """Ends a unit behind the last row."""
-        start, line = self._start
-        self._units.append(
-            Unit(
-                number=0,
-                source=0,
-                start=start,
-                end=reader.position,
-                row_group=None,
-                first_row=line,
-                rows=self._rows,
-                sha256=self._digest.hexdigest(),
-            )
-        )
-        self._start = (reader.position, reader.line)
-        self._rows = 0
-        self._digest = hashlib.sha256()
-
-
-def _kind(value: object) -> str:
-    if type(value) is not int:
-        return type(value).__name__
-    if -(2**53) <= value <= 2**53:
-        return "int"  # also a float64
-    return "long" if -(2**63) <= value < 2**63 else "big"
-
-
-def _scan_parquet(file: InputFile) -> _Scanned:
-    units: list[Unit] = []
-    before = 0
-    with ParquetInput(file.path, store_of(file.path).open(file.path)) as parquet:
-        for group, rows in enumerate(parquet.group_rows):
-            for start in range(0, rows, _MOST_PARQUET_ROWS):
-                end = min(rows, start + _MOST_PARQUET_ROWS)
-                units.append(
-                    Unit(
-                        number=0,
-                        source=0,
-                        start=start,
-                        end=end,
-                        row_group=group,
-                        first_row=before + start + 1,
-                        rows=end - start,
-                        sha256="",
-                    )
-                )
-            before += rows
-        types = parquet.types
-        names = tuple(name for name, _ in types)
-        return _Scanned(parquet.footer_sha256, names, before, units, schema=dict(types))
-
-
-def _with_digests(file: InputFile, units: Sequence[Unit], used: Sequence[str]) -> Sequence[Unit]:
-    """Adds to the units of a Parquet file the digests of the columns that are used."""
+def _with_digests(file: TableFile, pieces: Sequence[Piece], used: Sequence[str]) -> Sequence[Piece]:
+    """Adds to the pieces of a Parquet file the digests of the columns that are used."""
     if file.format != "parquet":
-        return units
-    with ParquetInput(file.path, store_of(file.path).open(file.path)) as parquet:
-        groups = {unit.row_group for unit in units if unit.row_group is not None}
-        digests = {group: parquet.digest(used, row_group=group) for group in groups}
+        return pieces
+    with closing(ParquetTable(file)) as table:
+        groups = {piece.row_group for piece in pieces if piece.row_group is not None}
+        digests = {group: table.digest(used, row_group=group) for group in groups}
     return [
-        unit.model_copy(update={"sha256": digests[unit.row_group]})
-        for unit in units
-        if unit.row_group is not None
+        piece.model_copy(update={"sha256": digests[piece.row_group]})
+        for piece in pieces
+        if piece.row_group is not None
     ]

@@ -1,10 +1,12 @@
 """Scores texts with a checkpoint, in passes of texts of similar length."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from model.backends.device import DtypeChoice, choose_backend, choose_device, choose_dtype
 from model.checkpoint.location import local_folder
@@ -15,21 +17,68 @@ from model.predictor import Predictor
 from model.reading import ReadingOptions, join_results, predict_in_passes, read_text
 from model.types import Choice, EncodedText, Reading, SentenceResult, TextResult
 from model.validation import list_texts
-from scoring.answers import Answers
-from scoring.errors import OptionError
-from scoring.output.manifest import Granularity, Model
+from scoring.errors import ScoringError
+from scoring.manifest import Granularity, Model
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Answers for N texts, of C classes.
+
+    Args:
+        label_ids: the most probable class, int32 [N].
+        probabilities: calibrated, float64 [N, C]; a row sums to 1.
+        token_counts: tokens that the model read, int32 [N].
+        truncated: whether a part of the text was cut off, bool [N].
+        windows: how many windows it was read in, int32 [N].
+        sentences: the sentences of each text [N]; empty if they are not scored.
+        refused: why texts have no answer, by their indices; the arrays mean nothing there.
+    """
+
+    label_ids: NDArray[np.int32]
+    probabilities: NDArray[np.float64]
+    token_counts: NDArray[np.int32]
+    truncated: NDArray[np.bool_]
+    windows: NDArray[np.int32]
+    sentences: Sequence[Sequence[SentenceResult]]
+    refused: Mapping[int, str]
+
+    @property
+    def scores(self) -> NDArray[np.float64]:
+        """The probability of each label [N]."""
+        rows = np.arange(len(self.label_ids))
+        scores: NDArray[np.float64] = self.probabilities[rows, self.label_ids]
+        return scores
+
+    @property
+    def tokens(self) -> int:
+        """Tokens that the model read of all texts, and of their sentences."""
+        of_sentences = (each.prediction.token_count for text in self.sentences for each in text)
+        return int(self.token_counts.sum(dtype=np.int64)) + sum(of_sentences)
+
+    def select(self, indices: NDArray[np.intp]) -> "Answers":
+        """Returns the answers at some indices, none of them refused."""
+        return Answers(
+            self.label_ids[indices],
+            self.probabilities[indices],
+            self.token_counts[indices],
+            self.truncated[indices],
+            self.windows[indices],
+            [self.sentences[index] for index in indices],
+            {},
+        )
 
 
 def choose(device: str, dtype: str, checkpoint: Checkpoint) -> tuple[torch.device, DtypeChoice]:
-    """Chooses device and type for options; raises OptionError if this machine lacks one."""
+    """Chooses device and type for options; raises ScoringError if this machine lacks one."""
     try:
         chosen = choose_device(device)
     except ConfigurationError as error:
-        raise OptionError(f"--device: {error}") from error
+        raise ScoringError(f"--device: {error}") from error
     try:
         return chosen, choose_dtype(dtype, chosen, checkpoint.manifest.precision)
     except ConfigurationError as error:
-        raise OptionError(f"--dtype: {error}") from error
+        raise ScoringError(f"--dtype: {error}") from error
 
 
 def describe(
@@ -41,7 +90,7 @@ def describe(
     granularity: Granularity = "text",
     labels: Sequence[str] | None = None,
 ) -> Model:
-    """Describes what will answer, without loading the weights; raises OptionError as `choose`."""
+    """Describes what will answer, without loading the weights; raises ScoringError as `choose`."""
     chosen, choice = choose(device, dtype, checkpoint)
     among = _choice(checkpoint, labels)
     return Model(
@@ -61,29 +110,30 @@ def _choice(checkpoint: Checkpoint, labels: Sequence[str] | None) -> Choice:
     try:
         return checkpoint.choice(checkpoint.config.labels if labels is None else labels)
     except ValueError as error:
-        raise OptionError(f"--labels: {error}") from error
+        raise ScoringError(f"--labels: {error}") from error
 
 
 class Scorer:
     """A loaded checkpoint that scores lists of texts.
 
     Args:
-        checkpoint: a folder, or `hf:NAME@REVISION`.
+        checkpoint: a folder, `hf:NAME@REVISION`, or a checkpoint that is open.
         device: `auto`, `cpu`, `cuda` or `cuda:N`.
         dtype: `auto` or a type.
         truncation: the end of a long text that is cut off, `error`, or `window`: it is read whole.
         granularity: whether the sentences of a text are scored too.
         labels: the labels to choose among; None: all of the checkpoint.
         threads: of the process on a processor; 0: as many as it may use.
+        trial: whether a process of its own tries the tokenizer first.
 
     Raises:
         model.errors.ModelError: the checkpoint cannot be loaded.
-        OptionError: this machine does not have the device, or not the type on it.
+        ScoringError: this machine does not have the device, or not the type on it.
     """
 
     def __init__(
         self,
-        checkpoint: str | Path,
+        checkpoint: str | Path | Checkpoint,
         *,
         device: str = "auto",
         dtype: str = "auto",
@@ -93,7 +143,9 @@ class Scorer:
         threads: int = 0,
         trial: bool = True,
     ) -> None:
-        opened = open_checkpoint(local_folder(Path(checkpoint)), trial=trial)
+        opened = checkpoint
+        if not isinstance(opened, Checkpoint):
+            opened = open_checkpoint(local_folder(Path(opened)), trial=trial)
         self.model = describe(
             opened,
             device=device,

@@ -1,4 +1,4 @@
-"""Reads and writes files by path or URL: the local disk, and object stores through pyarrow.
+"""Reads and writes files by path or URL: the local disk, and object stores through fsspec.
 
 A file is written completely or not at all: on the disk under another name that is then changed, in
 an object store by one upload.
@@ -10,16 +10,20 @@ import posixpath
 import re
 import secrets
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, cast
 
+from model.errors import TableError
 from model.tables.lines import first_line, reason
-from scoring.errors import InputFileError, OptionError, OutputError
+from scoring.errors import OutputError, ScoringError
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
+# Where file systems say when a file changed.
+_CHANGED = ("mtime", "LastModified", "last_modified", "updated", "created")
 _WITH_PASSWORD = re.compile(r"[a-z][a-z0-9+.-]*://[^/]*@", re.IGNORECASE)
 
 
@@ -53,17 +57,17 @@ def store_of(path: str) -> "Store":
     """Chooses the store of a path or URL.
 
     Raises:
-        OptionError: the scheme is not known, or the URL holds a password.
+        ScoringError: the scheme is not known, or the URL holds a password.
     """
     scheme = _SCHEME.match(path)
     if scheme is None:
         return LocalStore()
     if _WITH_PASSWORD.match(path):
-        raise OptionError(
+        raise ScoringError(
             f"{scheme[0]}…: a URL may hold no user and no password: use the environment variables "
             "of the store, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
         )
-    return RemoteStore(path, scheme[0].lower())
+    return RemoteStore(path)
 
 
 class LocalStore:
@@ -128,25 +132,29 @@ class LocalStore:
 
 
 class RemoteStore:
-    """An object store that pyarrow or fsspec reaches; `scheme` goes up to and with `://`."""
+    """An object store that fsspec reaches."""
 
-    def __init__(self, url: str, scheme: str) -> None:
-        self._scheme = scheme
-        self._fs = _file_system(url, scheme)
+    def __init__(self, url: str) -> None:
+        self._scheme = url.partition("://")[0].lower()
+        self._fs = _file_system(url, self._scheme)
 
     def status(self, path: str) -> FileStatus | None:
         """Describes a file; None if there is none."""
         with _reading(path):
-            return self._describe(self._fs.get_file_info(self._key(path)))
+            try:
+                return self._describe(self._fs.info(_key(path)))
+            except FileNotFoundError:
+                return None
 
     def files(self, folder: str) -> Iterator[FileStatus]:
         """Lists all files below a folder, in the order of their paths."""
-        from pyarrow.fs import FileSelector
-
         with _reading(folder):
-            selector = FileSelector(self._key(folder), allow_not_found=True, recursive=True)
-            infos = self._fs.get_file_info(selector)
-        for info in sorted(infos, key=lambda info: str(info.path)):
+            self._fs.invalidate_cache()
+            try:
+                found = self._fs.find(_key(folder), detail=True)
+            except FileNotFoundError:
+                found = {}
+        for _, info in sorted(found.items()):
             status = self._describe(info)
             if status is not None:
                 yield status
@@ -154,7 +162,7 @@ class RemoteStore:
     def open(self, path: str) -> BinaryIO:
         """Opens a file for reading."""
         with _reading(path):
-            return cast(BinaryIO, self._fs.open_input_file(self._key(path)))
+            return cast(BinaryIO, self._fs.open(_key(path), "rb"))
 
     def read(self, path: str) -> bytes | None:
         """Reads a whole file; None if there is none."""
@@ -166,7 +174,7 @@ class RemoteStore:
     def write(self, path: str, pieces: Iterable[bytes]) -> None:
         """Uploads a file; it is there once the upload is complete."""
         with _writing(path, pieces):
-            output = self._fs.open_output_stream(self._key(path))
+            output = self._fs.open(_key(path), "wb")
             for piece in pieces:
                 output.write(piece)
             output.close()  # completes an upload, so an error must not close it
@@ -182,40 +190,42 @@ class RemoteStore:
         """Removes a file, if it is there."""
         if self.status(path) is not None:
             with _writing(path):
-                self._fs.delete_file(self._key(path))
+                self._fs.rm_file(_key(path))
 
-    def _key(self, url: str) -> str:
-        return url.partition("://")[2].rstrip("/")
-
-    def _describe(self, info: Any) -> FileStatus | None:  # noqa: ANN401
-        if not info.is_file:
+    def _describe(self, info: Mapping[str, Any]) -> FileStatus | None:
+        if info["type"] != "file":
             return None
-        return FileStatus(f"{self._scheme}{info.path}", info.size, info.mtime_ns or 0)
+        changed = (info[name] for name in _CHANGED if isinstance(info.get(name), datetime))
+        modified = next(changed, datetime.fromtimestamp(0, UTC)).timestamp()
+        return FileStatus(f"{self._scheme}://{info['name']}", info["size"], int(modified * 1e9))
+
+
+def _key(url: str) -> str:
+    return url.partition("://")[2].rstrip("/")
 
 
 Store = LocalStore | RemoteStore
 
 
 def _file_system(url: str, scheme: str) -> Any:  # noqa: ANN401
-    import pyarrow
-    from pyarrow import fs
+    """Returns the file system of fsspec: pyarrow's own, or that of another package."""
+    from fsspec.core import url_to_fs
+    from fsspec.implementations.arrow import ArrowFSWrapper
+    from pyarrow import ArrowInvalid, fs
 
     try:
-        return fs.FileSystem.from_uri(url)[0]
-    except pyarrow.ArrowInvalid as error:
+        return ArrowFSWrapper(fs.FileSystem.from_uri(url)[0])
+    except ArrowInvalid as error:
         if "Unrecognized filesystem type" not in str(error):
-            raise OptionError(f"{url}: {first_line(error)}") from error
+            raise ScoringError(f"{url}: {first_line(error)}") from error
     except OSError as error:
-        raise OptionError(f"{url}: cannot be reached: {first_line(error)}") from error
+        raise ScoringError(f"{url}: cannot be reached: {first_line(error)}") from error
     try:
-        import fsspec
-
-        system, _ = fsspec.core.url_to_fs(url)
+        return url_to_fs(url)[0]
     except (ImportError, ValueError) as error:
-        raise OptionError(
-            f"{url}: pyarrow does not know {scheme}: install fsspec and the package that knows it"
+        raise ScoringError(
+            f"{url}: {scheme}:// is not known: install the package with which fsspec knows it"
         ) from error
-    return fs.PyFileSystem(fs.FSSpecHandler(system))
 
 
 def _raise(error: OSError) -> None:
@@ -252,7 +262,7 @@ def _reading(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise InputFileError(path, f"cannot be read: {reason(error)}") from error
+        raise TableError(path, f"cannot be read: {reason(error)}") from error
 
 
 @contextmanager

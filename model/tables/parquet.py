@@ -4,8 +4,7 @@ import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import accumulate
-from pathlib import Path
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow
@@ -14,19 +13,27 @@ from pyarrow import parquet
 from model.errors import TableError
 from model.tables.columns import partitions
 from model.tables.lines import reason
-from model.tables.values import NotText
+from model.tables.pieces import Piece, Rows, Scan, TableFile
+from model.tables.values import NotText, text_fault
 
 _MAGIC = b"PAR1"
 _BATCH_ROWS = 8_192
+_MOST_ROWS = 100_000  # of a piece
 _BUFFER_BYTES = 1024 * 1024
 
 
-class ParquetInput:
-    """An open Parquet file, with the columns that its folders name; TableError if it is damaged."""
+class ParquetTable:
+    """A Parquet file, with the columns that its folders name; TableError if it is damaged.
 
-    def __init__(self, path: str | Path, stream: BinaryIO) -> None:
-        self._path = path
-        self._stream = stream
+    Args:
+        wide: types that columns get, by their names, where files differ.
+    """
+
+    def __init__(self, file: TableFile, *, wide: Mapping[str, str] | None = None) -> None:
+        self.file = file
+        self._path = file.path
+        self._stream = file.open()
+        self._wide = wide or {}
         try:
             self.footer_sha256 = hashlib.sha256(_footer(self._stream)).hexdigest()
             self._stream.seek(0)
@@ -34,21 +41,20 @@ class ParquetInput:
             own = self._file.schema_arrow.names
         except (pyarrow.ArrowException, OSError, ValueError) as error:
             self._stream.close()
-            raise _damaged(path, error) from error
-        named = partitions(path).items()
+            raise _damaged(self._path, error) from error
+        named = partitions(self._path).items()
         self._partitions = {name: value for name, value in named if name not in own}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Closes the file."""
         with suppress(pyarrow.ArrowException, OSError):
             self._file.close()
         self._stream.close()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns; they may repeat."""
+        return tuple(name for name, _ in self.types)
 
     @property
     def types(self) -> list[tuple[str, str]]:
@@ -59,6 +65,48 @@ class ParquetInput:
             return own + [(name, "string") for name in self._partitions]
         except UnicodeDecodeError as error:
             raise TableError(self._path, "the name of a column is not UTF-8") from error
+
+    def scan(self, piece_bytes: int) -> Scan:
+        """Divides the table by its row groups; the pieces have no digests yet."""
+        del piece_bytes
+        scan = Scan(
+            self.footer_sha256, self.names, types={name: {kind} for name, kind in self.types}
+        )
+        for group, rows in enumerate(self.group_rows):
+            for start in range(0, rows, _MOST_ROWS):
+                end = min(rows, start + _MOST_ROWS)
+                scan.pieces.append(
+                    Piece(
+                        start=start,
+                        end=end,
+                        row_group=group,
+                        first_row=scan.rows + start + 1,
+                        rows=end - start,
+                        sha256="",
+                    )
+                )
+            scan.rows += rows
+        return scan
+
+    def read(self, piece: Piece, text: str, columns: Sequence[str]) -> Rows:
+        """Reads the rows of a piece: the texts, and the values of some columns.
+
+        Raises:
+            TableError: they cannot be read, or the piece has a digest that is another now.
+        """
+        names = list(dict.fromkeys([text, *columns]))
+        group = piece.row_group or 0
+        if piece.sha256 and piece.sha256 != self.digest(names, row_group=group):
+            raise self.file.changed()
+        table = self.read_range(names, row_group=group, start=piece.start, end=piece.end)
+        if table.num_rows != piece.rows:
+            raise self.file.changed()
+        kept = widen(table.select(columns), self._wide)
+        bad = bad_values(kept)
+        rows = Rows(values=without_bad_values(kept) if bad else kept)
+        for index, value in enumerate(texts_of(table[text])):
+            rows.add(piece.first_row + index, value, text_fault(value) or bad.get(index))
+        return rows
 
     @property
     def metadata(self) -> Mapping[bytes, bytes]:
@@ -71,7 +119,7 @@ class ParquetInput:
         metadata = self._file.metadata
         return [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
 
-    def read(self, columns: Sequence[str], *, row_group: int, start: int, end: int) -> Any:  # noqa: ANN401
+    def read_range(self, columns: Sequence[str], *, row_group: int, start: int, end: int) -> Any:  # noqa: ANN401
         """Reads a range of rows of a row group, or raises TableError."""
         batches = []
         at = 0
@@ -252,7 +300,7 @@ def _footer(stream: BinaryIO) -> bytes:
     return stream.read(length + 8)
 
 
-def _damaged(path: str | Path, error: Exception, place: str = "") -> TableError:
+def _damaged(path: str, error: Exception, place: str = "") -> TableError:
     if isinstance(error, OSError) and error.errno:
         return TableError(path, f"cannot be read: {reason(error)}")
     if isinstance(error, UnicodeDecodeError):

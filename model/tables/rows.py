@@ -9,16 +9,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, BinaryIO
 
 from model.errors import TableError
 from model.tables.columns import TEXT_COLUMNS, Columns, choose_text_and_label
-from model.tables.files import FORMATS, Compression, Format, format_of
-from model.tables.headers import read_header
-from model.tables.lines import NOT_UTF8, LineReader, import_pyarrow
+from model.tables.files import FORMATS, format_of
+from model.tables.lines import NOT_UTF8, LineReader
+from model.tables.pieces import TableFile
 from model.tables.raw_rows import read_raw
-from model.tables.values import read_cells, read_record, text_fault
+from model.tables.table import TextTable, open_table
+from model.tables.values import text_fault
 
+if TYPE_CHECKING:
+    from model.tables.parquet import ParquetTable
+
+_PIECE_BYTES = 1024 * 1024
 _EMPTY = "is empty: it must hold a text and a label in each row"
 
 
@@ -50,17 +55,30 @@ def read_rows(path: Path, content: bytes, columns: Columns) -> Iterator[Row]:
     Raises:
         TableError: the format is unknown, the file is damaged, or its columns are not found.
     """
-    kind = format_of(str(path), lambda: io.BytesIO(content))
-    if kind is None:
+
+    def open_file() -> BinaryIO:
+        return io.BytesIO(content)
+
+    form = format_of(str(path), open_file)
+    if form is None:
         shown = "".join(PurePosixPath(path.name.lower()).suffixes[-2:])
         named = f"the suffix {shown} is not one that is read" if shown else "has no suffix"
         raise TableError(path, f"{named}: use {FORMATS}")
-    file_format, compression = kind
-    if file_format == "parquet":
-        return _read_parquet(path, content, columns)
-    if file_format == "jsonl":
-        return _read_json_lines(path, content, columns, compression)
-    return _read_table(path, content, columns, file_format, compression)
+    if form[0] == "parquet" and not content:
+        raise TableError(path, _EMPTY)
+    with closing(open_table(TableFile(str(path), *form, open_file), columns)) as table:
+        if not isinstance(table, TextTable):
+            yield from _rows_of_parquet(table, columns)
+            return
+        if form[0] == "jsonl" and not table.scan(_PIECE_BYTES).rows:
+            raise TableError(path, _EMPTY)
+        names = table.names  # none if no line is an object
+        for row in table.rows(choose_text_and_label(path, names, columns) if names else ()):
+            if row.fault is not None:
+                yield Row(row.number, fault=row.fault)
+            else:
+                text, label = row.values
+                yield Row(row.number, text, label)
 
 
 def read_texts(path: Path) -> list[str]:
@@ -87,74 +105,18 @@ def read_texts(path: Path) -> list[str]:
     return texts
 
 
-def _read_table(
-    path: Path,
-    content: bytes,
-    columns: Columns,
-    file_format: Format,
-    compression: Compression | None,
-) -> Iterator[Row]:
-    file = LineReader(path, io.BytesIO(content), compression, columns.encoding)
-    with closing(file) as reader:
-        header, delimiter = read_header(reader, path, file_format, columns)
-        indices = [header.index(name) for name in choose_text_and_label(path, header, columns)]
-        for raw in read_raw(reader, path, file_format, delimiter):
-            try:
-                cells = read_cells(raw, len(header))
-            except ValueError as error:
-                yield Row(raw.line, fault=str(error))
-            else:
-                yield Row(raw.line, *(cells[index] for index in indices))
+def _rows_of_parquet(table: "ParquetTable", columns: Columns) -> Iterator[Row]:
+    from model.tables.parquet import labels_of, texts_of
 
-
-def _read_json_lines(
-    path: Path, content: bytes, columns: Columns, compression: Compression | None
-) -> Iterator[Row]:
-    def records() -> Iterator[tuple[int, dict[str, Any] | str]]:
-        """Yields the line of each record, and the record or why it cannot be read."""
-        file = io.BytesIO(content)
-        with closing(LineReader(path, file, compression, columns.encoding, of_json=True)) as reader:
-            for raw in read_raw(reader, path, "jsonl"):
-                try:
-                    yield raw.line, read_record(raw.content)
-                except ValueError as error:
-                    yield raw.line, str(error)
-
-    # Twice, because any row may be the first that has a column.
-    names: dict[str, None] = {}
-    is_empty = True
-    for _, record in records():
-        is_empty = False
-        if not isinstance(record, str):
-            names.update(dict.fromkeys(record))
-    if is_empty:
-        raise TableError(path, _EMPTY)
-    chosen = choose_text_and_label(path, list(names), columns) if names else ()
-    for line, record in records():
-        if isinstance(record, str):
-            yield Row(line, fault=record)
-        elif missing := [repr(name) for name in chosen if name not in record]:
-            yield Row(line, fault=f"lacks {' and '.join(missing)}")
-        else:
-            yield Row(line, *(record[name] for name in chosen))
-
-
-def _read_parquet(path: Path, content: bytes, columns: Columns) -> Iterator[Row]:
-    if not content:
-        raise TableError(path, _EMPTY)
-    import_pyarrow(path, "Parquet")
-    from model.tables.parquet import ParquetInput, labels_of, texts_of
-
+    text, label = choose_text_and_label(table.file.path, table.names, columns)
+    names = class_names(table.metadata, label)
     number = 0
-    with ParquetInput(path, io.BytesIO(content)) as file:
-        text, label = choose_text_and_label(path, [name for name, _ in file.types], columns)
-        names = class_names(file.metadata, label)
-        for group, count in enumerate(file.group_rows):
-            table = file.read([text, label], row_group=group, start=0, end=count)
-            for values in zip(texts_of(table[text]), labels_of(table[label]), strict=True):
-                number += 1
-                row = Row(number, *values)
-                yield row if names is None else _name_class(row, names)
+    for group, count in enumerate(table.group_rows):
+        values = table.read_range([text, label], row_group=group, start=0, end=count)
+        for pair in zip(texts_of(values[text]), labels_of(values[label]), strict=True):
+            number += 1
+            row = Row(number, *pair)
+            yield row if names is None else _name_class(row, names)
 
 
 def class_names(metadata: Mapping[bytes, bytes], column: str) -> Sequence[str] | None:

@@ -53,21 +53,35 @@ class Rows(Protocol):
 
 
 @contextmanager
-def open_table(target: Target, schema: Any, *, delimiter: str = ",") -> Iterator[Rows]:  # noqa: ANN401
+def open_table(
+    target: Target,
+    schema: Any,  # noqa: ANN401
+    *,
+    delimiter: str = ",",
+    file: BinaryIO | None = None,
+) -> Iterator[Rows]:
     """Opens a table to write; a file is put in its place at the end, if nothing failed.
 
     Args:
         schema: names of the columns, and their types in Parquet.
         delimiter: of CSV.
+        file: takes the bytes in place of the path; TSV may then hold a carriage return.
 
     Raises:
         TableError: it cannot be written, or standard output is closed.
     """
     try:
         with ExitStack() as stack:
-            file = stack.enter_context(_destination(target))
-            packed = stack.enter_context(_packed(file, target.compression))
-            rows = _rows(packed, target, schema, delimiter)
+            breaks = "\t\n" if file else "\t\r\n"
+            opened = file or stack.enter_context(_destination(target))
+            packed = stack.enter_context(_packed(opened, target.compression))
+            rows: Rows
+            if target.format == "parquet":
+                rows = _ParquetRows(packed, schema)
+            elif target.format == "jsonl":
+                rows = _JsonRows(packed, schema.names, is_array=target.is_array)
+            else:
+                rows = _DelimitedRows(packed, schema.names, target, delimiter, breaks)
             yield rows
             rows.close()
     except OSError as error:
@@ -121,21 +135,14 @@ class _KeptOpen:
         """Does nothing."""
 
 
-def _rows(file: BinaryIO, target: Target, schema: Any, delimiter: str) -> Rows:  # noqa: ANN401
-    if target.format == "parquet":
-        return _ParquetRows(file, schema)
-    if target.format == "jsonl":
-        return _JsonRows(file, schema.names, is_array=target.is_array)
-    return _DelimitedRows(file, schema.names, target, delimiter)
-
-
 class _DelimitedRows:
     """Writes CSV or TSV."""
 
     def __init__(
-        self, file: BinaryIO, names: Sequence[str], target: Target, delimiter: str
+        self, file: BinaryIO, names: Sequence[str], target: Target, delimiter: str, breaks: str
     ) -> None:
         self._file = file
+        self._breaks = set(breaks)
         self._target = target
         self._delimiter = delimiter
         self.write([names])
@@ -143,7 +150,7 @@ class _DelimitedRows:
     def write(self, values: Values) -> None:
         rows = [[*map(_spell, row)] for row in _lists(values)]
         if self._target.format == "tsv":
-            if any(set("\t\r\n").intersection(cell) for row in rows for cell in row):
+            if any(self._breaks.intersection(cell) for row in rows for cell in row):
                 raise TableError(
                     self._target.path,
                     "TSV cannot hold a value with a tab or a line break: name a .csv",

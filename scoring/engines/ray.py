@@ -18,7 +18,7 @@ from types import FrameType
 from typing import Any, Self
 
 from scoring.engines.base import Process, run_parts
-from scoring.errors import EngineError
+from scoring.errors import ScoringError
 from scoring.parts import Job, Result, load, score_part
 from scoring.stores import is_url
 
@@ -132,7 +132,7 @@ def _connect(address: str | None) -> Any:  # noqa: ANN401
         )
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
         reason = str(error).strip().partition("\n")[0].removesuffix(".")
-        raise EngineError(f"{_named(address)}: {reason}") from error
+        raise ScoringError(f"{_named(address)}: {reason}") from error
     return ray
 
 
@@ -148,7 +148,7 @@ def _check_reachable(address: str) -> None:
     try:
         socket.create_connection((host, int(port)), timeout=_SECONDS_TO_CONNECT).close()
     except OSError as error:
-        raise EngineError(
+        raise ScoringError(
             f"{_named(address)}: nothing answers there ({error.strerror or error}): give the "
             "address that `ray start --head` has printed"
         ) from error

@@ -18,7 +18,7 @@ from pyarrow import fs, parquet
 
 import scoring.__main__ as command
 from scoring.job import Started, job_of
-from scoring.output.manifest import UnitRecord
+from scoring.manifest import UnitRecord
 from scoring.parts import PartScorer, UnitFailure
 
 Run = Callable[..., int]

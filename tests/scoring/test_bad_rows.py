@@ -152,7 +152,7 @@ def test_a_fault_of_a_worker_names_file_and_rows(
     def fail(*_: object) -> None:
         raise KeyError(None)
 
-    monkeypatch.setattr("scoring.worker.part_bytes", fail)
+    monkeypatch.setattr("scoring.parts.part_bytes", fail)
 
     assert run(path, "--output", tmp_path / "out", "--part-bytes", "1") == 1
 

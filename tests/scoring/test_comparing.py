@@ -5,7 +5,7 @@ import re
 import pytest
 
 from scoring.comparing import Comparison
-from scoring.errors import OptionError
+from scoring.errors import ScoringError
 
 THREE = ("negative", "neutral", "positive")
 STARS = "1 and 2 are negative, 3 is neutral, 4 and 5 are positive"
@@ -94,12 +94,12 @@ def test_values_that_may_mean_anything_are_refused(values: list[object], fault: 
         f"--compare x: {fault}: name a column whose values are negative, neutral, positive, or all "
         "0 and 1, 0 to 2, or whole stars from 1 to 5"
     )
-    with pytest.raises(OptionError, match=f"^{re.escape(message)}$"):
+    with pytest.raises(ScoringError, match=f"^{re.escape(message)}$"):
         compared("x", [(value, "neutral", 0.5) for value in values])
 
 
 def test_a_column_of_texts_is_refused() -> None:
     with pytest.raises(
-        OptionError, match="has more than 100 different values: name a column whose"
+        ScoringError, match="has more than 100 different values: name a column whose"
     ):
         compared("text", [(f"text {number}", "neutral", 0.5) for number in range(400)])

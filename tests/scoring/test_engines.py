@@ -6,7 +6,7 @@ import pytest
 
 from scoring.engines.base import run_parts
 from scoring.errors import ScoringError
-from scoring.output.manifest import UnitRecord
+from scoring.manifest import UnitRecord
 from scoring.parts import Result, UnitFailure
 
 

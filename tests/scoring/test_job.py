@@ -16,7 +16,7 @@ import scoring.__main__ as command
 from model import load_predictor, open_checkpoint
 from model.tables.columns import TEXT_COLUMNS
 from model.tables.files import FORMATS
-from scoring.output.folder import Output
+from scoring.folder import Output
 from tests.builders import tiny_checkpoint
 from tests.scoring.conftest import Run, files_of, refusal
 
@@ -305,10 +305,10 @@ MISTAKES = {
     + " among 'id', 'other': choose one with --text-column",
     ("{in}/rows.csv", "--output", "{in}/rows.csv"): "--output {in}/rows.csv: is the input: "
     "name another file",
-    ("{in}/rows.csv", "--parts", "--output", "{in}/rows.csv"): "--output {in}/rows.csv: is a file: "
+    ("{in}/rows.csv", "--parts", "--output", "{in}/rows.csv"): "{in}/rows.csv: is a file: "
     "give the path of a folder",
-    ("ftp9://host/rows.csv",): "ftp9://host/rows.csv: pyarrow does not know ftp9://: install "
-    "fsspec and the package that knows it",
+    ("ftp9://host/rows.csv",): "ftp9://host/rows.csv: ftp9:// is not known: install the package "
+    "with which fsspec knows it",
     ("s3://key:secret@bucket/rows.csv",): "s3://…: a URL may hold no user and no password: use "
     "the environment variables of the store, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
 }

@@ -51,7 +51,7 @@ def test_the_answers_are_among_the_labels(
 
     assert run_here(three, *given) == 1
     said = capsys.readouterr().err
-    assert "the labels were negative,positive, are negative,neutral,positive" in said
+    assert "--labels was negative,positive, is negative,neutral,positive" in said
 
 
 @pytest.mark.parametrize("labels", ["positive", "positive,angry", "positive,positive"])

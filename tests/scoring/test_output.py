@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from pyarrow import parquet
 
-from scoring.output.folder import Output
-from scoring.output.manifest import Manifest
-from scoring.output.writing import JOB
+from scoring.folder import Output
+from scoring.manifest import Manifest
 from scoring.parts import Job, PartScorer, UnitFailure
+from scoring.writing import JOB
 from tests.builders import tiny_checkpoint
 from tests.scoring.conftest import Run, files_of, refusal, rows_of
 
@@ -181,7 +181,9 @@ def test_an_empty_output_is_refused(
     run: Run, table: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(table, "--output", "") == 1
-    assert refusal(capsys) == "--output is empty: give the path of a folder"
+    assert refusal(capsys) == (
+        "--output is missing: give a folder for the parts, as in --output scored"
+    )
 
 
 def test_a_link_to_a_file_of_the_input_is_read_once(

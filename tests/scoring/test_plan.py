@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from model.errors import TableError
+from model.tables.columns import Columns
 from model.tables.lines import NOT_UTF8
 from scoring.inputs import find_inputs
-from scoring.output.manifest import Manifest, Model
+from scoring.manifest import Manifest, Model
+from scoring.parts import PartReader
 from scoring.plan import make_manifest
-from scoring.reading import UnitReader
 
 MODEL = Model(
     name="tiny",
@@ -42,7 +43,7 @@ ONE_FOLDER = settings(suppress_health_check=[HealthCheck.function_scoped_fixture
 def plan(path: Path, *, part_bytes: int, columns: list[str] | None = None) -> Manifest:
     return make_manifest(
         find_inputs([str(path)], output="elsewhere").files,
-        text_column="text",
+        spelling=Columns(text="text"),
         columns=columns,
         output_format="parquet",
         part_bytes=part_bytes,
@@ -52,14 +53,15 @@ def plan(path: Path, *, part_bytes: int, columns: list[str] | None = None) -> Ma
 
 def read(manifest: Manifest) -> list[tuple[int, Any]]:
     """All rows, good and bad, with their numbers, as units one after the other give them."""
-    reader = UnitReader(manifest)
+    reader = PartReader(manifest)
     found: list[tuple[int, Any]] = []
     for unit in manifest.units:
         rows = reader.read(unit)
-        own: list[tuple[int, Any]] = [(bad.row, bad.reason) for bad in rows.bad]
-        own += zip(rows.numbers, zip(rows.texts, map(tuple, rows.values), strict=True), strict=True)
-        found += sorted(own)
-        assert unit.rows == len(own)
+        for index, (number, text, values) in enumerate(
+            zip(rows.numbers, rows.texts, rows.values, strict=True)
+        ):
+            found.append((number, rows.faults.get(index) or (text, tuple(values))))
+        assert unit.rows == len(rows.numbers)
     reader.close()
     return found
 
@@ -185,7 +187,7 @@ def test_a_cut_archive_is_refused(tmp_path: Path, name: str) -> None:
 def test_row_groups_and_ranges_of_them_are_units(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scoring.plan._MOST_PARQUET_ROWS", 4)
+    monkeypatch.setattr("model.tables.parquet._MOST_ROWS", 4)
     path = tmp_path / "rows.parquet"
     table = pyarrow.table({"id": list(range(10)), "text": [f"text {n}" for n in range(9)] + [None]})
     parquet.write_table(table, path, row_group_size=7)
@@ -197,11 +199,12 @@ def test_row_groups_and_ranges_of_them_are_units(
         (0, 4, 7, 5),
         (1, 0, 3, 8),
     ]
-    reader = UnitReader(manifest)
+    reader = PartReader(manifest)
     units = [reader.read(unit) for unit in manifest.units]
-    assert [rows.numbers for rows in units] == [[1, 2, 3, 4], [5, 6, 7], [8, 9]]
-    assert [rows.values["id"].to_pylist() for rows in units] == [[0, 1, 2, 3], [4, 5, 6], [7, 8]]
-    assert [(bad.row, bad.reason) for bad in units[2].bad] == [(10, "the text is null")]
+    assert [rows.numbers for rows in units] == [[1, 2, 3, 4], [5, 6, 7], [8, 9, 10]]
+    values = [rows.values["id"].to_pylist() for rows in units]
+    assert values == [[0, 1, 2, 3], [4, 5, 6], [7, 8, 9]]
+    assert [rows.faults for rows in units] == [{}, {}, {2: "the text is null"}]
 
 
 def test_types_of_json_columns_come_from_all_rows(tmp_path: Path) -> None:
@@ -246,7 +249,7 @@ def test_a_file_that_changes_while_it_is_scored_is_refused(tmp_path: Path) -> No
     manifest = plan(path, part_bytes=1)
     path.write_text("text\nfirst\nother!\n", encoding="utf-8")
 
-    reader = UnitReader(manifest)
+    reader = PartReader(manifest)
     assert reader.read(manifest.units[0]).texts == ["first"]
     with pytest.raises(TableError) as caught:
         reader.read(manifest.units[1])
@@ -264,7 +267,7 @@ def test_a_parquet_file_that_is_damaged_later_is_refused_where_it_is(tmp_path: P
     manifest = plan(path, part_bytes=1, columns=["id"])
     sound = path.read_bytes()
 
-    reader = UnitReader(manifest)
+    reader = PartReader(manifest)
     path.write_bytes(sound.replace(b"third", b"other"))
     assert [reader.read(unit).texts for unit in manifest.units] == [["first"], ["second"]]
     path.write_bytes(sound.replace(b"second", b"sceond"))

@@ -61,7 +61,7 @@ def test_a_file_has_the_same_rows_for_all(tmp_path: Path, name: str) -> None:
     for part_bytes in (1, 2**40):
         manifest = make_manifest(
             find_inputs([str(path)], output="elsewhere").files,
-            text_column="text",
+            spelling=Columns(text="text"),
             columns=["text"],
             output_format="input",
             part_bytes=part_bytes,

@@ -1,5 +1,6 @@
 """Columns of Parquet: those that folders name, and types that hold the values of several files."""
 
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow
@@ -7,7 +8,8 @@ import pytest
 from pyarrow import parquet
 
 from model.tables.columns import Columns
-from model.tables.parquet import ParquetInput, widen, wider_type
+from model.tables.parquet import ParquetTable, widen, wider_type
+from model.tables.pieces import TableFile
 from model.tables.rows import Row, read_rows
 
 NAMED = "lang=de/city=S%C3%A3o Paulo"
@@ -41,17 +43,18 @@ def test_folders_name_columns_that_the_file_lacks(tmp_path: Path) -> None:
     path.parent.mkdir(parents=True)
     parquet.write_table(pyarrow.table({"text": ["good", "bad"], "n": [1, 2]}), path)
 
-    with ParquetInput(path, path.open("rb")) as file:
-        assert file.types == [
+    file = TableFile(str(path), "parquet", None, lambda: path.open("rb"))
+    with closing(ParquetTable(file)) as table:
+        assert table.types == [
             ("text", "string"),
             ("n", "int64"),
             ("lang", "string"),
             ("city", "string"),
         ]
-        table = file.read(["city", "text", "lang"], row_group=0, start=1, end=2)
-        assert table.schema == file.schema(["city", "text", "lang"])
+        read = table.read_range(["city", "text", "lang"], row_group=0, start=1, end=2)
+        assert read.schema == table.schema(["city", "text", "lang"])
 
-    assert table.to_pylist() == [{"city": "S\u00e3o Paulo", "text": "bad", "lang": "de"}]
+    assert read.to_pylist() == [{"city": "S\u00e3o Paulo", "text": "bad", "lang": "de"}]
 
 
 def test_a_folder_names_the_label(tmp_path: Path) -> None:

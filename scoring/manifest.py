@@ -11,7 +11,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from model.tables.files import Compression, Format
+from model.tables.files import Compression, Format, suffix_of
+from model.tables.pieces import Piece
 from model.types import Reading
 
 #: whether a text is scored only as a whole, or its sentences too
@@ -47,30 +48,16 @@ class Source(_Part):
     no_header: bool = False
 
 
-class Unit(_Part):
+class Unit(Piece):
     """One piece of work, which ends in one part.
 
     Args:
         number: index in the order of the input; names the part.
         source: index of its file among the sources.
-        start: first byte, after unpacking; in Parquet the first row within the row group.
-        end: one past the last byte or row.
-        row_group: None except for Parquet.
-        first_row: number of its first row as bad rows name it: the line of the file on which it
-            begins, from 1; in Parquet the row of the file, from 1.
-        rows: row count, checked after reading.
-        sha256: digest of these bytes, checked when they are read; in Parquet of the columns that
-            are used, in the whole row group.
     """
 
     number: int
     source: int
-    start: int
-    end: int
-    row_group: int | None
-    first_row: int
-    rows: int
-    sha256: str
 
 
 class Column(_Part):
@@ -132,6 +119,14 @@ class Manifest(_Part):
     def added_columns(self) -> tuple[str, ...]:
         """Names of the columns that the answers add, in their order."""
         return added_columns(self.model)
+
+    def part_name(self, number: int) -> str:
+        """Names the part of a unit."""
+        source = self.sources[self.units[number].source]
+        suffix = ".parquet"
+        if self.output_format == "input":
+            suffix = suffix_of(source.format, source.compression)
+        return f"part-{number:05d}{suffix}"
 
 
 class BadRow(_Part):

@@ -19,8 +19,7 @@ import orjson
 from pydantic import BaseModel, ValidationError
 
 from scoring.errors import OutputError
-from scoring.output.manifest import BadRow, Manifest, Success, UnitRecord
-from scoring.output.writing import part_name
+from scoring.manifest import BadRow, Manifest, Success, UnitRecord
 from scoring.stores import FileStatus, LocalStore, Store, join, relative, store_of
 
 MANIFEST = "manifest.json"
@@ -66,6 +65,8 @@ class Output:
         if isinstance(self._store, LocalStore):
             try:
                 Path(self.path).mkdir(parents=True, exist_ok=True)
+            except FileExistsError as error:
+                raise OutputError(self.path, "is a file: give the path of a folder") from error
             except OSError as error:
                 raise OutputError(self.path, f"cannot be made: {error.strerror}") from error
         foreign = [name for name in self._names() if not _OWN.fullmatch(name)]
@@ -84,7 +85,7 @@ class Output:
 
     def clear_parts(self, manifest: Manifest, numbers: Sequence[int]) -> None:
         """Removes the totals, and the parts of some units."""
-        units = [name for at in numbers for name in (part_name(manifest, at), _record_name(at))]
+        units = [name for at in numbers for name in (manifest.part_name(at), _record_name(at))]
         there = set(self._names())
         for name in filter(there.__contains__, (SUCCESS, BAD_ROWS, *units)):
             self._remove(name)
@@ -116,7 +117,7 @@ class Output:
         sizes = {relative(file.path, self.path): file.size for file in files}
         done = set()
         for unit in manifest.units:
-            if part_name(manifest, unit.number) in sizes and _record_name(unit.number) in sizes:
+            if manifest.part_name(unit.number) in sizes and _record_name(unit.number) in sizes:
                 record = self._record(unit.number)
                 if (
                     record is not None

@@ -1,1 +1,0 @@
-"""Describes a job, and writes its parts, records and totals."""

@@ -1,0 +1,142 @@
+"""Joins answers to the rows of the input, and writes parts; the same rows give the same bytes."""
+
+import io
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow
+
+from model.tables.values import MISSING, to_json
+from model.tables.writing import Target, Values, open_table
+from model.types import SentenceResult
+from scoring.manifest import Column, Manifest, Model, Source
+from scoring.scorer import Answers
+
+#: the type in Parquet of each type of a column
+TYPES = {
+    "string": pyarrow.string(),
+    "integer": pyarrow.int64(),
+    "number": pyarrow.float64(),
+    "boolean": pyarrow.bool_(),
+    "json": pyarrow.string(),
+}
+#: key of a Parquet part's metadata that holds the job's id
+JOB = "headlight_job"
+#: errors of values that a part cannot hold
+UNWRITABLE = (TypeError, ValueError, OverflowError, pyarrow.ArrowException)
+
+
+def part_bytes(manifest: Manifest, source: Source, values: Values, answers: Answers) -> bytes:
+    """Writes a part of N rows: the values of the kept columns [N], and the answers [N]."""
+    typed = "parquet" in (manifest.output_format, source.format)
+    rows = join_answers(values, manifest.columns, _added(manifest, answers), typed=typed)
+    if typed:
+        target = Target("", "parquet", None)
+        schema = rows.schema.with_metadata({JOB: manifest.job})
+    else:
+        target = Target("", source.format, source.compression)
+        names = [*(column.output_name for column in manifest.columns), *manifest.added_columns]
+        schema = pyarrow.schema([(name, pyarrow.null()) for name in names])
+    output = io.BytesIO()
+    with open_table(target, schema, delimiter=source.delimiter, file=output) as table:
+        table.write(rows)
+    return output.getvalue()
+
+
+def join_answers(
+    values: Values,
+    columns: Sequence[Column],
+    added: Any,  # noqa: ANN401
+    *,
+    typed: bool,
+) -> Values:
+    """Joins the values of kept columns and a pyarrow.Table of answers.
+
+    Args:
+        typed: whether the rows are for Parquet; they are then a pyarrow.Table too.
+    """
+    if isinstance(values, pyarrow.Table):
+        kept = values.columns
+    elif typed:
+        kept = [
+            pyarrow.array([_cell(row[index], column) for row in values], TYPES[column.type or ""])
+            for index, column in enumerate(columns)
+        ]
+    else:
+        answers = zip(*(column.to_pylist() for column in added.columns), strict=True)
+        return [[*row, *answer] for row, answer in zip(values, answers, strict=True)]
+    names = [*(column.output_name for column in columns), *added.column_names]
+    return pyarrow.table([*kept, *added.columns], names)
+
+
+def unwritable(manifest: Manifest, values: Values) -> dict[int, str]:
+    """Returns why the values of rows cannot be written, by their indices."""
+    found: dict[int, str] = {}
+    for index, row in enumerate([] if isinstance(values, pyarrow.Table) else values):
+        for column, value in zip(manifest.columns, row, strict=True):
+            try:
+                cell = _cell(value, column)
+                to_json([cell, None if value is MISSING else value])
+                pyarrow.array([cell], TYPES[column.type or ""])
+            except UNWRITABLE:
+                found[index] = (
+                    f"the column {column.name!r} holds a value that cannot be written, such as "
+                    "half of a surrogate pair"
+                )
+    return found
+
+
+def _cell(value: object, column: Column) -> object:
+    """Returns a value of JSON Lines as its column takes it."""
+    if value is None or value is MISSING:
+        return None
+    return to_json(value).decode() if column.type == "json" else value
+
+
+def _added(manifest: Manifest, answers: Answers) -> Any:  # noqa: ANN401
+    """Returns a pyarrow.Table of the columns that the answers add."""
+    labels = pyarrow.array(manifest.model.labels, pyarrow.string())
+    version = pyarrow.array([manifest.model.version], pyarrow.string())
+    columns = [
+        labels.take(pyarrow.array(answers.label_ids)),
+        pyarrow.array(answers.scores),
+        *(pyarrow.array(column) for column in answers.probabilities.T.copy()),
+        pyarrow.array(answers.token_counts),
+        pyarrow.array(answers.truncated),
+        *_more_columns(manifest.model, answers),
+        version.take(pyarrow.array([0] * len(answers.label_ids), pyarrow.int32())),
+    ]
+    return pyarrow.table(columns, list(manifest.added_columns))
+
+
+def _more_columns(model: Model, answers: Answers) -> Iterator[Any]:
+    """Yields the columns that only some jobs have."""
+    if model.truncation == "window":
+        yield pyarrow.array(answers.windows)
+    if model.granularity == "sentence":
+        fields = {
+            "start": pyarrow.int32(),
+            "end": pyarrow.int32(),
+            "label": pyarrow.string(),
+            "score": pyarrow.float64(),
+            **{f"probability_{label}": pyarrow.float64() for label in model.labels},
+            "token_count": pyarrow.int32(),
+            "truncated": pyarrow.bool_(),
+        }
+        rows = [list(map(_sentence, sentences)) for sentences in answers.sentences]
+        yield pyarrow.array(rows, pyarrow.list_(pyarrow.struct(list(fields.items()))))
+
+
+def _sentence(answer: SentenceResult) -> dict[str, object]:
+    """Returns the fields of a sentence's answer."""
+    prediction = answer.prediction
+    shares = {f"probability_{label}": share for label, share in prediction.probabilities.items()}
+    return {
+        "start": answer.span.start,
+        "end": answer.span.end,
+        "label": prediction.label,
+        "score": prediction.score,
+        **shares,
+        "token_count": prediction.token_count,
+        "truncated": prediction.truncated,
+    }
