@@ -42,7 +42,9 @@ def run_here(checkpoint: Path, *arguments: object, most: int | None = None) -> i
             for number in started.left[:most]:
                 yield scorer.score(number)
 
-    with mock.patch.object(command, "_results", results):
+    # A process of its own tries the tokenizer, which tests of checkpoints hold.
+    tried = mock.patch("model.checkpoint.opening.try_tokenizer")
+    with mock.patch.object(command, "_results", results), tried:
         return command.main(["--checkpoint", str(checkpoint), *map(str, arguments)])
 
 
