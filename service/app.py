@@ -25,8 +25,8 @@ from service.compat.base import TRUNCATED, repeats_detail
 from service.compat.tensors import HEADER
 from service.errors import NOT_FOUND_DETAIL, MethodNotAllowedError, NotFoundError, Refusal
 from service.formats.size_estimates import MOST_BYTES_PER_WEIGHT
-from service.http.access import AllowedHosts
-from service.http.gate import ApiKeys, Gate, MemoryWatch
+from service.http.access import AllowedHosts, ApiKeys, RateLimit
+from service.http.gate import Gate, MemoryWatch
 from service.http.middleware import (
     REQUEST_ID,
     TIMEOUT,
@@ -35,7 +35,6 @@ from service.http.middleware import (
     ProblemMiddleware,
     RequestMiddleware,
 )
-from service.http.rate_limit import RateLimit
 from service.http.response_budget import ResponseBudget
 from service.logs import lost_lines
 from service.metrics import AnswerCounts, Metrics

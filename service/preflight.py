@@ -16,8 +16,7 @@ from model.errors import (
     HubError,
     install_hint,
 )
-from service.http.access import load_api_keys
-from service.http.gate import ApiKeys
+from service.http.access import ApiKeys, load_api_keys
 from service.http.server import plan_capacity
 from service.settings import Settings, SettingsError, name_of, read_settings
 from service.tracing.environment import find_errors

@@ -1,16 +1,26 @@
-"""Checks what says who a client is: API keys, hosts and the addresses that proxies forward."""
+"""Finds out who a client is by API key, host and forwarded address, and what it may ask in a time.
 
+The rate is a token bucket, as in RFC 2697: it fills at a constant rate, and each request takes from
+it. Each replica counts for itself.
+"""
+
+import hashlib
+import hmac
 import ipaddress
 import re
-from collections.abc import Collection, Sequence
+import time
+from collections.abc import Callable, Collection, Hashable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from service.errors import MisdirectedError
-from service.http.gate import Address, ApiKeys, authorization
+from service.errors import MisdirectedError, RateLimitedError, Refusal, UnauthorizedError
 from service.http.middleware import Headers, is_health
-from service.settings import Settings, SettingsError, name_of
+from service.settings import Rate, Settings, SettingsError, name_of
+
+Address = tuple[str, int]
 
 _EXPECTED = "`Authorization: Bearer <key>`"
 _VISIBLE = frozenset(chr(code) for code in range(0x21, 0x7F)) - {","}
@@ -22,42 +32,95 @@ _FORWARDED = b"x-forwarded-for"
 # No connection has it, so it marks an address that a proxy forwarded.
 _NO_PORT = 0
 _LONGEST_FORWARDED = 4096
+# Addresses of IPv6 whose networks are remembered.
+_MOST_NETWORKS = 4096
+# Clients whose use is counted: those not seen for longest start again with a full bucket.
+_MOST_CLIENTS = 10_000
 # What a `*` in the name of a host stands for.
 _SUBDOMAIN = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*")
 
 
-def explain_rejection(headers: Headers) -> str:
-    """Says how to send a key, by the headers of a request without a valid one."""
-    sent = list(headers)
-    given = [value for name, value in sent if name == b"authorization"]
+class ApiKeys:
+    """Checks API keys in constant time; holds only their digests."""
+
+    def __init__(self, keys: frozenset[str]) -> None:
+        self._digests = [hashlib.sha256(key.encode()).digest() for key in sorted(keys)]
+
+    def __bool__(self) -> bool:
+        """Whether any key is set; without keys anyone may come in."""
+        return bool(self._digests)
+
+    def admits(self, authorization: bytes | None) -> bool:
+        """Whether a request with this header `Authorization`, or None, may come in."""
+        return not self._digests or self.find(authorization) is not None
+
+    def find(self, authorization: bytes | None) -> bytes | None:
+        """Returns the digest of the valid key in a header `Authorization`, or None."""
+        scheme, _, key = (authorization or b"").partition(b" ")
+        digest = hashlib.sha256(key.strip(b" ")).digest()
+        # Every key is compared, so that the time does not show which one was near.
+        matches = [hmac.compare_digest(digest, known) for known in self._digests]
+        return digest if any(matches) and scheme.lower() == b"bearer" else None
+
+
+def client_of(keys: ApiKeys, peer: Address | None, headers: Headers) -> bytes | Address | None:
+    """Returns an id for the client: the digest of its API key, else `peer`.
+
+    The peer is address and port of the connection; the port is 0 if a trusted proxy forwarded the
+    address. Of IPv6 it is the network of 64 bits: a client has all addresses of it (RFC 6177).
+    The names of `headers` are in lower case.
+    """
+    key = keys.find(authorization(headers)) if keys else None
+    if key is not None or peer is None or ":" not in peer[0]:
+        return peer if key is None else key
+    return _network_of(peer[0]), peer[1]
+
+
+@lru_cache(_MOST_NETWORKS)
+def _network_of(host: str) -> str:
+    address = ipaddress.IPv6Address(host.partition("%")[0])
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(ipaddress.IPv6Network((address, 64), strict=False).network_address)
+
+
+def authorization(headers: Headers) -> bytes | None:
+    """Returns the header `Authorization` of a request that has exactly one."""
+    given = [value for name, value in headers if name == b"authorization"]
+    return given[0] if len(given) == 1 else None
+
+
+def unauthorized(headers: Headers) -> UnauthorizedError:
+    """Returns the error of a request without a valid key, which says how to send one.
+
+    The header `WWW-Authenticate` is that of RFC 6750, section 3.
+    """
+    given = [value for name, value in headers if name == b"authorization"]
+    scheme, _, rest = (given[0] if given else b"").partition(b" ")
+    key, is_bearer = rest.strip(b" "), scheme.lower() == b"bearer"
     if not given:
-        names = {name for name, _ in sent}
+        names = {name for name, _ in headers}
         other = next((shown for name, shown in _OTHER_HEADERS.items() if name in names), None)
         beside = "" if other is None else f", not in {other}"
-        return f"This service needs an API key: send {_EXPECTED}{beside}."
-    if len(given) > 1:
-        return f"Authorization is given {len(given)} times: expected one {_EXPECTED}."
-    scheme, _, rest = given[0].partition(b" ")
-    key = rest.strip(b" ")
-    if scheme.lower() != b"bearer":
-        return f"Authorization has another scheme or none: expected {_EXPECTED}."
-    if not key:
-        return f"Authorization has no key: expected {_EXPECTED}."
-    if key[:1] in _QUOTES or key[-1:] in _QUOTES:
-        return f"The API key is in quotation marks: expected {_EXPECTED}."
-    if not set(key.decode("latin-1")) <= _VISIBLE:
-        return (
+        detail = f"This service needs an API key: send {_EXPECTED}{beside}."
+    elif len(given) > 1:
+        detail = f"Authorization is given {len(given)} times: expected one {_EXPECTED}."
+    elif not (is_bearer and key):
+        detail = f"Authorization has another scheme, or no key: expected {_EXPECTED}."
+    elif key[:1] in _QUOTES or key[-1:] in _QUOTES:
+        detail = f"The API key is in quotation marks: expected {_EXPECTED}."
+    elif not set(key.decode("latin-1")) <= _VISIBLE:
+        detail = (
             "The API key has a space, a comma or a character that is not ASCII, which no key has: "
             f"expected {_EXPECTED}."
         )
-    return "The API key is not valid here: check it, or ask the operator of the service for one."
-
-
-def challenge(headers: Headers) -> str:
-    """Returns `WWW-Authenticate` of a refusal (RFC 6750, section 3), from the request's headers."""
-    given = authorization(headers)
-    is_wrong = given is not None and given[:7].lower() == b"bearer " and given[7:].strip(b" ")
-    return 'Bearer error="invalid_token"' if is_wrong else "Bearer"
+    else:
+        detail = (
+            "The API key is not valid here: check it, or ask the operator of the service for one."
+        )
+    is_wrong = len(given) == 1 and is_bearer and key
+    challenge = 'Bearer error="invalid_token"' if is_wrong else "Bearer"
+    return UnauthorizedError(detail, headers={"WWW-Authenticate": challenge})
 
 
 def load_api_keys(settings: Settings, options: Collection[str] = ()) -> ApiKeys:
@@ -161,3 +224,51 @@ class TrustedProxies:
 
 async def _no_app(*_: object) -> None:
     """Stands in for an application: only the reading of addresses is used."""
+
+
+@dataclass(slots=True)
+class _Bucket:
+    left: float
+    seen: float
+
+
+class RateLimit:
+    """Limits each client to a count in a period; `unit` names what is counted, in the plural."""
+
+    def __init__(
+        self,
+        rate: Rate,
+        unit: str,
+        *,
+        refusal: Refusal,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._rate = rate
+        self._unit = unit
+        self._refusal = refusal
+        self._clock = clock
+        self._buckets: dict[Hashable, _Bucket] = {}  # the client seen last is last
+
+    def spend(self, client: Hashable, count: int = 1) -> None:
+        """Takes from the bucket of a client; a count above the limit leaves a debt.
+
+        Raises:
+            RateLimitedError: too little is left, and nothing was taken; says when there is enough.
+        """
+        now = self._clock()
+        most, per_second = self._rate.count, self._rate.count / self._rate.seconds
+        bucket = self._buckets.pop(client, None) or _Bucket(most, now)
+        self._buckets[client] = bucket
+        bucket.left = min(most, bucket.left + (now - bucket.seen) * per_second)
+        bucket.seen = now
+        if len(self._buckets) > _MOST_CLIENTS:
+            del self._buckets[next(iter(self._buckets))]
+        needed = min(count, most)
+        if bucket.left < needed:
+            raise RateLimitedError(
+                f"{count} {self._unit} are wanted and {max(int(bucket.left), 0)} are left; the "
+                f"limit is {self._rate}: wait, or ask the operator of the service for more.",
+                refusal=self._refusal,
+                retry_after=(needed - bucket.left) / per_second,
+            )
+        bucket.left -= count

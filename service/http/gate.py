@@ -1,26 +1,23 @@
-"""Refuses requests by their heads, before they are read: by API key, room and memory.
+"""Refuses requests by their heads, before they are read: by room and memory.
 
 One thread reads all requests and sends all answers. In a flood it would spend its time on those
 that it refuses. So `Gate` refuses without a line in the log.
 Sources for memory: the kernel's admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst.
 """
 
-import hashlib
-import hmac
-import ipaddress
 import time
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from http import HTTPStatus
 from pathlib import Path
-from typing import NamedTuple
 
 from starlette.datastructures import MutableHeaders
 from starlette.middleware.cors import CORSMiddleware
 
 from model.backends.threads import group_folders
 from service.errors import OverloadedError, Refusal
+from service.http.access import ApiKeys, client_of
 from service.http.middleware import (
     REQUEST_ID,
     RESPONSE_HEADERS,
@@ -30,10 +27,6 @@ from service.http.middleware import (
 )
 from service.metrics import UNMATCHED, Metrics
 
-Address = tuple[str, int]
-
-# Addresses of IPv6 whose networks are remembered.
-_MOST_NETWORKS = 4096
 # Headers of bodies whose length says nothing of what they hold.
 _OF_UNKNOWN_SIZE = frozenset({b"transfer-encoding", b"content-encoding"})
 
@@ -53,56 +46,6 @@ _FILES = (
 )
 # Version 1 has a number like this for "no limit".
 _NO_LIMIT = 2**60
-
-
-class ApiKeys:
-    """Checks API keys in constant time; holds only their digests."""
-
-    def __init__(self, keys: frozenset[str]) -> None:
-        self._digests = [hashlib.sha256(key.encode()).digest() for key in sorted(keys)]
-
-    def __bool__(self) -> bool:
-        """Whether any key is set; without keys anyone may come in."""
-        return bool(self._digests)
-
-    def admits(self, authorization: bytes | None) -> bool:
-        """Whether a request with this header `Authorization`, or None, may come in."""
-        return not self._digests or self.find(authorization) is not None
-
-    def find(self, authorization: bytes | None) -> bytes | None:
-        """Returns the digest of the valid key in a header `Authorization`, or None."""
-        scheme, _, key = (authorization or b"").partition(b" ")
-        digest = hashlib.sha256(key.strip(b" ")).digest()
-        # Every key is compared, so that the time does not show which one was near.
-        matches = [hmac.compare_digest(digest, known) for known in self._digests]
-        return digest if any(matches) and scheme.lower() == b"bearer" else None
-
-
-def client_of(keys: ApiKeys, peer: Address | None, headers: Headers) -> bytes | Address | None:
-    """Returns an id for the client: the digest of its API key, else `peer`.
-
-    The peer is address and port of the connection; the port is 0 if a trusted proxy forwarded the
-    address. Of IPv6 it is the network of 64 bits: a client has all addresses of it (RFC 6177).
-    The names of `headers` are in lower case.
-    """
-    key = keys.find(authorization(headers)) if keys else None
-    if key is not None or peer is None or ":" not in peer[0]:
-        return peer if key is None else key
-    return _network_of(peer[0]), peer[1]
-
-
-@lru_cache(_MOST_NETWORKS)
-def _network_of(host: str) -> str:
-    address = ipaddress.IPv6Address(host.partition("%")[0])
-    if address.ipv4_mapped is not None:
-        return str(address.ipv4_mapped)
-    return str(ipaddress.IPv6Network((address, 64), strict=False).network_address)
-
-
-def authorization(headers: Headers) -> bytes | None:
-    """Returns the header `Authorization` of a request that has exactly one."""
-    given = [value for name, value in headers if name == b"authorization"]
-    return given[0] if len(given) == 1 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,8 +151,6 @@ class Gate:
         self._api_keys = api_keys
         self._seconds = seconds
         self._cors = cors
-        empty = OverloadedError("", refusal=Refusal.QUEUE_FULL)
-        self._written = {repeats: _write(empty, repeats) for repeats in (False, True)}
         self._routes = {
             (method.encode("ascii"), path.encode("ascii")): route
             for (method, path), route in routes.items()
@@ -261,16 +202,14 @@ class Gate:
         self._metrics.requests.labels(route, method, str(error.status)).inc()
         repeats = place in self._with_error
         self._metrics.count_problem(error)
-        written = self._written[repeats]
-        if error is not written.error:  # the same for all requests that are refused within a moment
-            written = self._written[repeats] = _write(error, repeats)
+        head, content = _write(error, repeats)
         own = [(REQUEST_ID.lower().encode("ascii"), request_id(headers).encode("ascii"))]
         if self._cors is not None:
             own += cors_headers(self._cors, headers)
         if closes:
             own.append((b"connection", b"close"))
         lines = [b"%s: %s" % header for header in own]
-        return b"\r\n".join([written.head, *lines, b"", written.body])
+        return b"\r\n".join([head, *lines, b"", content])
 
 
 def _has_large_body(headers: Headers) -> bool:
@@ -281,19 +220,13 @@ def _has_large_body(headers: Headers) -> bool:
     return False
 
 
-class _Written(NamedTuple):
-    """The part of an answer that all requests with the same error share."""
-
-    error: OverloadedError
-    head: bytes
-    body: bytes
-
-
-def _write(error: OverloadedError, with_error: bool) -> _Written:
-    response = error.response(with_error=with_error)
+@lru_cache(4)  # the error is the same for all requests that are refused within a moment
+def _write(error: OverloadedError, repeats: bool) -> tuple[bytes, bytes]:
+    """Returns the part of an answer's head that all requests share, and the body."""
+    response = error.response(with_error=repeats)
     lines = [b"HTTP/1.1 %d %s" % (error.status, HTTPStatus(error.status).phrase.encode("ascii"))]
     lines += [b"%s: %s" % header for header in (*response.raw_headers, *RESPONSE_HEADERS)]
-    return _Written(error, b"\r\n".join(lines), bytes(response.body))
+    return b"\r\n".join(lines), bytes(response.body)
 
 
 def cors_headers(cors: CORSMiddleware, headers: Headers) -> list[tuple[bytes, bytes]]:

@@ -9,7 +9,7 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -36,7 +36,7 @@ TIMEOUT = "X-Request-Timeout"
 CLIENT_LEFT = 499
 
 _ID_HEADER = REQUEST_ID.lower().encode("ascii")
-_ID_BYTES, _IDS_AT_ONCE = 16, 64
+_ID_BYTES = 16
 _ID = re.compile(rb"[A-Za-z0-9._-]{1,128}")
 _TIMEOUT_HEADER = TIMEOUT.lower().encode("ascii")
 _SECONDS = re.compile(rb"[0-9]{1,9}(?:\.[0-9]{1,9})?")
@@ -293,18 +293,7 @@ def request_id(headers: Headers) -> str:
     given = [value for name, value in headers if name == _ID_HEADER]
     if len(given) == 1 and _ID.fullmatch(given[0]):
         return given[0].decode()
-    return next(_new_ids)
-
-
-def _make_ids() -> Iterator[str]:
-    """Yields 32 random hexadecimal digits; asks the system only once for many."""
-    while True:
-        digits = secrets.token_hex(_ID_BYTES * _IDS_AT_ONCE)
-        for start in range(0, len(digits), 2 * _ID_BYTES):
-            yield digits[start : start + 2 * _ID_BYTES]
-
-
-_new_ids = _make_ids()
+    return secrets.token_hex(_ID_BYTES)
 
 
 def _allowed_seconds(headers: Headers, limit: float) -> float:

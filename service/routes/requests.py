@@ -23,15 +23,13 @@ from service.errors import (
     CrossSiteError,
     NotFoundError,
     TooManyWeightsError,
-    UnauthorizedError,
 )
 from service.formats.json import JSON
 from service.formats.size_estimates import Size
-from service.http.access import challenge, explain_rejection
-from service.http.gate import LARGE_SHARE, ApiKeys, Gate, MemoryWatch, authorization, client_of
+from service.http.access import ApiKeys, RateLimit, authorization, client_of, unauthorized
+from service.http.gate import LARGE_SHARE, Gate, MemoryWatch
 from service.http.middleware import Layer, Lifecycle, deadline_of, seconds_of
 from service.http.negotiation import negotiate
-from service.http.rate_limit import RateLimit
 from service.http.response_budget import (
     SENDER,
     SMALL_BYTES,
@@ -174,7 +172,7 @@ def admit(request: Request) -> RequestContext:
         require_same_site(request)
     client = client_of(state.api_keys, scope["client"], scope["headers"])
     if state.api_keys and not isinstance(client, bytes):
-        raise _unauthorized(scope)
+        raise unauthorized(scope["headers"])
     # All connections of an address share its limits.
     payer = client[0] if isinstance(client, tuple) else client
     if state.requests is not None:
@@ -325,7 +323,7 @@ def require_access(request: Request, *parts: Access) -> None:
     if "key" not in parts:
         raise NotFoundError(NOT_FOUND_DETAIL)
     if not state_of(request).api_keys.admits(authorization(request.scope["headers"])):
-        raise _unauthorized(request.scope)
+        raise unauthorized(request.scope["headers"])
 
 
 def require_key(request: Request) -> None:
@@ -357,13 +355,6 @@ def require_same_site(request: Request) -> None:
     other = "send it with POST, or " if request.method == "GET" else ""
     raise CrossSiteError(
         f"A page of another origin sent this: {other}name its origin in HEADLIGHT_ALLOWED_ORIGINS."
-    )
-
-
-def _unauthorized(scope: Scope) -> UnauthorizedError:
-    headers = scope["headers"]
-    return UnauthorizedError(
-        explain_rejection(headers), headers={"WWW-Authenticate": challenge(headers)}
     )
 
 

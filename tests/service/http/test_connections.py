@@ -6,7 +6,8 @@ import logging
 import pytest
 
 from service.http import server, transport
-from service.http.gate import ApiKeys, Gate, MemoryWatch
+from service.http.access import ApiKeys
+from service.http.gate import Gate, MemoryWatch
 from service.http.middleware import Lifecycle
 from service.http.server import Capacity, plan_capacity
 from service.http.transport import Connections

@@ -18,7 +18,7 @@ from model import open_checkpoint
 from model.backends.device import choose_backend
 from service.app import create_app
 from service.errors import INTERNAL_DETAIL, NOT_FOUND_DETAIL, NotFoundError
-from service.http.gate import ApiKeys
+from service.http.access import ApiKeys
 from service.http.middleware import Lifecycle
 from service.settings import Settings
 
