@@ -110,7 +110,6 @@ class Setting:
         cores: int | None = None,
         extra: bool = False,
         worth_sharing: int = 100,
-        computes_padding: bool = True,
         limits: WorkLimits = NO_LIMITS,
     ) -> None:
         self.recorder = Recorder()
@@ -139,7 +138,6 @@ class Setting:
             extra=extra,
             use_threads=self.threads.append,
             max_batch_tokens=max_batch_tokens,
-            computes_padding=computes_padding,
             metrics=self.metrics,
             on_pass=lambda _path, _began, error: self.passes.append(error),
             on_lost=lambda: self.lost.append(True),

@@ -20,7 +20,7 @@ from service.errors import (
 )
 from service.metrics import EXPLICIT, FUSED, OPEN_METRICS, PROMETHEUS_TEXT, AnswerCounts, Metrics
 from service.tracing.record import TRACE_ID_KEY
-from tests.builders import tiny_baseline, tiny_checkpoint, tiny_config, tiny_manifest
+from tests.builders import tiny_baseline, tiny_checkpoint, tiny_manifest
 from tests.service.http.test_middleware import application
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -192,16 +192,3 @@ def test_bounds_that_are_near_each_other_have_names_of_their_own(tmp_path: Path)
     found = shown(AnswerCounts(open_checkpoint(path)))
     assert ("answers_total", "positive", "0.9-0.90000001") in found
     assert len(found) == 2 * (8 + 3) + 3 + 3
-
-
-def test_labels_are_escaped(tmp_path: Path) -> None:
-    labels = ('a "quoted" one', "back\\slash")
-    path = tiny_checkpoint(tmp_path / "a", config=tiny_config(labels=labels))
-    metrics = Metrics([])
-    metrics.expect_answers(AnswerCounts(open_checkpoint(path)))
-    text = metrics.render(PROMETHEUS_TEXT).decode()
-    assert 'label="a \\"quoted\\" one"' in text
-    assert 'label="back\\\\slash"' in text
-    metrics.observe_answers([([Encoding([2], truncated=False)], answer(labels[1], 0.7, 1))])
-    name = {"label": labels[1], "score": "0.6-0.7", "version": open_checkpoint(path).version}
-    assert metrics.registry.get_sample_value("headlight_answers_total", name) == 1

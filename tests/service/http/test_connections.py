@@ -160,7 +160,6 @@ async def test_silent_ones_beyond_the_limit_have_little_time(
         (120, 48, 16),
         (1024, 726, 242),
         (20_000, 4096, 2048),
-        (1 << 20, 4096, 2048),
         (-1, 4096, 2048),
     ],
 )

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -192,25 +191,3 @@ def test_a_client_that_left_is_counted_as_499(app: FastAPI) -> None:
         get(app, "/left")
     labels = {"route": "/left", "method": "GET", "status": "499"}
     assert count(app, "headlight_requests_total", **labels) == 1
-
-
-async def test_two_large_bodies_at_most_are_parsed_at_once(app: FastAPI) -> None:
-    """Each takes memory; by default asyncio would run more of them on more cores."""
-    running: list[int] = []
-    two_run, go_on = threading.Event(), threading.Event()
-
-    def hold() -> None:
-        running.append(1)
-        if len(running) == 2:
-            two_run.set()
-        go_on.wait(60)
-
-    async with app.router.lifespan_context(app):
-        held = [asyncio.create_task(asyncio.to_thread(hold)) for _ in range(5)]
-        await asyncio.sleep(0)  # they begin
-        two_run.wait(60)
-        await asyncio.sleep(0.1)
-        assert len(running) == 2
-        go_on.set()
-        await asyncio.gather(*held)
-    assert len(running) == 5

@@ -13,10 +13,7 @@ JSON, SVG = "application/json", "image/svg+xml"
     [
         ([], JSON),
         ([""], JSON),
-        (["*/*"], JSON),
-        (["application/json"], JSON),
-        (["APPLICATION/JSON"], JSON),
-        (["application/json;charset=utf-8"], JSON),
+        (["APPLICATION/JSON;charset=utf-8"], JSON),
         (["image/svg+xml, application/json"], JSON),  # of equals, the one that the service prefers
         (["image/svg+xml, application/json;q=0.9"], SVG),
         (["image/*"], SVG),
@@ -35,11 +32,8 @@ def test_chosen(accept: list[str], chosen: str) -> None:
     [
         ["text/html"],
         ["*/*;q=0"],
-        ["application/json;q=0"],
         ["application/json;q=nonsense"],
         ["application/json;q=2"],
-        ["application/json;q=nan"],
-        ["application"],
         ["*"],
     ],
 )

@@ -49,25 +49,6 @@ async def test_a_long_pipeline_takes_little_memory_and_is_answered_whole() -> No
     assert 0 < most <= protocol._PIECE // len(get("/0")) + 1
 
 
-async def test_a_full_pipeline_stops_reading() -> None:
-    """However often the application asks for more of the current request."""
-
-    async def insistent(scope: Scope, receive: Receive, send: Send) -> None:
-        del scope
-        await receive()
-        for _ in range(50):
-            with pytest.raises(TimeoutError):
-                await asyncio.wait_for(receive(), 0.005)
-        await answer(send, b"/")
-
-    async with serving(insistent) as served:
-        client = await served.connect()
-        client.writer.write(get("/") * 1_000_000)
-        await until(lambda: served.state.total_requests == 1)
-        unparsed = len(served.made[0]._unparsed)
-        assert protocol._MOST_UNPARSED < unparsed <= protocol._MOST_UNPARSED + 262_144
-
-
 async def test_a_client_that_leaves_a_pipeline_cancels_the_current_request() -> None:
     paced = Paced(held={"/a"})
     async with serving(paced) as served:
@@ -123,15 +104,12 @@ async def test_trailers_do_not_become_headers() -> None:
         assert paced.headers == [(b"host", b"x"), (b"connection", b"close")]
 
 
-@pytest.mark.parametrize("trailer", [b"a: b\r\n" * 1000, b"a: " + b"b" * 6000], ids=["many", "one"])
-async def test_trailers_have_a_largest_size(
-    monkeypatch: pytest.MonkeyPatch, trailer: bytes
-) -> None:
+async def test_trailers_have_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protocol, "LARGEST_HEAD", 3000)
 
     async with serving(Paced()) as served:
         client = await served.connect()
-        await client.say(CHUNKED % b"a" + b"2\r\n{}\r\n0\r\n" + trailer)
+        await client.say(CHUNKED % b"a" + b"2\r\n{}\r\n0\r\n" + b"a: b\r\n" * 1000)
         assert (await client.hear()).endswith(NOT_HTTP)
 
 
@@ -159,19 +137,17 @@ class Shut:
 
 
 @pytest.mark.parametrize(
-    ("said", "then", "answers"),
+    ("said", "then", "answers", "shut"),
     [
-        (b"", b"", 0),
-        (b"\r\n", b"", 0),
-        (b"\r\n", b"\r\n", 0),
-        (get("/a"), b"\r\n", 1),
-        (b"GET / HTTP/1.1\r\nX: ", b"x", 0),
-        (CHUNKED % b"early", b"1\r\nx\r\n", 1),
-        (CHUNKED % b"early", b"", 1),
-        (CHUNKED % b"early" + b"0\r\n", b"a: b\r\n", 1),  # trailers
+        (b"\r\n", b"\r\n", 0, False),
+        (get("/a"), b"\r\n", 1, False),
+        (get("/a"), b"\r\n", 1, True),
+        (b"GET / HTTP/1.1\r\nX: ", b"x", 0, False),
+        (CHUNKED % b"early", b"1\r\nx\r\n", 1, False),
+        (CHUNKED % b"early", b"", 1, True),
+        (CHUNKED % b"early" + b"0\r\n", b"a: b\r\n", 1, False),  # trailers
     ],
 )
-@pytest.mark.parametrize("shut", [False, True])
 async def test_every_wait_for_a_client_has_a_time_limit(
     monkeypatch: pytest.MonkeyPatch, said: bytes, then: bytes, answers: int, *, shut: bool
 ) -> None:
@@ -234,9 +210,8 @@ def test_hosts() -> None:
         assert fault == f"A request has one Host header; this one has {hosts}."
 
 
-@pytest.mark.parametrize("version", ["0.9", "2.0", "1.2"])
-def test_other_versions_are_refused(version: str) -> None:
-    fault = find_fault(version, b"/", [HOST])
+def test_other_versions_are_refused() -> None:
+    fault = find_fault("2.0", b"/", [HOST])
     assert fault == "This service speaks HTTP/1.1 and HTTP/1.0."
 
 
@@ -246,9 +221,7 @@ def test_other_versions_are_refused(version: str) -> None:
         (["chunked"], True),
         ([" Chunked "], True),
         (["gzip, chunked"], False),
-        (["gzip", "chunked"], False),
         (["chunked", "chunked"], False),
-        (["identity"], False),
     ],
 )
 def test_a_body_is_chunked_or_has_a_length(codings: list[str], *, sound: bool) -> None:

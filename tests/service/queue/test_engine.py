@@ -15,7 +15,6 @@ import torch
 
 from model import (
     AttentionOptions,
-    Encoding,
     Explanation,
     Predictor,
     load_predictor,
@@ -78,21 +77,6 @@ async def start(predictor: Predictor, **options: Any) -> Engine:  # noqa: ANN401
 async def explain(engine: Engine) -> list[Explanation]:
     options = AttentionOptions(engine.predictor.encode("good"))
     return await engine.queue.explain([options], lambda _, each: each)
-
-
-@pytest.mark.parametrize(("dtype", "expected"), [(torch.float32, 2), (torch.bfloat16, 1)])
-async def test_a_lone_text_has_more_threads_where_products_take_long(
-    predictor: Predictor, monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype, expected: int
-) -> None:
-    asked: list[int] = []
-    monkeypatch.setattr(torch, "set_num_threads", asked.append)
-
-    engine = await start(predictor, threads=4, dtype=dtype)
-    asked.clear()
-    encoding = Encoding([5] * 16, truncated=False)
-    await engine.queue.predict([encoding])
-    await engine.close()
-    assert asked == [expected]
 
 
 async def test_before_it_is_loaded_everything_is_refused(predictor: Predictor) -> None:
@@ -164,24 +148,6 @@ async def test_a_pass_that_works_ends_the_probes(predictor: Predictor) -> None:
         assert engine.fault is None
         await until(lambda: not engine._tasks)  # though no probe ever worked
     assert engine.fault is None
-    await engine.close()
-
-
-async def test_gradients_that_fail_are_failed_passes(predictor: Predictor) -> None:
-    engine = await start(predictor)
-    encoding = predictor.encode("good", with_tokens=True)
-    job = Job(lambda: predictor.gradients.head_importance(encoding), [encoding])
-    with mock.patch.object(predictor, "probe", side_effect=[RuntimeError, None]) as probe:
-        with (
-            mock.patch.object(predictor.gradients._network, "batch", side_effect=RuntimeError),
-            pytest.raises(InternalError),
-        ):
-            await engine.queue.run([job])
-        assert engine.fault is not None
-        await until(lambda: engine.fault is None)
-    assert probe.call_count == 2
-    (importance,) = await engine.queue.run([job])
-    assert importance.label in predictor.info.labels
     await engine.close()
 
 

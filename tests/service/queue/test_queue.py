@@ -193,19 +193,6 @@ async def test_the_age_of_the_oldest_request_that_waits() -> None:
     await setting.close()
 
 
-@pytest.mark.parametrize(("computes", "padding"), [(True, 3), (False, 0)])
-async def test_padding_is_counted_where_it_is_computed(padding: int, *, computes: bool) -> None:
-    setting = Setting(max_batch_tokens=10, computes_padding=computes)
-    async with setting.held():
-        texts = [encoding(20, 5), encoding(21, 2)]
-        waiting = asyncio.create_task(setting.queue.predict(texts))
-        await asyncio.sleep(0)
-    assert len(await waiting) == 2
-    assert setting.value("headlight_padding_tokens_total") == padding
-    assert setting.value("headlight_batch_fill_ratio_sum") == pytest.approx(0.1 + 1.0)
-    await setting.close()
-
-
 async def test_what_is_not_there_in_time_is_none_and_its_rest_is_dropped() -> None:
     setting = Setting(max_batch_tokens=4)
     loop, real = asyncio.get_running_loop(), time.monotonic
@@ -413,29 +400,6 @@ async def test_jobs_are_admitted_by_their_tokens_all_at_once() -> None:
     assert await waiting == ["a", "b"]
     await setting.close()
     assert "c" not in made
-
-
-async def test_jobs_that_nobody_waits_for_are_dropped() -> None:
-    setting = Setting(max_batch_tokens=4)
-    made: list[str] = []
-    entered, leave = threading.Event(), threading.Event()
-
-    def hold() -> str:
-        entered.set()
-        assert leave.wait(20)
-        return "held"
-
-    jobs = [Job(hold, [encoding(50, 4)]), *(gradient_job(made, "late", 4) for _ in range(5))]
-    gone = asyncio.create_task(setting.queue.run(jobs))
-    assert await asyncio.to_thread(entered.wait, 20)
-    assert setting.value("headlight_queue_tokens") == 20
-    gone.cancel()
-    await asyncio.gather(gone, return_exceptions=True)
-    assert setting.value("headlight_queue_tokens") == 0
-    leave.set()
-    assert await setting.queue.run([gradient_job(made, "next")]) == ["next"]
-    await setting.close()
-    assert made == ["next"]
 
 
 async def test_a_job_that_fails_answers_its_request_and_drops_the_rest() -> None:
