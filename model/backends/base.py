@@ -267,7 +267,7 @@ def isolate(
         run: returns a result or an error for each entry, in order.
         entries: the batch, at least one entry.
         backend: where the pass runs.
-        control: runs a sound text. It is called if every entry failed; if it fails too, the fault
+        control: runs a sound text. It is called if every entry failed; if it fails too, the error
             lies with the device or the weights.
 
     Raises:
@@ -282,33 +282,33 @@ def isolate(
         try:
             results += run(part)
             continue
-        except Exception as error:
-            if backend.is_fatal(error):
+        except Exception as caught:
+            if backend.is_fatal(caught):
                 raise
             if not failures:
-                _isolation_log.warning("a pass failed", exc_info=error, extra={"texts": len(part)})
+                _isolation_log.warning("a pass failed", exc_info=caught, extra={"texts": len(part)})
             # The frames of a traceback would keep the results and the tensors alive.
-            fault = error.with_traceback(None)
-            fault.__context__ = fault.__cause__ = None
-        if backend.is_out_of_memory(fault):
+            error = caught.with_traceback(None)
+            error.__context__ = error.__cause__ = None
+        if backend.is_out_of_memory(error):
             backend.free_memory()
         failures += 1
         if len(part) == 1 or failures >= most_failures:
-            results += [fault] * len(part)
+            results += [error] * len(part)
         else:
             middle = len(part) // 2
             parts += [part[middle:], part[:middle]]
-    faults = [result for result in results if isinstance(result, Exception)]
-    if len(faults) == len(results):
-        _blame(faults[0], backend, control)
+    errors = [result for result in results if isinstance(result, Exception)]
+    if len(errors) == len(results):
+        _blame(errors[0], backend, control)
     return results
 
 
-def _blame(fault: Exception, backend: Backend, control: Callable[[], object]) -> None:
-    """Raises the fault of a pass if a sound text fails too."""
+def _blame(error: Exception, backend: Backend, control: Callable[[], object]) -> None:
+    """Raises the error of a pass if a sound text fails too."""
     try:
         control()
-    except Exception as error:
-        if backend.is_fatal(error):
+    except Exception as other:
+        if backend.is_fatal(other):
             raise
-        raise fault from None
+        raise error from None

@@ -96,7 +96,7 @@ class KernelEncoder:
         self._kept: list[Tensor | Array[Layer]] = []  # what the structures point to
         layers = [layer for layer in network.layers if isinstance(layer, EncoderLayer)]
         embeddings = network.embeddings
-        places = embeddings.places()  # [P, D]
+        positions = embeddings.position_embeddings()  # [P, D]
         self._shape = len(layers), network.num_heads
         self._classes = network.classifier.out_features
         with torch.no_grad():
@@ -109,15 +109,15 @@ class KernelEncoder:
                 ACTIVATIONS[layers[0].activation],
                 ACTIVATIONS[network.pooling],
                 len(layers),
-                places.shape[1],
+                positions.shape[1],
                 network.num_heads,
                 layers[0].intermediate.out_features,
                 self._classes,
                 len(embeddings.tokens.weight),
-                len(places),
+                len(positions),
                 embeddings.norm.eps,
                 self._keep(embeddings.tokens.weight),
-                self._keep(places),
+                self._keep(positions),
                 self._norm(embeddings.norm),
                 laid_out,
                 self._first_token(layers[-1].attention),
@@ -140,7 +140,7 @@ class KernelEncoder:
         shape = (layers, size, heads, longest, longest) if need_weights else (0,)
         weights = np.zeros(shape, np.float32)  # padding stays 0
         mask = None if batch.head_mask is None else batch.head_mask.contiguous()  # [L, B, H]
-        fault = self._encode(
+        status = self._encode(
             byref(self._network),
             ids.ctypes.data,
             lengths.ctypes.data,
@@ -151,9 +151,9 @@ class KernelEncoder:
             longest,
             None if mask is None else mask.data_ptr(),
         )
-        if fault == OUT_OF_MEMORY:
+        if status == OUT_OF_MEMORY:
             raise MemoryError(f"no memory for a pass of {size} texts of up to {longest} tokens")
-        if fault:
+        if status:
             raise IndexError(
                 f"the network has {self._network.vocabulary} tokens and "
                 f"{self._network.positions} positions, and the batch asks for others"

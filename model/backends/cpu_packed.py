@@ -48,7 +48,7 @@ class PackedEncoder:
     def __init__(self, network: EncoderClassifier) -> None:
         layers = [layer for layer in network.layers if isinstance(layer, EncoderLayer)]
         embeddings = network.embeddings
-        places = embeddings.places()  # [T, D]
+        positions = embeddings.position_embeddings()  # [T, D]
         norm = embeddings.norm
         self._num_heads = network.num_heads
         self._eps = norm.eps
@@ -56,7 +56,7 @@ class PackedEncoder:
         self._activation, self._approximate = _ACTIVATIONS[layers[0].activation]
         self._run = compiled()
         with torch.no_grad():
-            self._embeddings = _detach(embeddings.tokens.weight, places, norm.weight, norm.bias)
+            self._embeddings = _detach(embeddings.tokens.weight, positions, norm.weight, norm.bias)
             self._projections: list[Tensor] = []
             self._biases: list[Tensor] = []
             self._norms: list[Tensor] = []

@@ -10,7 +10,7 @@ from model.backends.base import Backend
 from model.backends.cpu_kernels import KernelBackend, can_run
 from model.backends.cpu_packed import has_amx
 from model.backends.eager import CpuBackend, CudaBackend
-from model.backends.kernels import choose_set, fault
+from model.backends.kernels import choose_set, reason_unavailable
 from model.backends.threads import choose_threads
 from model.checkpoint.opening import Checkpoint
 from model.checkpoint.records import Precision, judge
@@ -82,7 +82,11 @@ def choose_dtype(
     if name != "auto" and name not in _DTYPES:
         raise ConfigurationError(f"dtype must be auto, {', '.join(_DTYPES)}, got {name}")
     if name == "int8" and not computes_int8(device):
-        reason = f"{device} is none" if device.type != "cpu" else fault() or "they are switched off"
+        reason = (
+            f"{device} is none"
+            if device.type != "cpu"
+            else reason_unavailable() or "they are switched off"
+        )
         raise ConfigurationError(
             f"dtype int8 needs the kernels on a processor, and {reason}: use auto"
         )
@@ -103,7 +107,7 @@ def _choose(device: torch.device, precision: Sequence[Precision]) -> tuple[torch
     verdict = judge("int8", precision)
     chosen = choose_set(torch.int8)
     if chosen is None or chosen.name in _SLOW_INT8:
-        reason = f"processor has no fast int8 ({fault() or 'no products of bytes'})"
+        reason = f"processor has no fast int8 ({reason_unavailable() or 'no products of bytes'})"
     elif verdict.allowed:
         return torch.int8, f"processor is fastest in int8, and {verdict.reason}"
     else:

@@ -142,7 +142,7 @@ def choose_set(dtype: torch.dtype) -> InstructionSet | None:
     return next((each for each in instruction_sets() if each.can_compute(dtype)), None)
 
 
-def fault() -> str | None:
+def reason_unavailable() -> str | None:
     """Returns why this process cannot compute by the kernels; None if it can."""
     return _load()[1]
 

@@ -122,9 +122,9 @@ class Attributor:
                 self._encoding, label=self._label, choice=self._choice
             )
             return shares
-        places, weights = _gauss_legendre(self._nodes)
+        points, weights = _gauss_legendre(self._nodes)
         chosen = slice(piece.start, piece.stop)
-        return self._gradients.along(self._start(), places[chosen], weights[chosen])
+        return self._gradients.along(self._start(), points[chosen], weights[chosen])
 
     def finish(self, shares: Iterable[NDArray[np.float64]]) -> Attribution:
         """Sums the results of `integrate` for all pieces."""

@@ -1,6 +1,6 @@
 """Differentiates the log-odds of a label by the embeddings of a text or by attention heads.
 
-Legend: T tokens, D embedding size, K places on a path, L layers, H heads, C classes.
+Legend: T tokens, D embedding size, K points on a path, L layers, H heads, C classes.
 
 f is log(p / (1 - p)) of a label's calibrated probability p, computed from the logits. Derivatives
 use the float32 network from which the serving network was made.
@@ -97,7 +97,7 @@ class Gradients:
     ) -> tuple[Endpoints, NDArray[np.float64]]:
         """Classifies a text and computes gradient x input, in one pass; raises as `ends` does.
 
-        Returns the ends, and what `along` computes at the place 1 with the weight 1, float64 [T].
+        Returns the ends, and what `along` computes at the point 1 with the weight 1, float64 [T].
         """
         text, baseline, key = self._embed(encoding)
         with self._network.use() as network:
@@ -113,14 +113,14 @@ class Gradients:
         return ends, self._shares(gradient, ends, np.ones(1))
 
     def along(
-        self, ends: Endpoints, places: NDArray[np.float64], weights: NDArray[np.float64]
+        self, ends: Endpoints, points: NDArray[np.float64], weights: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """Sums the gradients of f at places on the straight path, times the difference of its ends.
+        """Sums the gradients of f at points on the straight path, times the difference of its ends.
 
         Args:
             ends: the ends of the path.
-            places: K places, from 0 (the baseline) to 1 (the text).
-            weights: K weights, one for each place.
+            points: K points, from 0 (the baseline) to 1 (the text).
+            weights: K weights, one for each point.
 
         Returns:
             The sum for each token, float64 [T]; 0 for special tokens, which do not change.
@@ -128,11 +128,11 @@ class Gradients:
         Raises:
             NotFiniteError: a gradient overflowed.
         """
-        steps = torch.tensor(places, dtype=torch.float32, device=self._network.device)
+        steps = torch.tensor(points, dtype=torch.float32, device=self._network.device)
         at = torch.lerp(ends.baseline, ends.text, steps[:, None, None])  # [K, T, D]
         with self._network.use() as network, torch.enable_grad():
             at.requires_grad_()
-            batch = self._batch(ends.encoding, len(places))
+            batch = self._batch(ends.encoding, len(points))
             logits = network(batch, token_embeddings=at).logits  # [K, C]
             # Each term of the sum depends on one row, so each row gets its own gradient.
             (gradient,) = torch.autograd.grad(

@@ -26,7 +26,7 @@ class Unit:
 
 
 class Cut(NamedTuple):
-    """The tokens of a window that are left out, by their places among its own; maybe all."""
+    """The tokens of a window that are left out, by their positions among its own; maybe all."""
 
     start: int
     stop: int
@@ -148,12 +148,12 @@ class TextUnits:
     def _find_sentences(self, spans: Sequence[Span]) -> tuple[Unit, ...]:
         """The sentences, each as far as the model reads it."""
         ends = [span.end for span in spans]
-        places = [min(bisect_right(ends, each.start), len(spans) - 1) for each in self._tokens]
+        sentences = [min(bisect_right(ends, each.start), len(spans) - 1) for each in self._tokens]
         units: list[Unit] = []
-        for place, group in groupby(range(len(places)), places.__getitem__):
+        for number, group in groupby(range(len(sentences)), sentences.__getitem__):
             indices = list(group)
             tokens = self._tokens[indices[0] : indices[-1] + 1]
-            start, end = spans[place].start, spans[place].end
+            start, end = spans[number].start, spans[number].end
             if self.windows[0].truncated:
                 read = join_tokens(self.text, tokens)
                 start, end = max(start, read.start), min(end, read.end)

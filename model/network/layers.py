@@ -46,12 +46,12 @@ class Embeddings(nn.Module):
 
     def forward(self, input_ids: Tensor, *, tokens: Tensor | None = None) -> Tensor:
         """Embeds int64 [B, T] to float32 [B, T, D]; `tokens` replace the embeddings of the ids."""
-        places = self.places(input_ids.shape[1])  # [T, D]
+        positions = self.position_embeddings(input_ids.shape[1])  # [T, D]
         tokens = self.embed_tokens(input_ids) if tokens is None else tokens  # [B, T, D]
-        embedded: Tensor = self.dropout(self.norm(tokens + places))  # [B, T, D]
+        embedded: Tensor = self.dropout(self.norm(tokens + positions))  # [B, T, D]
         return embedded
 
-    def places(self, length: int | None = None) -> Tensor:
+    def position_embeddings(self, length: int | None = None) -> Tensor:
         """Sums the embeddings of positions and the first segment, [T, D]; None: all positions."""
         stop = None if length is None else self.position_offset + length
         positions = self.positions.weight[self.position_offset : stop]  # [T, D]

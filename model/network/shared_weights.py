@@ -42,11 +42,6 @@ class SharedWeights:
         self._users = 0
         self._timer: threading.Timer | None = None
 
-    @property
-    def is_wide(self) -> bool:
-        """Whether the float32 weights are in memory."""
-        return self._wide is not None
-
     def batch(self, encoding: Encoding, size: int = 1) -> Batch:
         """Repeats a text, for passes over rows that differ in their embeddings."""
         ids = torch.tensor(encoding.input_ids, dtype=torch.int64, device=self.device)  # [T]

@@ -22,8 +22,8 @@ _LEAST, _AGAIN = _BLOCK // 2, _BLOCK // 8
 _ODD_SPACE = re.compile(r"[^\S \t\n\r]")
 
 
-def split_sentences(text: str, *, max_sentences: int = MAX_SENTENCES) -> list[Span]:
-    """Divides a text that is not blank into its sentences, at least one.
+def find_sentences(text: str, *, max_sentences: int = MAX_SENTENCES) -> Iterator[Span | None]:
+    """Yields the sentences of a text that is not blank, at least one, and None after each block.
 
     Every character that is not white space is in one span. No span begins or ends with white
     space, and each has a character that a model can read.
@@ -31,12 +31,6 @@ def split_sentences(text: str, *, max_sentences: int = MAX_SENTENCES) -> list[Sp
     Raises:
         TextTooLongError: the text has more than `max_sentences`.
     """
-    spans = find_sentences(text, max_sentences=max_sentences)
-    return [span for span in spans if span is not None]
-
-
-def find_sentences(text: str, *, max_sentences: int) -> Iterator[Span | None]:
-    """Yields the sentences of a text as `split_sentences`, and None after each block of it."""
     found = 0
     last: Span | None = None
     waiting: int | None = None  # begin of what cannot be seen: it belongs to the next sentence

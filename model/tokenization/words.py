@@ -18,10 +18,10 @@ Number = TypeVar("Number", bound=np.floating[Any])
 def group_words(text: str, tokens: Sequence[Token]) -> Words:
     """Joins the tokens of each word; of a truncated word, the part that was read."""
     # A special token belongs to no word, so it is its own group.
-    places = groupby(
+    neighbours = groupby(
         range(len(tokens)), key=lambda at: -1 - at if tokens[at].special else tokens[at].word
     )
-    groups = tuple(tuple(group) for _, group in places)
+    groups = tuple(tuple(group) for _, group in neighbours)
     return Words(tuple(join_tokens(text, [tokens[at] for at in group]) for group in groups), groups)
 
 

@@ -69,7 +69,7 @@ TERMS: Sequence[Term] = (
         + _sign("+")
         + _name("P", "t")
         + _sign(")"),
-        (Embeddings.forward, Embeddings.places),
+        (Embeddings.forward, Embeddings.position_embeddings),
     ),
     Term(
         "heads",

@@ -81,7 +81,7 @@ def test_lists_exactly_its_packages(engine: Engine, image: str, config: dict[str
 
 
 def test_has_the_kernels_and_no_compiler(engine: Engine, image: str) -> None:
-    ask = "from model.backends.kernels import fault; print(fault())"
+    ask = "from model.backends.kernels import reason_unavailable; print(reason_unavailable())"
     reason = engine.docker("run", "--rm", image, "python", "-c", ask).strip()
     assert reason == "None" or reason.startswith("this processor has no ")
     for compiler in ("c++", "g++", "cc"):

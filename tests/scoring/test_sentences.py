@@ -11,7 +11,7 @@ import torch
 from pyarrow import parquet
 
 from model import Prediction, Predictor, load_predictor, open_checkpoint
-from model.tokenization.sentences import split_sentences
+from model.tokenization.sentences import find_sentences
 from model.tokenization.tokenizer import MAX_WINDOWS
 from scoring.scorer import Scorer
 from tests.builders import WORDS
@@ -60,7 +60,7 @@ def check(rows: list[dict[str, object]], predictor: Predictor) -> None:
         assert row["score"] == pytest.approx(whole.score, abs=1e-5)
         sentences = row["sentences"]
         assert isinstance(sentences, list)
-        spans = split_sentences(text)
+        spans = [*filter(None, find_sentences(text))]
         assert [(each["start"], each["end"]) for each in sentences] == [
             (span.start, span.end) for span in spans
         ]
@@ -90,7 +90,7 @@ def test_a_part_has_a_list_of_sentences_for_each_row(
     sentences = [
         read_whole(predictor, text[span.start : span.end])
         for text in TEXTS
-        for span in split_sentences(text)
+        for span in [*filter(None, find_sentences(text))]
     ]
     assert totals["tokens"] == sum(each.token_count for each in (*whole, *sentences))
     bad = [json.loads(line) for line in (output / "bad-rows.jsonl").read_text().splitlines()]
@@ -124,7 +124,9 @@ def test_in_the_form_of_the_input_sentences_are_json(
     for row, text in zip(rows, texts, strict=True):
         found = row["sentences"]
         sentences = found if isinstance(found, list) else json.loads(found)
-        assert [list(each) for each in sentences] == [MEMBERS] * len(split_sentences(text))
+        assert [list(each) for each in sentences] == [MEMBERS] * len(
+            [*filter(None, find_sentences(text))]
+        )
         assert int(row["windows"]) == read_whole(predictor, text).windows
 
 

@@ -22,7 +22,7 @@ from torch import Tensor
 from model.backends.base import Selection, collate
 from model.backends.cpu_kernels import KernelBackend, KernelEncoder, ShortAndLong, can_run
 from model.backends.cpu_packed import PackedEncoder, _round_up
-from model.backends.kernels import OUT_OF_RANGE, choose_set, fault, instruction_sets
+from model.backends.kernels import OUT_OF_RANGE, choose_set, instruction_sets, reason_unavailable
 from model.kernels.compiler import SETS
 from model.network.config import Activation
 from model.network.encoder import EncoderClassifier, build_encoder
@@ -74,7 +74,7 @@ def make(form: Form, network: EncoderClassifier) -> Fast:
 
 
 def need_kernels() -> None:
-    reason = fault()
+    reason = reason_unavailable()
     if reason is not None:
         excused = "CI" not in os.environ or reason.startswith("this processor")
         (pytest.skip if excused else pytest.fail)(f"no kernels: {reason} (`make install`)")

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from model.backends import kernels
-from model.backends.kernels import InstructionSet, choose_set, fault, instruction_sets
+from model.backends.kernels import InstructionSet, choose_set, instruction_sets, reason_unavailable
 from model.kernels import compiler
 
 REAL_LOAD, REAL_DIGEST = kernels._load.__wrapped__, kernels._digest.__wrapped__
@@ -26,7 +26,7 @@ def _any_processor(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_first_set_that_has_a_type_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert fault() is None
+    assert reason_unavailable() is None
     for dtype in (torch.float32, torch.bfloat16, torch.int8):
         assert choose_set(dtype) is SETS[0]
     assert choose_set(torch.float16) is None

@@ -21,7 +21,7 @@ from model import (
 )
 from model.explain.units import TextUnits, UnitLevel
 from model.tokenization.reader import load_tokenizer
-from model.tokenization.sentences import split_sentences
+from model.tokenization.sentences import find_sentences
 from model.types import Span
 from tests.builders import MAX_LENGTH, WORDS, tiny_manifest
 from tests.families import FAMILIES, TEXTS, tokenizer_of
@@ -149,7 +149,9 @@ def test_of_any_tokenizer_each_token_is_in_one_unit(kind: str, tmp_path: Path) -
     large = load_tokenizer(tmp_path, max_length=1000)
     for text, level in product(TEXTS, LEVELS):
         windows = tokenizer.encode_windows(text, max_windows=64, with_tokens=True)
-        found = TextUnits(windows, tokenizer.encode(""), split_sentences(text), level=level)
+        found = TextUnits(
+            windows, tokenizer.encode(""), [*filter(None, find_sentences(text))], level=level
+        )
         in_units = [at for unit in found.units for at in unit.tokens]
         assert in_units == list(range(len(large.encode(text).input_ids) - 2))
         assert [unit for each in found.sentences for unit in found.inside(each)] == [*found.units]

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from model.backends.base import collate
 from model.backends.cpu_kernels import KernelEncoder
-from model.backends.kernels import KINDS, InstructionSet, fault, instruction_sets
+from model.backends.kernels import KINDS, InstructionSet, instruction_sets, reason_unavailable
 from model.kernels import compiler
 from model.network.encoder import build_encoder
 from model.types import Batch, Encoding
@@ -60,7 +60,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     A network is its addresses (the columns of a panel, its layers, its tensors), its structure, its
     layers, its tensors; then logits and weights without a head mask and with one.
     """
-    if reason := fault():
+    if reason := reason_unavailable():
         excused = "CI" not in os.environ or reason.startswith("this processor")
         (pytest.skip if excused else pytest.fail)(f"no kernels to record with: {reason}")
     sizes = {"hidden_size": 24, "intermediate_size": 36, "max_position_embeddings": max(LENGTHS)}

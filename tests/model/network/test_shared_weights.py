@@ -26,7 +26,7 @@ def wait_until_dropped(weights: SharedWeights) -> None:
     timer = weights._timer
     if timer is not None:
         timer.join(30)
-    assert not weights.is_wide
+    assert weights._wide is None
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -36,10 +36,10 @@ def test_what_is_lent_is_the_network_to_the_bit(dtype: torch.dtype) -> None:
     shared = SharedWeights(network, compact=True)
 
     assert kinds(network) <= NARROW
-    assert not shared.is_wide
+    assert shared._wide is None
     with shared.use() as wide:
         found = wide.state_dict()
-        assert shared.is_wide
+        assert shared._wide is not None
     assert found.keys() == expected.keys()
     assert all(torch.equal(found[name], expected[name]) for name in expected)
     assert {weight.dtype for weight in found.values()} == {torch.float32}
@@ -54,14 +54,14 @@ def test_weights_that_16_bits_would_change_stay() -> None:
     assert network.embeddings.tokens.weight.dtype == torch.float32
     with shared.use() as lent:
         assert lent is network
-    assert shared.is_wide
+    assert shared._wide is not None
 
 
 def test_a_network_that_serves_too_is_left_as_it_is() -> None:
     network = rounded(torch.float16)
     shared = SharedWeights(network, compact=False)
     shared.release()
-    assert shared.is_wide
+    assert shared._wide is not None
     with shared.use() as lent:
         assert lent is network
     assert kinds(network) == {torch.float32}
@@ -72,22 +72,22 @@ def test_wide_weights_go_after_the_last_use() -> None:
     with shared.use() as first:
         with shared.use() as second:
             assert second is first
-        assert shared.is_wide
+        assert shared._wide is not None
     wait_until_dropped(shared)
     with shared.use():
-        assert shared.is_wide
+        assert shared._wide is not None
 
 
 def test_wide_weights_go_at_once_when_released() -> None:
     shared = SharedWeights(rounded(torch.float16), compact=True, linger_seconds=3600.0)
     with shared.use() as first:
         shared.release()
-        assert shared.is_wide
+        assert shared._wide is not None
     with shared.use() as again:
         assert again is first
     del again
     shared.release()
-    assert not shared.is_wide
+    assert shared._wide is None
     with shared.use() as second:
         assert second is not first
         assert kinds(second) == {torch.float32}

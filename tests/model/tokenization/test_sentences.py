@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from model.errors import TextTooLongError
-from model.tokenization.sentences import split_sentences
+from model.tokenization.sentences import MAX_SENTENCES, find_sentences
 from model.tokenization.tokenizer import is_blank
 from model.types import Span
 from tests.matching import exactly
@@ -17,6 +17,10 @@ texts = (st.text() | st.lists(st.sampled_from(ENDS + ODD + WORDS)).map("".join))
     lambda text: not is_blank(text)
 )
 MANY = 100_000
+
+
+def split_sentences(text: str, *, max_sentences: int = MAX_SENTENCES) -> list[Span]:
+    return [*filter(None, find_sentences(text, max_sentences=max_sentences))]
 
 
 def sentences(text: str) -> list[str]:
