@@ -154,8 +154,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             teacher = fit_teacher(options.mpnet, work)
             start = begin_student(options.minilm, work)
             weights = {
-                "student": fit_student(start, teacher, work),
-                "steady": fit_steady(start, teacher, work),
+                "student": fit_taught("student", start, STUDENT, teacher, work),
+                "steady": fit_taught("steady", start, STEADY, teacher, work),
             }
     except InterruptedRunError as error:
         sys.stderr.write(f"interrupted: run the same command to go on ({error})\n")
@@ -198,35 +198,24 @@ def fit_teacher(folder: Path, work: Work) -> Teacher:
     )
 
 
-# ---- Stage 2: the student.
+# ---- Stages 2 and 3: the student, and what should not matter changes no answer.
 
 
 def begin_student(folder: Path, work: Work) -> InitialModel:
-    """Loads MiniLM with a fresh classifier, and its tokenizer, which reads emoji as words."""
+    """Loads MiniLM with a fresh classifier."""
     recipe = STUDENT.model_copy(update={"max_length": MAX_LENGTH})
     start = init_from_pretrained(recipe, folder, LABELS)
     start.network.to(work.accelerator.device)
-    tokenizer = read_emoji(start.tokenizer, max_length=MAX_LENGTH)
-    return replace(start, tokenizer=tokenizer)
-
-
-def fit_student(start: InitialModel, teacher: Teacher, work: Work) -> dict[str, Tensor]:
-    """Trains the student on labels and on many sentences that the teacher labels."""
-    return fit_taught("student", start, STUDENT, teacher, work)
-
-
-# ---- Stage 3: what should not matter changes no answer.
-
-
-def fit_steady(start: InitialModel, teacher: Teacher, work: Work) -> dict[str, Tensor]:
-    """Trains the student further, with a loss of consistency and fewer sentences."""
-    return fit_taught("steady", start, STEADY, teacher, work)
+    return start
 
 
 def fit_taught(
     name: str, start: InitialModel, recipe: Recipe, teacher: Teacher, work: Work
 ) -> dict[str, Tensor]:
-    """Trains the student in one of its stages, on rows that the teacher has read."""
+    """Trains the student in one of its two stages, on rows that the teacher has read.
+
+    A recipe with consistency holds answers still.
+    """
     stage = 1 + tuple(MEAN).index(name)
 
     def rows() -> Rows:
@@ -242,11 +231,12 @@ def fit_taught(
         parts.append(about_people(sizes.groups, teacher.probabilities, seed=seed))
         return join(parts, noise=NOISE[name], seed=seed)
 
+    # Emoji are read as words, here and in the checkpoint.
     tokenizer = read_emoji(start.tokenizer, max_length=recipe.max_length)
     return fit_stage(name, start.network, tokenizer, recipe, rows, work)
 
 
-# ---- What the three share.
+# ---- What the first three stages share.
 
 
 def draw_labelled(stage: int, work: Work, *, seed: int) -> list[Rows]:
@@ -332,6 +322,7 @@ def average_weights(weighted: Sequence[tuple[float, Mapping[str, Tensor]]]) -> d
 def calibrate(output: Path, start: InitialModel, work: Work) -> None:
     """Writes the checkpoint with its temperatures, its figures and its record of int8."""
     start.network.eval()
+    start = replace(start, tokenizer=read_emoji(start.tokenizer, max_length=MAX_LENGTH))
     validation = work.data.validation
     sources = [
         {"file": each.file, "origin": each.origin, "licence": each.licence} for each in SOURCES

@@ -1,11 +1,13 @@
 """Chooses where a run computes, and describes the processor for the record."""
 
 import platform
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from model.backends.base import send
 from model.backends.device import choose_device, computes_bfloat16
@@ -13,6 +15,8 @@ from model.backends.threads import choose_threads
 from model.errors import ConfigurationError
 from training.distributed import SINGLE_PROCESS, Ranks
 
+# Up to this many tokens a step is faster unfused (docs/decisions/0013-default-model.md).
+_LONGEST_UNFUSED = 160
 _CPU_INFO = Path("/proc/cpuinfo")
 
 
@@ -30,6 +34,13 @@ class Accelerator:
     def send(self, tensor: Tensor) -> Tensor:
         """Copies a host tensor to the device."""
         return send(tensor, self.device)
+
+
+def attention_kernel(length: int, device: torch.device) -> AbstractContextManager[object]:
+    """Returns the context for the forward pass of a step. It also decides the backward pass."""
+    if device.type != "cpu" or length > _LONGEST_UNFUSED:
+        return nullcontext()
+    return sdpa_kernel([SDPBackend.MATH])
 
 
 def choose_accelerator(

@@ -6,7 +6,7 @@ room may be made before the next one.
 
 import errno
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,21 +43,21 @@ def write_state(
         save_state(folder, position, tensors, fingerprint)
     except OSError as error:
         size = sum(tensor.nbytes for tensor in tensors.values())
-        fault = f"{describe_unwritten(error, folder / TENSORS, size)}; {resume_hint(folder)}"
+        reason = f"{describe_unwritten(error, folder / TENSORS, size)}; {resume_hint(folder)}"
         say(
-            f"warning: the state after step {position.step} is not on disk: {fault}. The run goes "
+            f"warning: the state after step {position.step} is not on disk: {reason}. The run goes "
             "on, and tries again at its next state"
         )
-        return fault
+        return reason
     return None
 
 
 def describe_unwritten(error: OSError, path: Path, size: int) -> str:
     """Describes which file of `size` bytes could not be written, and why."""
-    fault = f"{path} could not be written ({error.strerror or error}): it needs {size:,} bytes"
+    reason = f"{path} could not be written ({error.strerror or error}): it needs {size:,} bytes"
     if error.errno not in FULL:
-        return fault
-    return f"{fault}, and {shutil.disk_usage(_existing(path.parent)).free:,} are free"
+        return reason
+    return f"{reason}, and {shutil.disk_usage(_existing(path.parent)).free:,} are free"
 
 
 def resume_hint(folder: Path) -> str:
@@ -122,32 +122,23 @@ def demand_of(
 def check_space(demand: Demand, *, run_dir: Path, output: Path) -> None:
     """Rejects disks without room for the states and the checkpoint of a run."""
     run_folder, folder = _existing(run_dir), _existing(output.resolve().parent)
+    states, room = "the states of a run", "make room, or "
     if run_folder.stat().st_dev == folder.stat().st_dev:
-        _check_free(
-            demand.on_one_disk,
-            [run_dir, output],
-            folder,
-            "the states of a run and its checkpoint",
-            "make room, or put the states on another disk with --run-dir",
-        )
+        advice = room + "put the states on another disk with --run-dir"
+        paths = f"{run_dir} and {output}"
+        _check_free(demand.on_one_disk, paths, folder, f"{states} and its checkpoint", advice)
         return
-    check_state_space(demand, run_dir, advice="make room, or choose another --run-dir")
-    advice = "make room, or choose another --output"
-    _check_free(demand.in_output, [output], folder, "the checkpoint", advice)
+    advice = room + "choose another --run-dir"
+    _check_free(demand.in_run_folder, str(run_dir), run_folder, states, advice)
+    advice = room + "choose another --output"
+    _check_free(demand.in_output, str(output), folder, "the files of the checkpoint", advice)
 
 
-def check_state_space(demand: Demand, folder: Path, *, advice: str) -> None:
-    """Rejects a disk without room for the states of a run."""
-    what = "the states of a run"
-    _check_free(demand.in_run_folder, [folder], _existing(folder), what, advice)
-
-
-def _check_free(needed: int, paths: Sequence[Path], folder: Path, what: str, advice: str) -> None:
+def _check_free(needed: int, paths: str, folder: Path, what: str, advice: str) -> None:
     free = shutil.disk_usage(folder).free
     if free < needed:
-        names = " and ".join(map(str, paths))
         raise NoSpaceError(
-            f"{names}: {what} need {needed:,} bytes, and {free:,} are free there: {advice}"
+            f"{paths}: {what} need {needed:,} bytes, and {free:,} are free there: {advice}"
         )
 
 

@@ -26,11 +26,12 @@ _BYTES = 8  # of an int64
 
 @dataclass(frozen=True, slots=True)
 class RowSlice:
-    """Some rows of a step."""
+    """Some rows of a step, of which `count` count: none in a pass without a row of its own."""
 
     total: int
     first: int
     step: int
+    count: int
 
     def of(self, drawn: Tensor) -> Tensor:
         """Takes these rows of what was drawn for all, [total, ...]."""

@@ -23,7 +23,7 @@ from training.measure.inference import predict_logits
 from training.measure.metrics import Figures, fit_temperature, measure
 
 _LEAST_GAIN = 1e-4  # of log-loss, in nats
-_MOST_FOREIGN = 0.01  # of the rows
+_MOST_OTHER = 0.01  # of the rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def write_checkpoint(
     Args:
         start: its network holds the best weights, on `device` and in evaluation mode.
         language: the code of the only language that the network reads; None: not known.
-        record: the recipe or the plan of the run, for `headlight.json`.
+        record: the recipe of the run, for `headlight.json`.
         validation: rows that the temperature is fitted on.
         evaluated: other rows to measure, by the names of their sets.
 
@@ -62,10 +62,17 @@ def write_checkpoint(
     with torch.no_grad():  # to the values that a reader of the checkpoint will see
         for parameter in start.network.parameters():
             parameter.copy_(parameter.to(dtype))
-    measured = measure_network(start, validation, evaluated, device=device)
-    encodings, figures = measured.encodings, measured.figures
+    encodings = [start.tokenizer.encode(text) for text in validation.texts]
+    logits, label_ids = _compute(start, encodings, device, "validation"), _ids(validation)
+    temperature = fit_temperature(logits, label_ids)
+    probabilities = softmax(logits / temperature, axis=1)  # [N, C]
+    figures = {"validation": measure(probabilities, label_ids)}
+    for name, dataset in evaluated.items():
+        others = [start.tokenizer.encode(text) for text in dataset.texts]
+        calibrated = softmax(_compute(start, others, device, name) / temperature, axis=1)
+        figures[name] = measure(calibrated, _ids(dataset))
     baseline = count_baseline(
-        measured.probabilities,
+        probabilities,
         np.array([len(encoding.input_ids) for encoding in encodings]),
         labels=training.labels,
         sets=["validation"],
@@ -73,15 +80,12 @@ def write_checkpoint(
         unknown_tokens=count_unknown(encodings, start.tokenizer.unknown_id),
     )
     thresholds = count_thresholds(
-        measured.probabilities,
-        np.array(validation.label_ids),
-        labels=training.labels,
-        sets=["validation"],
+        probabilities, label_ids, labels=training.labels, sets=["validation"]
     )
     manifest = Manifest(
         labels=training.labels,
-        temperature=measured.temperature,
-        pair_temperature=measured.pair_temperature,
+        temperature=temperature,
+        pair_temperature=fit_pair(logits, label_ids, training.labels, temperature),
         language=language,
         max_length=start.tokenizer.max_length,
         training_data=training.sources,
@@ -102,47 +106,19 @@ def write_checkpoint(
     return Exported(manifest, figures)
 
 
-@dataclass(frozen=True, slots=True)
-class MeasuredNetwork:
-    """What rows say of a network; `probabilities` are those of the validation rows [N, C]."""
+def _compute(
+    start: InitialModel, encodings: Sequence[Encoding], device: torch.device, name: str
+) -> NDArray[np.float64]:
+    """Returns the logits of texts, computed in float32 [N, C]."""
+    pad_token_id = start.tokenizer.pad_token_id
+    logits = predict_logits(
+        start.network, encodings, pad_token_id=pad_token_id, device=device, label=name
+    )
+    return logits.astype(np.float64)
 
-    temperature: float
-    pair_temperature: float | None
-    figures: Mapping[str, Figures]
-    encodings: Sequence[Encoding]
-    probabilities: NDArray[np.float64]
 
-
-def measure_network(
-    start: InitialModel,
-    validation: Dataset,
-    evaluated: Mapping[str, Dataset],
-    *,
-    device: torch.device,
-) -> MeasuredNetwork:
-    """Fits the temperature on the validation rows, and measures in float32."""
-
-    def compute(encodings: Sequence[Encoding], name: str) -> NDArray[np.float64]:
-        return predict_logits(
-            start.network,
-            encodings,
-            pad_token_id=start.tokenizer.pad_token_id,
-            device=device,
-            label=name,
-        ).astype(np.float64)  # [N, C]
-
-    encodings = [start.tokenizer.encode(text) for text in validation.texts]
-    logits = compute(encodings, "validation")
-    label_ids = np.array(validation.label_ids)
-    temperature = fit_temperature(logits, label_ids)
-    pair = fit_pair(logits, label_ids, start.config.labels, temperature)
-    probabilities = softmax(logits / temperature, axis=1)
-    figures = {"validation": measure(probabilities, label_ids)}
-    for name, dataset in evaluated.items():
-        logits = compute([start.tokenizer.encode(text) for text in dataset.texts], name)
-        calibrated = softmax(logits / temperature, axis=1)
-        figures[name] = measure(calibrated, np.array(dataset.label_ids))
-    return MeasuredNetwork(temperature, pair, figures, encodings, probabilities)
+def _ids(dataset: Dataset) -> NDArray[np.int64]:
+    return np.array(dataset.label_ids, np.int64)
 
 
 def fit_pair(
@@ -163,11 +139,11 @@ def fit_pair(
     """
     if not has_pair(labels):
         return None
-    poles = [labels.index(label) for label in PAIR]
-    rows = np.isin(label_ids, poles)
+    pair = [labels.index(label) for label in PAIR]
+    rows = np.isin(label_ids, pair)
     if not rows.any():
         return None
-    logits, truth = logits[rows][:, poles], (label_ids[rows] == poles[1]).astype(np.int64)
+    logits, truth = logits[rows][:, pair], (label_ids[rows] == pair[1]).astype(np.int64)
     found = fit_temperature(logits, truth)
     before, now = (measure(softmax(logits / t, axis=1), truth) for t in (temperature, found))
     return found if before.log_loss - now.log_loss > _LEAST_GAIN else None
@@ -175,8 +151,8 @@ def fit_pair(
 
 def language_of(start: InitialModel, training: Dataset) -> str | None:
     """Returns the language that first weights read, unless the rows are in another."""
-    foreign = sum(map(is_not_english, training.texts))
-    return start.language if foreign <= _MOST_FOREIGN * len(training) else None
+    others = sum(map(is_not_english, training.texts))
+    return start.language if others <= _MOST_OTHER * len(training) else None
 
 
 def _metric(name: str, figures: Figures) -> Metric:

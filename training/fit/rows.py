@@ -90,21 +90,14 @@ class StepShare:
     def parts(self, rows: int) -> Sequence[RowSlice]:
         """Divides the rows of a step into the passes of this process.
 
-        Every pass has some row, because all processes exchange gradients. `Step` gives it no
-        weight if it has none of its own.
+        Every pass has some row, because all processes exchange gradients.
         """
-        parts = self.processes * self.passes
-        return [RowSlice(rows, first if first < rows else 0, parts) for first in self._firsts]
-
-    def counts(self, rows: int) -> Sequence[int]:
-        """Returns how many rows of a step count in each pass of this process; it may be none."""
-        parts = self.processes * self.passes
-        return [len(range(first, rows, parts)) for first in self._firsts]
-
-    @property
-    def _firsts(self) -> Sequence[int]:
-        """The first row of each pass of this process."""
-        return [number * self.processes + self.process for number in range(self.passes)]
+        parts, result = self.processes * self.passes, []
+        for number in range(self.passes):
+            first = number * self.processes + self.process
+            count = len(range(first, rows, parts))
+            result.append(RowSlice(rows, first if count else 0, parts, count))
+        return result
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +108,7 @@ class Step:
         token_ids: ids in the texts of all processes, ascending; None for one process.
     """
 
-    rows: int
     parts: Sequence[RowSlice]
-    counts: Sequence[int]
     batches: Sequence[TrainingBatch]
     token_ids: Tensor | None
 
@@ -181,7 +172,7 @@ def _load(
         read = (texts[index] for texts in rows.kinds for index in indices)
         used = {token for encoding in read for token in encoding.input_ids}
         token_ids = accelerator.send(torch.tensor(sorted(used)))
-    return Step(len(indices), parts, share.counts(len(indices)), batches, token_ids)
+    return Step(parts, batches, token_ids)
 
 
 def _load_part(

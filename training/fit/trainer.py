@@ -22,13 +22,12 @@ from model.cli.progress import Advance, progress
 from model.tokenization.tokenizer import Tokenizer
 from model.types import Batch
 from training.data.batches import make_batches
-from training.device import Accelerator
+from training.device import Accelerator, attention_kernel
 from training.distributed import SINGLE_PROCESS, Ranks
 from training.errors import InterruptedRunError, RecipeError, ResumeError
 from training.fit.checkpointing import write_state
 from training.fit.dropout import RowSlice, TokenDropout, draw_for_slice, use_byte_dropout
 from training.fit.gradient_sync import GradientSync
-from training.fit.kernels import attention_kernel
 from training.fit.objective import batch_loss, class_weights, divergence, weight_penalty
 from training.fit.optimizer import build_optimizer, learning_rate, update_average
 from training.fit.recipe import Recipe
@@ -227,12 +226,10 @@ class Trainer:
             group["lr"] = self._rate(state.step)
         self._optimizer.zero_grad(set_to_none=True)
         results = []
-        for number, (part, count, batch) in enumerate(
-            zip(step.parts, step.counts, step.batches, strict=True)
-        ):
+        for number, (part, batch) in enumerate(zip(step.parts, step.batches, strict=True)):
             is_last = number == len(step.batches) - 1
             with self._sync.delayed() if self._sync and not is_last else nullcontext():
-                results.append(self._pass(step.rows, part, count, batch, is_last=is_last))
+                results.append(self._pass(part, batch, is_last=is_last))
         if self._sync is not None and step.token_ids is not None:
             self._sync.words(step.token_ids)
         if recipe.max_grad_norm:
@@ -245,7 +242,7 @@ class Trainer:
                 decay=recipe.average_decay,
                 step=state.step,
             )
-        count = sum(step.counts)
+        count = sum(part.count for part in step.parts)
         loss, correct = results[0]
         if not self._share.is_whole:
             losses, rights = zip(*results, strict=True)
@@ -254,7 +251,7 @@ class Trainer:
         state.step += 1
 
     def _pass(
-        self, rows: int, part: RowSlice, count: int, batch: TrainingBatch, *, is_last: bool
+        self, part: RowSlice, batch: TrainingBatch, *, is_last: bool
     ) -> tuple[Tensor, Tensor]:
         """Adds gradients; returns the mean loss of a whole step, else the sum; and the hits."""
         recipe, is_whole = self._recipe, self._share.is_whole
@@ -276,10 +273,10 @@ class Trainer:
             torch.autograd.backward(whole + weight_penalty(self._network, recipe))
             return loss, correct
         # Gradients of processes are averaged, but a step is the mean over its rows.
-        part_of_step = whole * (count * self._ranks.count / rows)
+        part_of_step = whole * (part.count * self._ranks.count / part.total)
         penalty = weight_penalty(self._network, recipe) if is_last else 0.0
         torch.autograd.backward(part_of_step + penalty)
-        return loss.detach() * count, correct * bool(count)
+        return loss.detach() * part.count, correct * bool(part.count)
 
     def _logits(self, inputs: Batch) -> Tensor:
         """Returns the logits of texts in training, float32 [B, C]."""

@@ -91,7 +91,7 @@ def test_a_part_of_a_step_loses_what_it_loses_in_the_whole(parts: int) -> None:
         with sdpa_kernel([SDPBackend.MATH]):
             whole = forward(states)
         for first in range(parts):
-            part = RowSlice(8, first, parts)
+            part = RowSlice(8, first, parts, 8 // parts)
             torch.manual_seed(7)
             with draw_for_slice(part):
                 torch.testing.assert_close(forward(part.of(states)), whole[first::parts])

@@ -11,7 +11,7 @@ from model.network.encoder import EncoderClassifier
 from model.types import Batch, ClassifierOutput
 from tests.builders import tiny_config, tiny_network, tiny_tokenizer
 from tests.training.tiny_runs import build_trainer
-from training.fit.kernels import attention_kernel
+from training.device import attention_kernel
 from training.fit.recipe import Recipe
 from training.fit.rows import EncodedRows
 

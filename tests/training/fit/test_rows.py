@@ -28,7 +28,11 @@ def test_a_step_has_the_rows_of_its_places() -> None:
     steps = list(load_steps(known, PLACES, pad_token_id=0, accelerator=CPU))
     batches = [batch for step in steps for batch in step.batches]
 
-    assert [step.rows for step in steps] == [2, 1, 3] == [sum(step.counts) for step in steps]
+    assert [[(part.total, part.count) for part in step.parts] for step in steps] == [
+        [(2, 2)],
+        [(1, 1)],
+        [(3, 3)],
+    ]
     assert [batch.label_ids.tolist() for batch in batches] == [[1, 1], [0], [1, 0, 1]]
     for batch, places in zip(batches, PLACES, strict=True):
         assert batch.targets is batch.label_ids
@@ -65,11 +69,11 @@ def test_every_row_counts_once_in_one_pass_of_one_process(
     counted: list[int] = []
     for process in range(processes):
         share = StepShare(process, processes, passes)
-        for part, count in zip(share.parts(rows), share.counts(rows), strict=True):
+        for part in share.parts(rows):
             taken = places[part.first :: part.step].tolist()
             assert taken  # every pass has a row, because all processes exchange gradients
-            counted += taken[:count]
-            assert count in (0, len(taken))
+            counted += taken[: part.count]
+            assert part.count in (0, len(taken))
 
     assert sorted(counted) == places.tolist()
 

@@ -256,7 +256,7 @@ def test_no_state_is_saved_after_a_loss_that_is_no_number(tmp_path: Path) -> Non
     assert not list(tmp_path.iterdir())
 
 
-DISTURBED = [f"{text} film" for text in (*GOOD, *BAD)]
+PERTURBED = [f"{text} film" for text in (*GOOD, *BAD)]
 
 
 def perturbed_rows() -> EncodedRows:
@@ -265,7 +265,7 @@ def perturbed_rows() -> EncodedRows:
     return EncodedRows(
         [tokenizer.encode(text) for text in (*GOOD, *BAD)],
         TRUTH.tolist(),
-        perturbed=[tokenizer.encode(text) for text in DISTURBED],
+        perturbed=[tokenizer.encode(text) for text in PERTURBED],
     )
 
 
@@ -310,7 +310,7 @@ def test_a_step_follows_the_loss_and_the_divergence() -> None:
         torch.testing.assert_close(parameter.grad, expected, msg=name)
 
 
-def test_without_disturbed_texts_there_is_nothing_to_hold_to() -> None:
+def test_without_perturbed_texts_there_is_nothing_to_hold_to() -> None:
     bare = EncodedRows(perturbed_rows().encodings, TRUTH.tolist())
 
     with pytest.raises(RecipeError, match="consistency: no perturbed texts are made here"):
