@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tools import sizes
+
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("model", "service", "training", "scoring")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -98,3 +100,34 @@ def test_the_training_command_imports_what_a_subcommand_needs_when_it_runs() -> 
 
     assert "torch" in imported
     assert not imported & {"matplotlib", "pyarrow", "scipy", "sklearn", "transformers"}
+
+
+def test_the_lines_of_packages_are_counted_and_one_that_is_too_large_is_named() -> None:
+    files = {
+        "service/app.py": b"a\nb\n",
+        "service/page/static/page.js": b"a\n",
+        "training/fit/presets/course.toml": b"a\n",
+        "model/kernels/encode.cpp": b"a\n" * 12_201,
+        "recipes/default.py": b"a\n",
+        "examples/grid.py": b"a\n",
+        "setup.py": b"a\n",
+        # None of these count.
+        "recipes/rules/words.toml": b"a\n",
+        "tests/builders.py": b"a\n",
+        "client/tests/test_it.py": b"a\n",
+        "client/pyproject.toml": b"a\n",
+        "docs/tutorial/run.py": b"a\n",
+        "README.md": b"a\n",
+    }
+    found = sizes.count(files)
+
+    assert {name: lines for name, lines in found.items() if lines} == {
+        "service": 3,
+        "training": 1,
+        "model": 12_201,
+        "recipes and examples": 2,
+        "everything else": 1,
+    }
+    text, keeps = sizes.report(found)
+    assert not keeps
+    assert [line.split()[0] for line in text.splitlines() if "TOO MANY" in line] == ["model"]
