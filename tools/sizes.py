@@ -29,11 +29,7 @@ _NO_TOML = (*_NO_CODE, "deploy/")
 
 
 def package(name: str) -> str | None:
-    """The package whose budget a file counts for; None if it does not count.
-
-    Args:
-        name: the path of the file in the project, with slashes.
-    """
+    """The package whose budget a file counts for, by its path in the project; None if none."""
     path = PurePosixPath(name)
     is_code = path.suffix in _CODE and not name.startswith(_NO_CODE) and "/tests/" not in name
     is_data = path.suffix == ".toml" and len(path.parts) > 1 and not name.startswith(_NO_TOML)
@@ -56,12 +52,10 @@ def count(files: Mapping[str, bytes]) -> Counter[str]:
 def report(lines: Mapping[str, int]) -> tuple[str, bool]:
     """A line for each package, and whether all keep to their budgets."""
     shown = [
-        f"{name:22}{lines[name]:>7,} of {most:>7,}{'' if lines[name] <= most else '  TOO MANY'}"
+        f"{name:22}{lines[name]:>7,} of {most:>7,}{'  TOO MANY' * (lines[name] > most)}"
         for name, most in BUDGETS.items()
     ]
-    total = f"{'together':22}{sum(lines.values()):>7,} of {sum(BUDGETS.values()):>7,}"
-    keeps = all(lines[name] <= most for name, most in BUDGETS.items())
-    return "\n".join([*shown, total]), keeps
+    return "\n".join(shown), all(lines[name] <= most for name, most in BUDGETS.items())
 
 
 def main() -> int:

@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from prometheus_client import Metric
 from pydantic import BaseModel
@@ -25,9 +26,12 @@ from service.errors import ALL_ERRORS
 from service.metrics import AnswerCounts, Metrics
 from service.routes import request_schemas
 from service.settings import PREFIX, Settings
-from tools import card_tables
-from tools.card_tables import CHECKPOINTS, ROOT, Rows, code
 from training.fit.recipe import Recipe, load_recipe, presets
+
+ROOT = Path(__file__).parents[1]
+CHECKPOINTS = ROOT / "checkpoints"
+FIGURES = ROOT / "docs" / "model-card"
+Rows = Iterator[Sequence[str]]
 
 _PLACE = re.compile(r"(<!-- table: ([\w /-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 _DEFAULT = re.compile(r" *\(default: (.*?)\)$")
@@ -57,6 +61,11 @@ def generated(page: Path) -> str:
 def tables_in(page: Path) -> list[str]:
     """The names of the tables of a page."""
     return [place[2] for place in _PLACE.finditer(page.read_text(encoding="utf-8"))]
+
+
+def code(value: object) -> str:
+    """A value as a code span."""
+    return f"`{value}`"
 
 
 def _table(rows: Rows) -> str:
@@ -204,21 +213,66 @@ def _labels(metrics: Metrics, family: Metric) -> Sequence[str]:
     return declared if declared is not None else list(family.samples[0].labels)
 
 
+# Figures of the model cards
+
+
+def read_report(page: Path, name: str = "") -> dict[str, Any]:
+    """What `headlight-train evaluate --json` wrote about the checkpoint of a page."""
+    name = name or ("two-classes" if page.parent.name == "two-classes" else "evaluation")
+    report: dict[str, Any] = json.loads((FIGURES / f"{name}.json").read_text(encoding="utf-8"))
+    return report
+
+
+def _folder(page: Path) -> Path:
+    return CHECKPOINTS / ("two-classes" if page.parent.name == "two-classes" else "default")
+
+
+def _set(file: dict[str, Any]) -> str:
+    return code("/".join(Path(file["file"]).parts[-2:]).partition(".")[0])
+
+
+def _data(page: Path) -> Iterator[str]:
+    manifest = model.open_checkpoint(_folder(page)).manifest
+    rows = {source.file: source.rows for source in manifest.training_data}
+    for source in manifest.recipe["plan"]["sources"].values():
+        name = code(source["file"].removesuffix(".tsv.gz"))
+        yield f"{name}, {rows[source['file']]:,} rows: {source['origin']}; {source['licence']}"
+
+
+def _figures(name: str, page: Path) -> Rows:
+    yield "set", "rows", "accuracy (95 %)", "macro F1", "log-loss", "ECE (uncalibrated)"
+    for file in read_report(page, name)["files"]:
+        low, high = file["accuracy_interval"]
+        yield (
+            *(_set(file), f"{file['rows']:,}"),
+            f"{file['accuracy']:.2%} ({100 * low:.2f}-{100 * high:.2f})",
+            *(f"{file['macro_f1']:.4f}", f"{file['log_loss']:.4f}"),
+            f"{file['ece']:.2%} ({file['ece_uncalibrated']:.2%})",
+        )
+
+
+def _probes(test: str, page: Path) -> Iterator[str]:
+    for probe in read_report(page)["probes"]:
+        if probe["test"] == test:
+            line = f"{probe['name']}: {probe['passed'] / probe['rows']:.1%} of {probe['rows']:,}"
+            line += "" if probe["shift"] is None else f", {probe['shift']:.3f}"
+            yield line if probe["lean"] is None else f"{line}, {probe['lean']:+.3f}"
+
+
 TABLES: dict[str, Callable[[str, Path], Rows]] = {
-    **card_tables.TABLES,
     "fields": _fields,
+    "figures": _figures,
     "presets": _presets,
     "problems": _problems,
     "settings": _settings,
 }
-
-
 LISTS: dict[str, Callable[[str, Path], Iterator[str]]] = {
-    **card_tables.LISTS,
+    "data": lambda _argument, page: _data(page),
     "errors": _errors,
     "metrics": _metrics,
     "names": _names,
     "options": _options,
+    "probes": _probes,
 }
 
 

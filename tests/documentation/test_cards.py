@@ -7,7 +7,7 @@ import pytest
 from model import open_checkpoint
 from model.checkpoint.records import judge
 from tests.documentation.markdown import ROOT
-from tools.card_tables import CHECKPOINTS, read_report
+from tools.tables import CHECKPOINTS, read_report
 
 CARD = ROOT / "docs" / "model-card.md"
 TWO = CHECKPOINTS / "two-classes" / "README.md"

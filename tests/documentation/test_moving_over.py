@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from tests.documentation.markdown import GUIDES, ROOT, code, rows
-from tools.card_tables import read_report
+from tools.tables import read_report
 
 PAGE = GUIDES / "moving-over.md"
 CHECKPOINT = ROOT / "checkpoints" / "default"
