@@ -2,33 +2,15 @@
 
 from pathlib import Path
 
-import pytest
 import yaml
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from tests.documentation.markdown import GUIDES, blocks, codes, rows
-from tests.end_to_end.collector import Collector, attributes, collecting
-from tests.end_to_end.servers import service
+from tests.end_to_end.collector import attributes, collecting
+from tests.end_to_end.misbehaving import patches
+from tests.end_to_end.servers import local_service
 
 PAGE = GUIDES / "operate.md"
-
-
-@pytest.fixture(scope="module")
-def collector(checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Collector:
-    """What a collector gets of requests of every kind."""
-    folder = tmp_path_factory.mktemp("documented")
-    program = ("-m", "tests.end_to_end.misbehaving", str(folder))
-    with collecting() as collector:
-        settings = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, "OTEL_BSP_SCHEDULE_DELAY": "50"}
-        with (
-            service(checkpoint_folder, folder, settings=settings, program=program) as running,
-            running.client() as client,
-        ):
-            assert client.get("/attention?sentence=good").status_code == 200
-            (folder / "pass").write_text("fail", encoding="ascii")
-            assert client.get("/attention?sentence=good").status_code == 500
-            collector.wait_for(2)
-    return collector
 
 
 def _documented(header: str) -> set[str]:
@@ -39,18 +21,25 @@ def _said(spans: list[Span]) -> set[str]:
     return {name for span in spans for name in attributes(span.attributes)}
 
 
-def test_every_attribute_of_a_request_is_described(collector: Collector) -> None:
+def test_every_attribute_and_stage_is_described(checkpoint_folder: Path, tmp_path: Path) -> None:
+    with collecting() as collector:
+        settings = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, "OTEL_BSP_SCHEDULE_DELAY": "50"}
+        changes = patches(tmp_path)
+        with (
+            local_service(
+                checkpoint_folder, tmp_path, settings=settings, changes=changes
+            ) as running,
+            running.client() as client,
+        ):
+            assert client.get("/attention?sentence=good").status_code == 200
+            (tmp_path / "pass").write_text("fail", encoding="ascii")
+            assert client.get("/attention?sentence=good").status_code == 500
+            collector.wait_for(2)
     assert _said(collector.requests()) == _documented("attribute of a request")
-
-
-def test_every_stage_is_described(collector: Collector) -> None:
     children = [span for span in collector.spans if span.parent_span_id]
     assert {span.name for span in children} == _documented("child")
     passes = [span for span in children if span.name == "forward"]
     assert _said(passes) == _documented("attribute of `forward`")
-
-
-def test_every_attribute_of_the_process_is_described(collector: Collector) -> None:
     [resource] = collector.received[0].message.resource_spans
     said = {name for name in attributes(resource.resource.attributes) if "telemetry" not in name}
     assert said == _documented("attribute of the process")
