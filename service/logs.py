@@ -14,13 +14,14 @@ import sys
 import threading
 import time
 import traceback
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import TextIO
 
 import orjson
+
+Line = Callable[[float, str, str, str, Mapping[str, object]], str]
 
 _requests = logging.getLogger("headlight.request")
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
@@ -40,7 +41,8 @@ def configure_logging(log_format: str, stream: TextIO | None = sys.stdout) -> No
     """
     stream = stream or sys.stderr
     as_text = log_format == "text" or (log_format == "auto" and stream.isatty())
-    handler = LineHandler(Writer(stream.fileno()), TextFormatter() if as_text else JsonFormatter())
+    formatter = LineFormatter(text_line if as_text else json_line)
+    handler = LineHandler(Writer(stream.fileno()), formatter)
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(logging.INFO)
@@ -61,7 +63,7 @@ def lost_lines() -> int:
     )
 
 
-class Seldom:
+class LogThrottle:
     """Lets a line that clients can cause be logged once a minute.
 
     Args:
@@ -135,24 +137,37 @@ class Writer:
             self._is_torn = bool(rest)
 
 
-class LineFormatter(logging.Formatter, ABC):
-    """Makes one line of a record, or of its parts."""
+class LineFormatter(logging.Formatter):
+    """Makes one line of a record: its time, level, logger and message, then its extra fields.
+
+    Args:
+        line: renders these parts, `json_line` or `text_line`.
+    """
+
+    def __init__(self, line: Line) -> None:
+        super().__init__()
+        self.line = line
 
     def format(self, record: logging.LogRecord) -> str:
         """Renders a record."""
-        return self.line(
-            record.created,
-            record.levelname.lower(),
-            record.name,
-            record.getMessage(),
-            _extras(record),
-        )
+        level, extras = record.levelname.lower(), _extras(record)
+        return self.line(record.created, level, record.name, record.getMessage(), extras)
 
-    @abstractmethod
-    def line(
-        self, created: float, level: str, name: str, message: str, extras: Mapping[str, object]
-    ) -> str:
-        """Renders the parts of a record."""
+
+def json_line(
+    created: float, level: str, name: str, message: str, extras: Mapping[str, object]
+) -> str:
+    """Writes a JSON object."""
+    parts = {"time": _time(created), "level": level, "logger": name, "message": message, **extras}
+    return orjson.dumps(parts, default=str).decode()
+
+
+def text_line(
+    created: float, level: str, name: str, message: str, extras: Mapping[str, object]
+) -> str:
+    """Writes the same for people, extra fields as name=value."""
+    shown = "".join(f" {key}={value}" for key, value in extras.items())
+    return f"{_time(created)} {level:7} {name}: {message}{shown}"
 
 
 class LineHandler(logging.Handler):
@@ -218,34 +233,6 @@ def log_request(**fields: object) -> None:
         handler.add(line)
     else:
         _requests.info("request", extra=fields)
-
-
-class JsonFormatter(LineFormatter):
-    """Writes one JSON object a line: time, level, logger, message, then the extra fields."""
-
-    def line(
-        self, created: float, level: str, name: str, message: str, extras: Mapping[str, object]
-    ) -> str:
-        """Renders the parts of a record."""
-        parts = {
-            "time": _time(created),
-            "level": level,
-            "logger": name,
-            "message": message,
-            **extras,
-        }
-        return orjson.dumps(parts, default=str).decode()
-
-
-class TextFormatter(LineFormatter):
-    """Writes the same for people: time, level, message, then name=value."""
-
-    def line(
-        self, created: float, level: str, name: str, message: str, extras: Mapping[str, object]
-    ) -> str:
-        """Renders the parts of a record."""
-        shown = "".join(f" {key}={value}" for key, value in extras.items())
-        return f"{_time(created)} {level:7} {name}: {message}{shown}"
 
 
 def safe_fault(error: BaseException | None) -> dict[str, str]:

@@ -30,7 +30,7 @@ from service.http.gate import Gate
 from service.http.middleware import is_health
 from service.http.response_budget import SENDER
 from service.http.transport import ClientTransport, Connections
-from service.logs import Seldom
+from service.logs import LogThrottle
 
 LARGEST_HEAD = 131_072
 _HEAD_SECONDS = 10.0
@@ -51,7 +51,7 @@ _OFFERS = frozenset({b"upgrade", b"http2-settings"})
 _VERSIONS = frozenset({"1.0", "1.1"})
 _CODINGS: tuple[list[bytes], ...] = ([], [b"chunked"])
 _NO_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
-_LINES = Seldom()
+_LINES = LogThrottle()
 
 
 class _Phase(Enum):

@@ -17,7 +17,7 @@ from typing import Any
 
 from service.errors import OverloadedError, Refusal
 from service.http.response_budget import Reservation
-from service.logs import Seldom
+from service.logs import LogThrottle
 from service.metrics import Metrics
 
 logger = logging.getLogger("headlight.server")
@@ -273,7 +273,7 @@ class Connections:
         self._idle: OrderedDict[ClientTransport, float] = OrderedDict()
         self._extra: OrderedDict[ClientTransport, None] = OrderedDict()
         self._is_full = False
-        self._lines = Seldom()
+        self._lines = LogThrottle()
 
     def enter(self, connection: ClientTransport, now: float) -> bool:
         """Takes a new connection; returns whether it is an extra one, beyond the limit."""

@@ -25,7 +25,7 @@ from model.checkpoint import opening
 from service import app as application
 from service import command
 from service.http import server
-from service.logs import JsonFormatter
+from service.logs import LineFormatter, json_line
 from service.routes.openapi import complete_openapi
 
 ROOT = Path(__file__).parents[2]
@@ -211,7 +211,7 @@ def local_service(
     defaults = ("--dtype", "float32", "--threads", "1")
     arguments = [*("--port", "0", "--checkpoint", str(checkpoint)), *defaults, *options]
     log = logging.FileHandler(folder / "service.log", encoding="utf-8")
-    log.setFormatter(JsonFormatter())
+    log.setFormatter(LineFormatter(json_line))
     own = logging.getLogger("headlight")
     thread = threading.Thread(target=command.run, args=(arguments,))
     with changes or nullcontext(), ExitStack() as start:

@@ -189,9 +189,7 @@ OTHER = {"name": "ids", "datatype": "INT64", "shape": [1, 50, 1], "data": list(r
         ([], ()),
         ({}, ("inputs",)),
         ({"inputs": [{}] * 50_000}, ("inputs",)),
-        (changed(name=7), ("inputs", 0, "name")),
         (changed(datatype="FP32"), ("inputs",)),
-        (changed(datatype=...), ("inputs", 0, "datatype")),
         ({"inputs": [OTHER, tensor([" "])["inputs"][0]]}, ("inputs", 1, "data", 0)),
         ({"inputs": [OTHER] * 16 + tensor(["a"])["inputs"]}, ("inputs",)),
         (changed(data=...), ("inputs", 0)),
@@ -201,13 +199,11 @@ OTHER = {"name": "ids", "datatype": "INT64", "shape": [1, 50, 1], "data": list(r
         (changed(shape=[-1]), ("inputs", 0, "shape", 0)),
         (changed(shape=[10**30]), ("inputs", 0, "shape")),
         (changed(data=["a"] * 41), ("inputs", 0, "data")),
-        (changed(data=[7]), ("inputs", 0, "data", 0)),
         (changed(data=["lone \udc80"]), ("inputs", 0, "data", 0)),
         (tensor(["a"], secret=1), ()),
         (tensor(["a"], id="\udc80"), ("id",)),
         (tensor(["a"], "score"), ("outputs", 0, "name")),
         (tensor(["a"], *["label"] * 9), ("outputs",)),
-        (tensor(["a"], parameters={"truncation": "middle"}), ("parameters", "truncation")),
         (tensor(["a"], parameters={"timeout": -1}), ("parameters", "timeout")),
         (tensor([" "], "attention"), ("inputs", 0, "data", 0)),
         (tensor(["a", "b"], "tokens"), ("outputs",)),
@@ -249,8 +245,8 @@ def test_what_is_no_body_is_a_problem(client: httpx.Client) -> None:
     assert_problem(cut, 422, "invalid-request", ("body", "inputs"), foreign=True)
 
 
-@pytest.mark.parametrize("outputs", [(), ("attention",)])
-def test_a_parameter_is_a_deadline_too(start: Start, tmp_path: Path, outputs: list[str]) -> None:
+def test_a_parameter_is_a_deadline_too(start: Start, tmp_path: Path) -> None:
+    outputs = ["attention"]
     with start() as running, running.client() as client:
         (tmp_path / "pass").write_text("hold", encoding="ascii")
         by_parameter = ask(client, "a", outputs=outputs, parameters={"timeout": 300_000})

@@ -12,13 +12,14 @@ import pytest
 
 from service.logs import (
     _MOST_WAITING,
-    JsonFormatter,
+    LineFormatter,
     LineHandler,
-    Seldom,
-    TextFormatter,
+    LogThrottle,
     Writer,
     configure_logging,
+    json_line,
     log_request,
+    text_line,
 )
 
 SECRET = "what the user wrote"
@@ -40,7 +41,7 @@ def record(**extra: object) -> logging.LogRecord:
 
 
 def test_json() -> None:
-    line = JsonFormatter().format(record(request_id="abc"))
+    line = LineFormatter(json_line).format(record(request_id="abc"))
     assert SECRET not in line
     content = json.loads(line)
     (frame,) = content.pop("trace")
@@ -57,7 +58,7 @@ def test_json() -> None:
 
 
 def test_text() -> None:
-    line = TextFormatter().format(record(request_id="abc"))
+    line = LineFormatter(text_line).format(record(request_id="abc"))
     assert SECRET not in line
     assert line.startswith(
         "2023-11-14T22:13:20.250+00:00 error   headlight.test: it failed 3 times request_id=abc "
@@ -110,7 +111,7 @@ def root() -> Iterator[logging.Logger]:
 def written(root: logging.Logger) -> list[list[str]]:
     """What is written together, as text."""
     writer = Pieces()
-    root.handlers = [LineHandler(writer, TextFormatter())]
+    root.handlers = [LineHandler(writer, LineFormatter(text_line))]
     root.setLevel(logging.INFO)
     return writer.pieces
 
@@ -149,7 +150,7 @@ def test_the_line_of_a_request_is_that_of_a_record(
     monkeypatch.setattr(time, "time", lambda: 1_700_000_000.25)
     fields = {"request_id": "abc", "route": "/predict", "status": 200, "milliseconds": 1.5}
     writer = Pieces()
-    root.handlers = [LineHandler(writer, JsonFormatter())]
+    root.handlers = [LineHandler(writer, LineFormatter(json_line))]
     root.setLevel(logging.INFO)
     log_request(**fields)
     # With a second handler there is no short way.
@@ -167,7 +168,7 @@ def test_the_line_of_a_request_is_that_of_a_record(
 
 
 def test_a_line_that_clients_cause_is_logged_once_a_minute() -> None:
-    lines = Seldom(60)
+    lines = LogThrottle(60)
     assert [lines.others(now) for now in (0.0, 1.0, 59.9, 60.0, 61.0, 180.0)] == [
         *(0, None, None),
         *(2, None, 1),
