@@ -1,9 +1,7 @@
 """Builds the ASGI application from settings and a checked checkpoint folder."""
 
-import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib.metadata import version
@@ -18,7 +16,6 @@ from starlette.types import ASGIApp
 from model import Checkpoint
 from model.backends.base import Backend
 from model.backends.device import dtype_name
-from model.backends.threads import yield_to_others
 from model.loading import load_on
 from service.compat import classify, huggingface, mlflow, openinference
 from service.compat.base import TRUNCATED, repeats_detail
@@ -62,10 +59,6 @@ ROUTERS = (predict.router, *_EXPLAINING, *_OTHERS, *COMPAT_ROUTERS.values())
 SENDING_BYTES = 100_000_000
 # A longer forward pass is held to be stuck.
 WATCHDOG_SECONDS = 30.0
-# Threads for work that would block the event loop.
-_ASIDE = 2
-# They yield to the passes of small requests.
-_ASIDE_NICENESS = 15
 
 
 def create_app(
@@ -210,10 +203,6 @@ def _show_live(state: State) -> None:
 async def _lifespan(
     engine: Engine, preparer: Preparer, lifecycle: Lifecycle, _app: FastAPI
 ) -> AsyncIterator[None]:
-    aside = ThreadPoolExecutor(
-        _ASIDE, "aside", initializer=yield_to_others, initargs=(_ASIDE_NICENESS,)
-    )
-    asyncio.get_running_loop().set_default_executor(aside)
     engine.start()
     try:
         yield

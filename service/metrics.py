@@ -3,7 +3,8 @@
 import asyncio
 import itertools
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 from prometheus_client import (
     CollectorRegistry,
@@ -155,7 +156,7 @@ class Metrics:
     def __init__(self, routes: Iterable[tuple[str, str, Iterable[int]]]) -> None:
         disable_created_metrics()  # else a second series would say when each began
         self.registry = CollectorRegistry()
-        self._rendering: dict[str, asyncio.Task[bytes]] = {}
+        self._rendering: dict[str, asyncio.Future[bytes]] = {}
         self.requests = self._counter(
             "requests",
             "Requests answered, by route, method and status (499: the client left).",
@@ -307,10 +308,12 @@ class Metrics:
         exemplar = None if trace_id is None else {"trace_id": trace_id}
         self.seconds.labels(route).observe(seconds, exemplar)
 
-    async def render_once(self, media_type: str) -> bytes:
-        """Returns all metrics as `render`, made on a thread; who asks meanwhile gets the same."""
+    async def render_once(
+        self, media_type: str, call: Callable[[Callable[[], bytes]], Awaitable[bytes]]
+    ) -> bytes:
+        """Returns all metrics as `render`, by a call on a thread; who asks meanwhile shares it."""
         if media_type not in self._rendering:
-            task = asyncio.create_task(asyncio.to_thread(self.render, media_type))
+            task = asyncio.ensure_future(call(partial(self.render, media_type)))
             self._rendering[media_type] = task
             task.add_done_callback(lambda _: self._rendering.pop(media_type))
         return await asyncio.shield(self._rendering[media_type])

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Sequence
 
 from opentelemetry.context import Context
-from opentelemetry.propagators.textmap import Getter
 from opentelemetry.trace import (
     Span,
     SpanKind,
@@ -29,7 +28,7 @@ from service.tracing.record import CURRENT, IDS_KEY, PROBLEM_KEY, TRACE_ID_KEY, 
 PARENT = "traceparent"
 STATE = "tracestate"
 
-_PARENT_HEADER = PARENT.encode("ascii")
+_PARENT_HEADER, _STATE_HEADER = PARENT.encode("ascii"), STATE.encode("ascii")
 _METHODS = frozenset(
     ("CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE")
 )
@@ -40,22 +39,6 @@ _NO_PARENT = Context()
 _Headers = Sequence[tuple[bytes, bytes]]
 
 
-class _HeaderGetter(Getter[_Headers]):
-    """Reads the headers of a request as the application gets them."""
-
-    def get(self, carrier: _Headers, key: str) -> list[str] | None:
-        """Returns all values of a header; None without any, or for two of `traceparent`."""
-        name = key.lower().encode("ascii")
-        found = [value.decode("latin-1") for each, value in carrier if each == name]
-        if not found or (name == _PARENT_HEADER and len(found) > 1):
-            return None
-        return found
-
-    def keys(self, carrier: _Headers) -> list[str]:
-        """Returns the names of all headers."""
-        return [name.decode("latin-1") for name, _ in carrier]
-
-
 class TracingMiddleware:
     """Traces every request but those for health and metrics."""
 
@@ -63,7 +46,6 @@ class TracingMiddleware:
         self._app = app
         self._tracer = tracer
         self._propagator = TraceContextTextMapPropagator()
-        self._getter = _HeaderGetter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Traces one request; lets everything but HTTP through."""
@@ -107,10 +89,15 @@ class TracingMiddleware:
                 span.end(ended + to_time)
 
     def _parent(self, headers: _Headers) -> Context:
-        """What the request is a part of, if its headers say so."""
-        if all(name != _PARENT_HEADER for name, _ in headers):
+        """What the request is a part of, if its headers say so, and only once."""
+        parents = [value for name, value in headers if name == _PARENT_HEADER]
+        if len(parents) != 1:
             return _NO_PARENT
-        return self._propagator.extract(headers, _NO_PARENT, self._getter)
+        states = [value for name, value in headers if name == _STATE_HEADER]
+        carrier = {PARENT: parents[0].decode("latin-1")}
+        if states:
+            carrier[STATE] = b",".join(states).decode("latin-1")
+        return self._propagator.extract(carrier, _NO_PARENT)
 
     def _add_stages(
         self, span: Span, trace: Trace, ended: int, to_time: Callable[[int], int]

@@ -1,8 +1,8 @@
 """Answers `/attention` with the weights of every head, in the view and the form asked for."""
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any, cast
 
 from fastapi import Body, Query
@@ -144,7 +144,8 @@ async def _explain(context: RequestContext, request: Attention) -> Response:
     if form == "json" and isinstance(request, AttentionQuery):
         body = cast("memoryview", parts[0])
     else:
-        body = await asyncio.to_thread(_join, request, form, parts)
+        join = partial(_join, request, form, parts)
+        body = await context.state.preparer.call(context.client.client, join)
     if reserved is not None:
         reserved.shrink(len(body))
     return Response(body, media_type=_MEDIA_TYPES[form])

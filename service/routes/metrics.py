@@ -1,5 +1,7 @@
 """Answers `GET /metrics` with Prometheus text or OpenMetrics."""
 
+from functools import partial
+
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -22,4 +24,5 @@ async def metrics(request: Request) -> Response:
     state = state_of(request)
     require_access(request, state.settings.metrics)
     form = choose_form(request, PROMETHEUS_TEXT, OPEN_METRICS)
-    return Response(await state.metrics.render_once(form), media_type=CONTENT_TYPES[form])
+    text = await state.metrics.render_once(form, partial(state.preparer.call, "metrics"))
+    return Response(text, media_type=CONTENT_TYPES[form])
