@@ -32,41 +32,23 @@ _LEAD = "What a problem of this service means, and what to do. Names in capitals
 
 
 @answer_get(router, "/problems", responses={**PAGE, **UNCHANGED})
+@answer_get(router, "/problems/{word}", name="problem", responses={**PAGE, **UNCHANGED})
 async def problems(request: Request) -> Response:
-    """Explains every kind of problem."""
-    form = _admit(request)
-    kinds = list(KINDS.values())
-    if form == JSON:
-        content = orjson.dumps({"problems": [as_json(kind) for kind in kinds]})
-        return _answer(request, content, form)
-    return _answer(request, _written(kinds, form, root=""), form)
-
-
-@answer_get(router, "/problems/{word}", responses={**PAGE, **UNCHANGED})
-async def problem(request: Request) -> Response:
-    """Explains one kind of problem."""
-    form, word = _admit(request), request.path_params["word"]
-    if word not in KINDS:
-        raise NotFoundError(_UNKNOWN)
-    kind = KINDS[word]
-    if form == JSON:
-        return _answer(request, orjson.dumps(as_json(kind)), form)
-    return _answer(request, _written([kind], form, root="../"), form)
-
-
-def _admit(request: Request) -> str:
+    """Explains every kind of problem, or the one that the path names."""
     require_access(request, state_of(request).settings.docs)
-    return choose_form(request, HTML, JSON, _TEXT)
-
-
-def _written(kinds: Sequence[type[ServiceError]], form: str, *, root: str) -> bytes:
-    if form == _TEXT:
-        return as_text(kinds).encode()
-    page = as_page(source("problems.html"), kinds, root=root, version=asset_version())
-    return page.encode()
-
-
-def _answer(request: Request, content: bytes, form: str) -> Response:
+    form = choose_form(request, HTML, JSON, _TEXT)
+    word = request.path_params.get("word")
+    if word is not None and word not in KINDS:
+        raise NotFoundError(_UNKNOWN)
+    kinds = list(KINDS.values()) if word is None else [KINDS[word]]
+    if form == JSON:
+        listed = [as_json(kind) for kind in kinds]
+        content = orjson.dumps({"problems": listed} if word is None else listed[0])
+    elif form == _TEXT:
+        content = as_text(kinds).encode()
+    else:
+        root, template = "" if word is None else "../", source("problems.html")
+        content = as_page(template, kinds, root=root, version=asset_version()).encode()
     return answer_kept(request, content, form, {**REVALIDATE, "Vary": "Accept"})
 
 

@@ -75,18 +75,6 @@ async def terms(request: Request) -> Response:
     return answer_kept(request, _terms(), HTML, REVALIDATE)
 
 
-@answer_get(router, "/static/{name}", responses={**ASSET, **UNCHANGED})
-async def asset(request: Request) -> Response:
-    """Sends a file that a page loads."""
-    return await _answer_file(request)
-
-
-@answer_get(router, "/static/{version}/{name}", responses={**ASSET, **UNCHANGED})
-async def versioned_asset(request: Request) -> Response:
-    """Sends such a file under the version of all of them."""
-    return await _answer_file(request)
-
-
 def _answer_page(
     request: Request, name: str, headers: dict[str, str], *, has_keys: bool = False
 ) -> Response:
@@ -106,7 +94,10 @@ def answer_kept(
     return response
 
 
-async def _answer_file(request: Request) -> Response:
+@answer_get(router, "/static/{name}", responses={**ASSET, **UNCHANGED})
+@answer_get(router, "/static/{version}/{name}", name="versioned", responses={**ASSET, **UNCHANGED})
+async def asset(request: Request) -> Response:
+    """Sends a file that a page loads, maybe under the version of all of them."""
     settings = state_of(request).settings
     name, version = request.path_params["name"], request.path_params.get("version")
     require_access(request, settings.page, settings.docs)

@@ -145,7 +145,10 @@ def test_all_of_them(client: httpx.Client) -> None:
 
 def test_the_largest_answer_that_may_be_made(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("service.app.SENDING_BYTES", 20_000)
-    with start("--max-attention-weights", "400") as running, running.client() as client:
+    options = ("--max-attention-weights", "400", "--max-sending-bytes", "1")
+    with start(*options) as running, running.client() as client:
+        # A constant now, whose name is accepted for one release.
+        assert '"settings":["--max-sending-bytes"]' in running.log.read_text("utf-8")
         refused = client.get("/attention?sentence=a")
         says = f"while it is made; the limit is {limits(client)['max_sending_bytes']}:"
         assert_problem(refused, 413, "too-many-weights", says=says)
