@@ -32,7 +32,7 @@ from service.http.middleware import (
     ProblemMiddleware,
     RequestMiddleware,
 )
-from service.http.response_budget import ResponseBudget
+from service.http.transport import ResponseBudget
 from service.logs import lost_lines
 from service.metrics import AnswerCounts, Metrics
 from service.page import problems, routes

@@ -30,13 +30,7 @@ from service.http.access import ApiKeys, RateLimit, authorization, client_of, un
 from service.http.gate import LARGE_SHARE, Gate, MemoryWatch
 from service.http.middleware import Layer, Lifecycle, deadline_of, seconds_of
 from service.http.negotiation import negotiate
-from service.http.response_budget import (
-    SENDER,
-    SMALL_BYTES,
-    Reservation,
-    ResponseBudget,
-    Sender,
-)
+from service.http.transport import SENDER, SMALL_BYTES, ClientTransport, Reservation, ResponseBudget
 from service.metrics import Metrics
 from service.queue.engine import Engine
 from service.queue.preparing import Preparer
@@ -360,7 +354,7 @@ def require_same_site(request: Request) -> None:
 
 async def unless_gone(request: Request, work: Awaitable[Answer]) -> Answer:
     """Waits for work; cancels it and raises ClientDisconnect if the client leaves first."""
-    sender: Sender | None = request.scope.get(SENDER)
+    sender: ClientTransport | None = request.scope.get(SENDER)
     task = asyncio.current_task()
     if sender is None or task is None:
         return await work

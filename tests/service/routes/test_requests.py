@@ -10,7 +10,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from service.errors import UnauthorizedError
 from service.http.access import ApiKeys
-from service.http.response_budget import SENDER, Reservation
+from service.http.transport import SENDER, Reservation
 from service.routes.requests import admit, unless_gone
 from service.settings import Settings
 
