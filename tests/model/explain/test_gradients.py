@@ -24,6 +24,7 @@ from tests.builders import (
     MAX_LENGTH,
     WORDS,
     tiny_checkpoint,
+    tiny_config,
     tiny_conv_checkpoint,
     tiny_manifest,
     tiny_network,
@@ -71,7 +72,8 @@ def slopes_by_head(log_odds: Function, at: Tensor, shape: tuple[int, int]) -> ND
 CPU = torch.device("cpu")
 TEMPERATURE = 1.5
 TEXTS = ["A superb film.", "The plot is slow, but!"]
-KINDS = ["encoder", "conv", "conv without a mask"]
+KINDS = ["encoder", "three classes", "conv", "conv without a mask"]
+THREE = ("negative", "neutral", "positive")
 
 
 def load(folder: Path, dtype: torch.dtype = torch.float32) -> Predictor:
@@ -84,6 +86,9 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     path = tmp_path_factory.mktemp("gradients") / "tiny"
     if request.param == "encoder":
         return tiny_checkpoint(path)
+    if request.param == "three classes":
+        config, manifest = tiny_config(labels=THREE), tiny_manifest(labels=THREE)
+        return tiny_checkpoint(path, config=config, manifest=manifest)
     return tiny_conv_checkpoint(path, mask_padding=request.param == "conv")
 
 
@@ -91,9 +96,9 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def test_the_gradient_is_that_of_the_calibrated_log_odds(folder: Path, text: str) -> None:
     predictor = load(folder)
     encoding = predictor.encode(text, with_tokens=True)
-    for label in ("negative", "positive"):
+    for index, label in enumerate(open_checkpoint(folder).manifest.labels):
         ends = predictor.gradients.ends(encoding, label=label)
-        log_odds = log_odds_of(folder, encoding, ("negative", "positive").index(label))
+        log_odds = log_odds_of(folder, encoding, index)
         way = (ends.text - ends.baseline).double()
         for place in (0.1, 0.6, 1.0):
             at = ends.baseline.double() + place * way
@@ -133,7 +138,8 @@ def test_the_importance_of_heads_is_how_the_log_odds_change_with_them(
 
     embeddings = predictor.gradients.ends(encoding).text.double()
     shape = predictor.info.num_layers, predictor.info.num_heads
-    expected = np.abs(slopes_by_head(log_odds_of(folder, encoding, 1), embeddings, shape))
+    positive = open_checkpoint(folder).manifest.labels.index("positive")
+    expected = np.abs(slopes_by_head(log_odds_of(folder, encoding, positive), embeddings, shape))
     assert found.importance.dtype == np.float64
     np.testing.assert_allclose(found.importance, expected, rtol=1e-4, atol=1e-5)
     assert expected.max() > 0.01  # else anything small would do

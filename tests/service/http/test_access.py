@@ -4,7 +4,7 @@ import ipaddress
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from starlette.applications import Starlette
 from starlette.middleware.cors import CORSMiddleware
@@ -26,6 +26,8 @@ from tests.service.connections import answer, get, serving
 
 
 @given(st.binary(max_size=40))
+@example(b"Basic one")
+@example(b"bearer  one ")
 def test_only_a_right_key_is_admitted(authorization: bytes) -> None:
     assert ApiKeys(frozenset()).admits(authorization)  # without keys, anyone
     keys = ApiKeys(frozenset({"one", "two"}))
