@@ -1,4 +1,4 @@
-"""Answers `/`, `/docs`, `/terms`, `/openapi.json` and `/static`: pages and what they load.
+"""Answers `/`, `/docs`, `/openapi.json` and `/static`: pages and what they load.
 
 No file comes from elsewhere. The pages refer to their files as `static/VERSION/NAME`. The version
 is a digest of all files, so a browser keeps them for a year and asks again only for the page. One
@@ -17,7 +17,6 @@ from starlette.staticfiles import StaticFiles
 
 from service.errors import NOT_FOUND_DETAIL, NotFoundError
 from service.formats.json import JSON
-from service.page.terms import as_page
 from service.routes.openapi import ASSET, PAGE
 from service.routes.requests import answer_get, choose_form, make_router, require_access, state_of
 
@@ -65,14 +64,6 @@ async def openapi(request: Request) -> Response:
     require_access(request, state_of(request).settings.docs)
     choose_form(request, JSON)
     return Response(orjson.dumps(request.app.openapi()), media_type=JSON)
-
-
-@answer_get(router, "/terms", responses={**PAGE, **UNCHANGED})
-async def terms(request: Request) -> Response:
-    """Explains the terms of the steps from a query and a key to a weight."""
-    require_access(request, state_of(request).settings.page)
-    choose_form(request, HTML)
-    return answer_kept(request, _terms(), HTML, REVALIDATE)
 
 
 def _answer_page(
@@ -145,11 +136,6 @@ def asset_version() -> str:
 def source(name: str) -> str:
     """Returns a page as it lies in its folder."""
     return (_FOLDER / name).read_text(encoding="utf-8")
-
-
-@cache
-def _terms() -> bytes:
-    return as_page(source("terms.html"), version=asset_version()).encode()
 
 
 @cache

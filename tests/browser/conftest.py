@@ -4,13 +4,11 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from unittest import mock
 
 import httpx
 import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 
-from service.routes import predict
 from tests.browser.visits import PATIENCE, Visit, window
 from tests.end_to_end.servers import ROOT, RunningService, local_service, service
 
@@ -61,25 +59,6 @@ def tiny(
 
 
 @pytest.fixture(scope="package")
-def limited(
-    checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[RunningService]:
-    """The same, with few weights an answer, few sentences a text and small requests."""
-    limits = {
-        "--max-attention-weights": "130",
-        "--max-sentences": "5",
-        "--max-body-bytes": "300",
-        # The page learns from how long an answer takes, of this.
-        "--request-timeout": "600",
-    }
-    options = [part for limit in limits.items() for part in limit]
-    few = mock.patch.object(predict, "MAX_ITEM_SENTENCES", 2)
-    folder = tmp_path_factory.mktemp("limited")
-    with local_service(checkpoint_folder, folder, *options, changes=few) as server:
-        yield server
-
-
-@pytest.fixture(scope="package")
 def keyed(
     checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RunningService]:
@@ -95,13 +74,6 @@ def keyed(
 def visit_tiny(browser: Browser, tiny: RunningService) -> Iterator[Visit]:
     """The page of the model that reads 32 tokens."""
     with window(browser, tiny.url) as visit:
-        yield visit
-
-
-@pytest.fixture
-def visit_limited(browser: Browser, limited: RunningService) -> Iterator[Visit]:
-    """The page of the service with small limits."""
-    with window(browser, limited.url) as visit:
         yield visit
 
 

@@ -1,20 +1,23 @@
 """What stands between the page and its service in tests: answers held back, refused or altered."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from playwright.sync_api import Request, Route
 
+from service.errors import ALL_ERRORS
 from tests.browser.visits import Visit
 
 Answer = dict[str, Any]
+TITLES = {error.type: error.title for error in ALL_ERRORS}
 
 
 def problem_of(status: int, kind: str, retry_after: int | None = None) -> dict[str, Any]:
     """What a route is fulfilled with to be the service's problem."""
-    problem = {"type": f"/problems/{kind}", "title": "", "status": status, "detail": "Details."}
+    title = TITLES.get(kind, "")
+    problem = {"type": f"/problems/{kind}", "title": title, "status": status, "detail": "Details."}
     headers = {}
     if retry_after is not None:
         problem["retry_after"] = retry_after
@@ -87,13 +90,11 @@ def questions(visit: Visit) -> list[str]:
 class Replaced:
     """Another model in the place of the served one, as far as the page can see.
 
-    It has the layers of the served one, left out or repeated. `answers` says whether it answers a
-    question, by the sentence and the number of questions before.
+    It has the layers of the served one, left out or repeated.
     """
 
     layers: int
     is_asked: bool = True
-    answers: Callable[[str, int], bool] = lambda _, __: True
     asked: list[Answer] = field(default_factory=list)
     version: str = "0123456789ab"
 
@@ -112,22 +113,13 @@ class Replaced:
         route.fulfill(json=answer | {"version": self.version, "num_layers": self.layers})
 
     def attention(self, route: Route) -> None:
-        """Answers, or lets the served model answer."""
+        """Answers."""
         body = body_of(route)
         self.asked.append(_plain(body))
-        if not self.answers(body["sentence"], len(self.asked) - 1):
-            route.continue_()
-            return
-        layers: Sequence[int] = body.get("layer", range(self.layers))
-        if max(layers) >= self.layers:
-            route.fulfill(**problem_of(422, "invalid-request"))
-            return
-        asked = {name: value for name, value in body.items() if name != "layer"}
-        answer = route.fetch(post_data=asked).json()
+        answer = route.fetch().json()
         for name in ("attention", "strongest", "strongest_weights"):
             served = answer[name]
-            answer[name] = [served[layer % len(served)] for layer in layers]
-        answer["layers"] = list(layers)
+            answer[name] = [served[layer % len(served)] for layer in range(self.layers)]
         self._sign(answer)
         route.fulfill(json=answer)
 

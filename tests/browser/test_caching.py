@@ -1,18 +1,13 @@
-"""What a page loads: every module at once, and no file a second time."""
+"""A second load of a page fetches no file."""
 
 from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page
 
-from tests.browser.visits import PATIENCE, Visit, watch
-from tests.end_to_end.servers import ROOT, RunningService
+from tests.browser.visits import PATIENCE
+from tests.end_to_end.servers import RunningService
 
-MODULES = sorted(
-    path.name
-    for path in (ROOT / "service" / "page" / "static").glob("*.js")
-    if path.name != "docs.js"
-)
 # What is there once all scripts of a page have run.
 DRAWN = {"/": "#examples button", "/docs": ".opblock"}
 
@@ -40,24 +35,6 @@ def transferred(page: Page) -> dict[str, int]:
           .map(({ name, transferSize }) => [name, transferSize])"""
     )
     return dict(found)
-
-
-def test_every_module_is_preloaded_and_asked_for_once(
-    context: BrowserContext, running: RunningService
-) -> None:
-    visit: Visit = watch(context.new_page(), running.url)
-    requests: list[str] = []
-    visit.page.on("request", lambda request: requests.append(request.url))
-    load(visit.page, running, "/")
-
-    scripts = [url for url in requests if url.endswith(".js")]
-    assert sorted(url.rpartition("/")[2] for url in scripts) == MODULES
-    preloaded = visit.page.locator("link[rel=modulepreload]").evaluate_all(
-        "links => links.map(link => link.href)"
-    )
-    entry = visit.page.locator("script").evaluate("script => script.src")
-    assert sorted([*preloaded, entry]) == sorted(scripts)
-    assert visit.complaints == []
 
 
 @pytest.mark.parametrize("path", DRAWN)

@@ -24,6 +24,10 @@ def test_it_shows_an_example_with_its_verdict_and_reason(
     expect(part.locator(".because")).to_contain_text("Without “superb.”, positive falls from 9")
     expect(visit.page.locator("nav [aria-current=page]")).to_have_text("A text")
     expect(visit.page.locator("#heads-tab")).to_be_hidden()
+    assert visit.page.evaluate("window.scrollY") == 0
+    assert visit.page.evaluate("document.activeElement.tagName") == "BODY"
+    label, score = " ".join(part.locator(".verdict").inner_text().split()).split(" ", 1)
+    expect(visit.page.locator("#status")).to_have_text(f"An example: {label}, {score}.")
 
 
 def test_its_heads_begin_with_one_that_matters(visit: Visit, client: httpx.Client) -> None:
@@ -41,15 +45,6 @@ def test_its_heads_begin_with_one_that_matters(visit: Visit, client: httpx.Clien
     # The next text keeps that head, as any that was chosen.
     visit.ask("A dull film.")
     expect(visit.part(".place")).to_have_text(f"Layer {best // 12}, head {best % 12}")
-
-
-def test_it_stays_where_one_is(visit: Visit) -> None:
-    come(visit)
-    assert visit.page.evaluate("window.scrollY") == 0
-    assert visit.page.evaluate("document.activeElement.tagName") == "BODY"
-    verdict = " ".join(visit.page.locator("#answer .verdict").inner_text().split())
-    label, score = verdict.split(" ", 1)
-    expect(visit.page.locator("#status")).to_have_text(f"An example: {label}, {score}.")
 
 
 def test_a_service_that_cannot_answer_is_not_complained_about(visit: Visit) -> None:
@@ -86,12 +81,12 @@ def test_a_page_that_has_not_loaded_whole_says_so(
 ) -> None:
     context = browser.new_context()
     page = context.new_page()
-    page.route("**/npz.js", lambda route: route.abort())
+    page.route("**/words.js", lambda route: route.abort())
     page.goto(f"{running.url}/#quiet")
     expect(page.locator("#unloaded")).to_be_visible()
     expect(page.locator("#unloaded")).to_contain_text("Reload it")
 
-    page.unroute("**/npz.js")
+    page.unroute("**/words.js")
     page.reload()
     expect(page.locator("#unloaded")).to_have_count(0)
     context.close()

@@ -12,21 +12,6 @@ from tests.browser.routes import refuse
 from tests.browser.visits import NARROW, WIDE, Visit, window
 from tests.end_to_end.servers import RunningService
 
-MEASURE = """() => {
-  window.measured = [];
-  window.written = [];
-  const { measureText, fillText } = CanvasRenderingContext2D.prototype;
-  CanvasRenderingContext2D.prototype.measureText = function (text) {
-    window.measured.push(text.length);
-    return measureText.call(this, text);
-  };
-  CanvasRenderingContext2D.prototype.fillText = function (text, ...place) {
-    window.written.push(text);
-    fillText.call(this, text, ...place);
-  };
-}"""
-COUNT = 7  # words: see, the long one, it, was, good with its point, and two special tokens
-STEPS = 8  # halvings of 200 characters
 WORDS = ("the", "plot", "is", "slow", "but", "the", "cast", "is", "superb", "and", "warm")
 
 
@@ -72,11 +57,11 @@ def bytes_of(visit: Visit, act: Callable[[], None]) -> int:
 def test_five_hundred_tokens_take_a_few_megabytes(visit: Visit, client: httpx.Client) -> None:
     sentence = text_of(512)
     visit.open("#level=word&special=off")
-    assert bytes_of(visit, lambda: visit.ask(sentence)) < 5_000_000
+    assert bytes_of(visit, lambda: visit.ask(sentence)) < 7_000_000
     assert visit.part(".grid button").count() == 72
     assert visit.part(".grid canvas").first.evaluate("canvas => canvas.width") == 48
 
-    assert bytes_of(visit, lambda: visit.choose(2, 7)) < 1_200_000
+    assert bytes_of(visit, lambda: visit.choose(2, 7)) < 4_000_000
     body = {"sentence": sentence, "layer": [2], "head": [7], "level": "word"}
     weights = client.post("/attention", json=body).json()["attention"][0][0]
     inner = [row[1:-1] for row in weights[1:-1]]
@@ -98,13 +83,13 @@ def test_a_head_of_a_long_text_that_cannot_be_had_leaves_the_one_before(visit: V
     visit.choose(1, 1)  # which is kept
 
 
-@pytest.mark.parametrize(("width", "picture"), [(WIDE, "map"), (NARROW, "both")])
+@pytest.mark.parametrize("width", [WIDE, NARROW])
 def test_a_map_that_is_wider_than_its_frame_is_scrolled_there(
-    browser: Browser, running: RunningService, width: int, picture: str
+    browser: Browser, running: RunningService, width: int
 ) -> None:
     tokens = 300
     with window(browser, running.url, width=width) as visit:
-        visit.open(f"#reduce=mean&layers=0&view={picture}")
+        visit.open("#reduce=mean&view=map")
         visit.ask(text_of(tokens))
         frame, canvas = visit.part(".map"), visit.part(".map canvas")
         sizes = frame.evaluate("frame => [frame.clientWidth, frame.scrollWidth]")
@@ -113,7 +98,7 @@ def test_a_map_that_is_wider_than_its_frame_is_scrolled_there(
         assert frame.evaluate("frame => frame.clientHeight >= frame.firstChild.clientHeight")
         assert visit.overflow() == 0
 
-        region = visit.page.get_by_role("region", name="Prediction: heat map")
+        region = visit.page.get_by_role("region", name="Heat map")
         region.focus()
         visit.page.keyboard.press("ArrowRight")
         frame.evaluate(
@@ -128,56 +113,6 @@ def test_a_map_that_is_wider_than_its_frame_is_scrolled_there(
         assert text.startswith(f"“{texts[0]}” gives “{texts[-1]}” ")
 
         visit.ask("A superb film.")
-        assert visit.page.get_by_role("region", name="Prediction: heat map").count() == 0
+        assert visit.page.get_by_role("region", name="Heat map").count() == 0
         assert frame.get_attribute("tabindex") is None
         assert visit.overflow() == 0
-
-
-def test_parts_are_divided_down_to_single_heads(
-    visit_limited: Visit, limited: RunningService
-) -> None:
-    visit = visit_limited
-    with limited.client() as client:
-        sentence = "a warm and very superb film , not a bad"  # 12 tokens: two heads are too many
-        visit.ask(sentence[:-6])
-        for layer in (0, 1):
-            for head in (0, 1):
-                visit.choose(layer, head)
-                body = {"sentence": sentence[:-6], "layer": [layer], "head": [head]}
-                weights = client.post("/attention", json=body).json()["attention"][0][0]
-                shown = visit.part(".largest").get_attribute("title")
-                assert shown == f"{max(map(max, weights)):.8f}"
-
-        visit.page.get_by_label("Text", exact=True).fill(f"{sentence} and boring cold film")
-        visit.page.get_by_role("button", name="Analyse").click()
-        assert "These are too many weights for one answer." in visit.problem()
-        visit.complained("413")
-
-
-@pytest.mark.parametrize(
-    ("picture", "word"), [("lines", "deadbeef" * 1000), ("map", "\U0001f600" * 300)]
-)
-def test_few_short_texts_are_measured(visit: Visit, picture: str, word: str) -> None:
-    visit.open(f"#level=word&view={picture}")
-    visit.ask("A superb film.")
-    visit.page.evaluate(MEASURE)
-    visit.ask(f"See {word} it was good.")
-
-    measured = visit.page.evaluate("window.measured")
-    assert visit.part(".strip button").count() == COUNT
-    # Once for the widest, once to see whether it fits, and while the long one is halved.
-    assert COUNT <= len(measured) <= 2 * COUNT + STEPS
-    assert max(measured) <= 2 * 200 + 1
-    (long,) = {text for text in visit.page.evaluate("window.written") if text[:1] == word[:1]}
-    assert long.endswith("…")
-    assert word.startswith(long[:-1])
-    assert 3 < len(long) < 100
-
-    visit.page.evaluate("window.measured = []")
-    visit.part(".strip button").first.click()
-    visit.part(".cell button").first.click()
-    count = len(visit.page.evaluate("window.measured"))
-    visit.part(".strip button").nth(2).hover()
-    visit.part(".strip button").nth(3).hover()
-    visit.page.evaluate("new Promise(requestAnimationFrame)")
-    assert len(visit.page.evaluate("window.measured")) == count

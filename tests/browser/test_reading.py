@@ -49,6 +49,8 @@ def test_the_verdict_and_its_classes_are_the_services(visit: Visit, client: http
     expect(part(visit, ".verdict")).to_be_focused()
     status = visit.page.locator("#status")
     expect(status).to_have_text(f"{prediction['label']}, {whole(prediction['score'])}.")
+    said = part(visit, ".reliable").inner_text()
+    assert said.startswith("About ")
     expect(part(visit, ".warning")).to_be_hidden()
     expect(part(visit, ".extent")).to_be_hidden()
 
@@ -63,26 +65,19 @@ def test_the_verdict_and_its_classes_are_the_services(visit: Visit, client: http
     ],
 )
 def test_how_often_it_is_right_is_counted_in_the_models_record(
-    visit: Visit, score: float, said: str
+    shared: Visit, score: float, said: str
 ) -> None:
     record = [(0.5, 400, 0.85), (0.6, 300, 0.9), (0.9, 200, 0.95), (0.98, 100, 0.98), (0.99, 9, 1)]
-
-    def model(route: Route) -> None:
-        steps = [
-            {"threshold": threshold, "rows": rows, "accuracy": accuracy}
-            for threshold, rows, accuracy in record
-        ]
-        route.fulfill(json=route.fetch().json() | {"thresholds": {"by_threshold": steps}})
-
-    def predict(route: Route) -> None:
-        answer = route.fetch().json()
-        answer["predictions"][0] |= {"score": score}
-        route.fulfill(json=answer)
-
-    visit.page.route("**/model", model)
-    visit.page.route("**/predict", predict)
-    read(visit, TEXT)
-    assert part(visit, ".reliable").inner_text() == said
+    steps = [dict(zip(("threshold", "rows", "accuracy"), step, strict=True)) for step in record]
+    found = shared.page.evaluate(
+        """async ([steps, score]) => {
+          const entry = document.querySelector('link[href$="/words.js"]').href;
+          const { reliability } = await import(entry);
+          return reliability({ by_threshold: steps }, score);
+        }""",
+        [steps, score],
+    )
+    assert found == said
 
 
 def test_each_word_is_shaded_by_what_leaving_it_out_changes(
@@ -134,7 +129,7 @@ def test_sentences_come_first_where_the_text_is_long_and_words_can_be_chosen(
     assert len(units) == 16
     assert part(visit, ".leave button").all_inner_texts() == [unit["text"] for unit in units]
     assert part(visit, ".leave").text_content() == LONG
-    answer = heard(visit, part(visit, ".unit input[value=word]").check, "attributions")
+    answer = heard(visit, part(visit, "input[name=unit][value=word]").check, "attributions")
     assert answer["asked"]["level"] == "word"
     expect(part(visit, ".how")).not_to_be_empty()
     assert part(visit, ".leave button").count() == len(LONG.split())
@@ -240,16 +235,14 @@ def test_the_text_goes_along_from_tab_to_tab(visit: Visit) -> None:
     expect(visit.page.get_by_role("button", name="Analyse")).to_be_hidden()
 
 
-@pytest.mark.parametrize(
-    ("fragment", "shown"),
-    [("#text", "#answer"), ("#many", "#many-lines"), ("#heads", "#how"), ("#layer=2", "#how")],
-)
-def test_each_tab_has_an_address(visit: Visit, fragment: str, shown: str) -> None:
-    visit.page.goto("about:blank")
-    visit.open(fragment)
-    expect(visit.page.locator(shown)).to_be_visible()
-    if fragment == "#text":
-        explained(visit)
+def test_each_tab_has_an_address(visit: Visit) -> None:
+    for fragment, shown in (
+        ("#heads", "#how"), ("#layer=2", "#how"), ("#many", "#many-lines"), ("#text", "#answer")
+    ):  # fmt: skip
+        visit.page.goto("about:blank")
+        visit.open(fragment)
+        expect(visit.page.locator(shown)).to_be_visible()
+    explained(visit)
 
 
 def test_on_a_phone_the_verdict_is_in_view_after_the_press(
@@ -267,3 +260,39 @@ def test_markup_in_a_text_stays_text(visit: Visit) -> None:
     read(visit, text)
     assert part(visit, ".leave").text_content() == text
     assert part(visit, ":is(b, img)").count() == 0
+
+
+def test_what_is_tried_can_be_undone_and_tried_again(visit: Visit) -> None:
+    read(visit, TEXT)
+    words, pressed = part(visit, ".leave button"), part(visit, ".leave [aria-pressed=true]")
+    undo, reset = part(visit, ".undo"), part(visit, ".reset")
+    expect(undo).to_be_disabled()
+    expect(reset).to_be_disabled()
+    words.nth(0).focus()
+    for key in ("End", "ArrowLeft", "ArrowRight"):
+        visit.page.keyboard.press(key)
+    first = heard(visit, lambda: visit.page.keyboard.press("Space"))
+    expect(words.nth(7)).to_be_focused()
+    heard(visit, words.nth(2).click)
+    assert heard(visit, undo.click)["asked"] == first["asked"]
+    expect(pressed).to_have_text(["superb."])
+    part(visit, ".history summary").click()
+    entries = part(visit, ".tried button")
+    expect(entries).to_have_count(2)
+    heard(visit, entries.nth(1).click)
+    expect(pressed).to_have_text(["drags,", "superb."])
+
+    outcome = part(visit, ".outcome").inner_text()
+    visit.page.reload()
+    explained(visit)
+    expect(pressed).to_have_text(["drags,", "superb."])
+    expect(part(visit, ".outcome")).to_have_text(outcome)
+    assert visit.page.get_by_label("Text", exact=True).input_value() == TEXT
+    assert "superb" not in visit.page.url
+
+    read(visit, "superb film")
+    expect(pressed).to_have_count(0)
+    heard(visit, words.nth(0).click)
+    # Without any word there is nothing to read.
+    expect(words.nth(1)).to_be_disabled()
+    expect(words.nth(0)).to_be_enabled()

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, expect
 
+from model import reference
 from tests.browser.routes import heard, problem_of, questions
 from tests.browser.visits import Visit
 
@@ -174,28 +175,13 @@ def test_with_only_the_keyboard(visit: Visit) -> None:
     assert visit.part(".strip [aria-pressed=true]").count() == 0
 
 
-def test_terms_lead_to_their_page_and_to_the_reference(visit: Visit) -> None:
+def test_each_step_names_its_term_and_its_function(visit: Visit) -> None:
     begin(visit)
     opened(visit)
-    links = visit.part(".making a")
-    assert links.evaluate_all("all => all.map(one => [one.textContent, one.hash])") == [
-        ["Heads", "#heads"], ["split_heads", "#heads"],
-        ["Scaled dot product", "#scaled-dot-product"],
-        ["scaled_dot_product_score", "#scaled-dot-product"],
-        ["Softmax", "#softmax"], ["softmax", "#softmax"],
-        ["Weighted sum", "#weighted-sum"], ["multi_head_attention", "#weighted-sum"],
-        ["Concatenation", "#concatenation"], ["concatenate_heads", "#concatenation"],
-    ]  # fmt: skip
-    names = links.all_inner_texts()
-    with visit.page.expect_popup() as popup:
-        links.nth(3).click()
-    page = popup.value
-    assert page.url == f"{visit.url}/terms#scaled-dot-product"
-    for at, name in enumerate(names[1::2]):
-        part = page.locator("main section").nth(at + 1)  # behind the positions
-        expect(part.locator("h2")).to_have_text(names[2 * at])
-        expect(part.locator("pre")).to_contain_text(f"def {name}(")
-    page.close()
+    names = ("split_heads", "scaled_dot_product_score", "softmax", "multi_head_attention")
+    assert visit.part(".making code").all_inner_texts() == [*names, "concatenate_heads"]
+    assert all(hasattr(reference, name) for name in names)
+    expect(step(visit, 1)).to_contain_text("Term: Scaled dot product.")
 
 
 def test_joined_heads_and_words_have_no_steps(visit: Visit) -> None:
@@ -208,36 +194,6 @@ def test_joined_heads_and_words_have_no_steps(visit: Visit) -> None:
     expect(button(visit)).to_be_visible()
     visit.set("level", "word")
     assert button(visit).is_hidden()
-
-
-def test_a_changed_reading_has_its_own_steps(visit: Visit) -> None:
-    begin(visit)
-    heard(visit, lambda: visit.part(".off-head").click())
-    with visit.redrawn():
-        visit.part(".beside").click()
-    answers = []
-    for panel in (0, 1):
-        with visit.page.expect_response(f"**/{PATH}") as waiting:
-            visit.part(".how-made", panel).click()
-        answers.append(waiting.value)
-        expect(visit.part(".making > li", panel)).to_have_count(5)
-    bodies = [answer.request.post_data_json or {} for answer in answers]
-    assert [body.get("head_mask") for body in bodies] == [None, [{"layer": 3, "head": 8}]]
-    off = "The head is switched off here, so zeros stand there."
-    expect(visit.part(".making > li", 0).nth(4)).not_to_contain_text(off)
-    expect(visit.part(".making > li", 1).nth(4)).to_contain_text(off)
-
-
-def test_a_window_of_a_long_text(visit: Visit) -> None:
-    visit.open("#whole=on&layers=0,1&layer=1&head=2")
-    visit.page.reload()
-    visit.ask("The plot drags, but the cast is superb. We waited an hour for cold soup. " * 40)
-    with visit.redrawn():
-        visit.part(".windows select").select_option("1")
-    answer = opened(visit)
-    assert (answer["asked"]["truncation"], answer["asked"]["window"]) == ("window", 1)
-    assert (answer["asked"]["layer"], answer["asked"]["head"]) == (1, 2)
-    assert answer["window"] == 1
 
 
 def test_an_older_service_has_no_steps(visit: Visit) -> None:

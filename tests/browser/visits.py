@@ -1,6 +1,5 @@
 """A visit to the page: its sentences are asked, its answers waited for, its complaints noted."""
 
-import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,7 +7,15 @@ from dataclasses import dataclass, field
 from typing import Literal
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, Request
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Locator,
+    Page,
+    Request,
+    expect,
+)
 
 Scheme = Literal["light", "dark"]
 WIDE, NARROW = 1440, 360
@@ -32,52 +39,44 @@ class Visit:
         """Goes to the page: to its heads, without an example, if the fragment names no tab."""
         self.page.goto(f"{self.url}/{fragment}")
 
-    def ask(self, sentence: str, second: str | None = None) -> None:
-        """Types one sentence or two, asks, and waits until the answer is drawn."""
-        self.page.get_by_label("Compare with a second text").set_checked(second is not None)
+    def ask(self, sentence: str) -> None:
+        """Types a sentence, asks, and waits until the answer is drawn."""
         self.page.get_by_label("Text", exact=True).fill(sentence)
-        if second is not None:
-            self.page.get_by_label("Second text", exact=True).fill(second)
         with self.redrawn():
             self.page.get_by_role("button", name="Analyse").click()
 
     @contextmanager
     def redrawn(self) -> Iterator[None]:
         """Waits until what is done inside has been drawn and painted."""
-        # The page reports a painting one frame and one timer after it has drawn: what was drawn
-        # before is reported first, so that it is not taken for what is done inside.
+        # The page counts a drawing one frame and one timer after it: what was drawn before is
+        # counted first, so that it is not taken for what is done inside.
         self.page.evaluate(
             """async () => {
               await new Promise(requestAnimationFrame);
               await new Promise((resolve) => { setTimeout(resolve); });
-              delete document.documentElement.dataset.paintMilliseconds;
+              delete document.documentElement.dataset.drawn;
             }"""
         )
         yield
-        drawn = self.page.locator("html[data-paint-milliseconds]")
-        drawn.wait_for(state="attached", timeout=PATIENCE)
+        self.page.locator("html[data-drawn]").wait_for(state="attached", timeout=PATIENCE)
 
     def set(self, name: str, value: str) -> None:
-        """Chooses one of the views above the panels."""
+        """Chooses one of the views above the heads."""
         with self.redrawn():
             self.page.locator(f"#controls input[name={name}][value={value}]").check()
 
-    def part(self, selector: str, panel: int = 0) -> Locator:
-        """What is inside one of the panels."""
-        return self.page.locator("#panels .panel").nth(panel).locator(selector)
+    def part(self, selector: str) -> Locator:
+        """What is inside the answer about heads."""
+        return self.page.locator(".panel").locator(selector)
 
-    def head(self, layer: int, head: int, panel: int = 0) -> Locator:
+    def head(self, layer: int, head: int) -> Locator:
         """The button of a head."""
-        name = f"Layer {layer}, head {head}."
-        return self.part(".grid", panel).get_by_role("button", name=name)
+        return self.part(".grid").get_by_role("button", name=f"Layer {layer}, head {head}.")
 
-    def choose(self, layer: int, head: int, panel: int = 0) -> None:
+    def choose(self, layer: int, head: int) -> None:
         """Chooses a head, and waits until it is shown large."""
-        self.head(layer, head, panel).click()
-        shown = self.part(".place", panel).filter(
-            has_text=re.compile(f"layer {layer}, head {head}$", re.I)
-        )
-        shown.wait_for()
+        self.head(layer, head).click()
+        expect(self.part(".place")).to_have_text(f"Layer {layer}, head {head}")
 
     def problem(self) -> str:
         """What the page says went wrong, once it says so."""
@@ -151,12 +150,6 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 
 
-def signed(value: float, digits: int) -> str:
-    """A number with its sign, as the page writes it."""
-    sign = "\N{MINUS SIGN}" if value < 0 else "+"
-    return f"{sign}{abs(value):.{digits}f}"
-
-
 def come(visit: Visit) -> None:
     """Opens the page as on a first visit, and waits for its example."""
     visit.page.evaluate("history.replaceState(null, '', location.pathname)")
@@ -180,4 +173,4 @@ def read_verdict(visit: Visit, text: str) -> None:
     visit.page.get_by_role("link", name="A text", exact=True).click()
     visit.page.get_by_label("Text", exact=True).fill(text)
     visit.page.get_by_role("button", name="Analyse").click()
-    visit.page.locator("#answer[aria-busy]").wait_for(state="detached")
+    visit.page.locator("#answer:not([aria-busy])").wait_for()

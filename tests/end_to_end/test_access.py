@@ -93,7 +93,7 @@ def test_what_is_switched_off_or_behind_the_key(
     settings = {"HEADLIGHT_API_KEYS": "right"}
     with start(*options, settings=settings) as running, running.client() as client:
         for path in (
-            *("/metrics", "/docs", "/openapi.json", "/", "/terms", "/problems"),
+            *("/metrics", "/docs", "/openapi.json", "/", "/problems"),
             *("/problems/timeout", "/static/page.css", "/static/0123456789ab/page.css"),
         ):
             keyless, keyed = client.get(path), client.get(path, headers=right)

@@ -1,9 +1,6 @@
-"""Attributions, importance of heads, the steps of attention, and the page of its terms."""
+"""Attributions, importance of heads, and the steps of attention."""
 
-import html
-import inspect
 import math
-import re
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -13,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from model import Predictor, attribute, leave_each_out, reference
+from model import Predictor, attribute, leave_each_out
 from model.backends.kernels import choose_set
 from service.routes import attributions
 from tests.end_to_end.conftest import Start
@@ -273,24 +270,3 @@ def test_too_many_numbers_are_refused_before_they_are_computed(start: Start) -> 
         refused = client.post("/attention/steps", json={"sentence": "good " * 8, **WHERE})
         assert_problem(refused, 413, "too-many-weights")
         assert running.metric("headlight_texts_total") == computed
-
-
-def test_the_terms_are_on_a_page_with_their_functions(client: httpx.Client) -> None:
-    page = client.get("/terms")
-    assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
-    assert re.findall(r'<section id="([a-z-]+)">', page.text) == [
-        *("positions", "heads", "scaled-dot-product", "softmax", "weighted-sum", "concatenation")
-    ]
-    for function in (
-        *(reference.project, reference.split_heads, reference.scaled_dot_product_score),
-        *(reference.softmax, reference.multi_head_attention, reference.concatenate_heads),
-    ):
-        assert inspect.getsource(function).rstrip() in html.unescape(page.text)
-    formulas = [
-        "".join(re.findall(r">([^<]+)<", formula))
-        for formula in re.findall(r'<math display="block">(.*)</math>', page.text)
-    ]
-    assert formulas == [
-        *("Xt=LayerNorm(Etoken(t)+Pt)", "Qh=XWhQ,Kh=XWhK,Vh=XWhV", "Sh=QhKhTD"),
-        *("Aqk=eSqk∑jeSqj", "headh=softmax(QhKhTD)Vh", "Y=[head0,…,headH\u22121]WO"),
-    ]

@@ -42,7 +42,7 @@ class Assets(HTMLParser):
         self.inline |= inline_script or tag == "style" or "style" in attributes or bool(handlers)
 
 
-@pytest.mark.parametrize("path", ["/", "/docs", "/terms", "/problems", "/problems/overloaded"])
+@pytest.mark.parametrize("path", ["/", "/docs", "/problems", "/problems/overloaded"])
 def test_a_page_loads_nothing_from_elsewhere(client: httpx.Client, path: str) -> None:
     page = client.get(path, headers=BROWSER)
     assert page.headers["content-type"] == "text/html; charset=utf-8"

@@ -1,27 +1,18 @@
 /** Sends requests to the service and reads its answers; whatever goes wrong is a Problem. */
 
-const WITH_LABELS = ["/predict", "/attention", "/attributions", "/importance"];
-
 let key = "";
-let labels; // the classes that answers choose among; undefined for all
 
 /** Keeps the API key that the user typed; an empty one is not sent. */
 export function useKey(given) {
   key = given.trim();
 }
 
-/** Keeps the classes that answers choose among; null for all of the model. */
-export function useLabels(chosen) {
-  labels = chosen ?? undefined;
-}
-
-export const usedLabels = () => labels ?? null;
-
 /** What went wrong, in the service's words if it gave any. */
 export class Problem extends Error {
-  constructor(type, detail, { retryAfter = null, isFinal = false } = {}) {
+  constructor(type, detail, { title = undefined, retryAfter = null, isFinal = false } = {}) {
     super(detail);
     this.type = type;
+    this.title = title;
     this.retryAfter = retryAfter;
     this.isFinal = isFinal;
   }
@@ -33,21 +24,17 @@ function headersOf(given) {
   try {
     if (key) headers.set("Authorization", `Bearer ${key}`);
   } catch {
-    const detail = "It holds a character that no request can carry.";
-    throw new Problem("key-unsendable", detail, { isFinal: true });
+    throw new Problem("key-unsendable", "", { isFinal: true });
   }
   return headers;
 }
 
-/** The address of a path: relative to the page, which a proxy may show under a longer path. */
-const address = (path) => new URL(path.slice(1), document.baseURI);
-
-/** Asks, and returns the response if its status is good. */
+/** Asks, and returns the response if its status is good; a proxy may show the page under a longer path. */
 async function send(path, options) {
   const headers = headersOf(options.headers);
   let response;
   try {
-    response = await fetch(address(path), { ...options, headers });
+    response = await fetch(new URL(path.slice(1), document.baseURI), { ...options, headers });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Problem("unreachable", "The service cannot be reached.");
@@ -61,8 +48,8 @@ async function problemOf(response, hasKey) {
   const isFinal = status >= 400 && status < 500 && ![408, 429].includes(status);
   const named = (type) => (type === "unauthorized" && hasKey ? "key-refused" : type);
   try {
-    const { type, detail, retry_after: retryAfter } = await response.json();
-    return new Problem(named(type.split("/").pop()), detail, { retryAfter, isFinal });
+    const { type, title, detail, retry_after: retryAfter } = await response.json();
+    return new Problem(named(type.split("/").pop()), detail, { title, retryAfter, isFinal });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     const seconds = Number.parseInt(response.headers.get("Retry-After"), 10);
@@ -88,8 +75,7 @@ export async function get(path, signal) {
 
 export async function post(path, body, signal, form = "json") {
   const headers = { "Content-Type": "application/json" };
-  const whole = JSON.stringify(WITH_LABELS.includes(path) ? { labels, ...body } : body);
-  return read(await send(path, { method: "POST", headers, body: whole, signal }), form);
+  return read(await send(path, { method: "POST", headers, body: JSON.stringify(body), signal }), form);
 }
 
 /** Asks for the predictions of texts; one that is refused by itself is a Problem. */
@@ -98,8 +84,8 @@ export async function askPredictions(texts, fields, signal) {
   const answer = await post("/predict", body, signal);
   for (const { error } of answer.predictions) {
     if (!error) continue;
-    const { type, status, detail } = error;
-    throw new Problem(type.split("/").pop(), detail, { isFinal: status < 500 });
+    const { type, status, title, detail } = error;
+    throw new Problem(type.split("/").pop(), detail, { title, isFinal: status < 500 });
   }
   return answer;
 }

@@ -15,19 +15,13 @@ const BUSY = ["overloaded", "rate-limited", "not-ready", "draining"];
 const TOO_MUCH = ["payload-too-large", "too-much-work", "timeout", "invalid-request"];
 
 const bytes = new TextEncoder();
-
 const bytesOf = (text) => bytes.encode(JSON.stringify(text)).length + 1;
 
-function pause(seconds, signal) {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(resolve, 1000 * seconds);
-    const stop = () => {
-      clearTimeout(timer);
-      reject(signal.reason);
-    };
-    signal.addEventListener("abort", stop, { once: true });
+const pause = (seconds, signal) =>
+  new Promise((resolve, reject) => {
+    setTimeout(resolve, 1000 * seconds);
+    signal.addEventListener("abort", () => reject(signal.reason), { once: true });
   });
-}
 
 export class Batches {
   /**
@@ -71,9 +65,13 @@ export class Batches {
       answer = await this.#ask(rows);
     } catch (problem) {
       if (!TOO_MUCH.includes(problem.type)) throw problem;
-      if (rows.length > 1) await this.#halve(rows, problem);
-      else if (problem.type === "timeout") throw problem;
-      else this.#refuse(rows, problem);
+      if (rows.length === 1 && problem.type === "timeout") throw problem;
+      if (rows.length > 1) {
+        await this.#halve(rows, problem);
+        return;
+      }
+      rows[0].reason = problem.message;
+      this.events.onAnswer(rows, null);
       return;
     }
     const { predictions, model } = answer;
@@ -102,11 +100,6 @@ export class Batches {
     if (problem.type !== "invalid-request") this.most = Math.min(this.most, half);
     await this.#answer(rows.slice(0, half));
     await this.#answer(rows.slice(half));
-  }
-
-  #refuse(rows, { message }) {
-    for (const row of rows) row.reason = message;
-    this.events.onAnswer(rows, null);
   }
 
   /** Asks, and again while the service has no room. */

@@ -1,8 +1,4 @@
-/**
- * Prepares what canvases need: colours from the style sheet, fonts, and tokens shortened to fit.
- */
-
-import { range } from "./elements.js";
+/** Prepares what canvases need: colours from the style sheet, fonts, and tokens shortened to fit. */
 
 const STOPS = ["--heat-0", "--heat-1", "--heat-2", "--heat-3"];
 const SHADES = 256;
@@ -17,26 +13,26 @@ function channels(hex) {
  */
 const pixelOf = ([red, green, blue]) => ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
 
-let known = null;
-window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
-  known = null;
-});
+const dark = window.matchMedia("(prefers-color-scheme: dark)");
+const known = new Map();
 
-/** The current colours; read again when the scheme changes. */
-export const readPalette = () => (known ??= coloursOf());
+/** The current colours; read once for each scheme. */
+export function readPalette() {
+  if (!known.has(dark.matches)) known.set(dark.matches, coloursOf());
+  return known.get(dark.matches);
+}
 
 function coloursOf() {
   const style = getComputedStyle(document.documentElement);
   const colour = (name) => style.getPropertyValue(name).trim();
   const stops = STOPS.map((name) => channels(colour(name)));
-  const shades = range(SHADES).map((shade) => {
+  const shades = Array.from({ length: SHADES }, (_, shade) => {
     const place = (shade / (SHADES - 1)) * (stops.length - 1);
     const below = Math.min(Math.floor(place), stops.length - 2);
     return stops[below].map((value, at) => value + (place - below) * (stops[below + 1][at] - value));
   });
   return {
     ink: colour("--ink"),
-    quiet: colour("--quiet"),
     line: colour("--line"),
     paper: colour("--paper"),
     out: channels(colour("--out")),
@@ -44,9 +40,7 @@ function coloursOf() {
     grey: channels(colour("--quiet")),
     violet: channels(colour("--violet")),
     green: channels(colour("--green")),
-    head: (at, count) => ofHue((360 * at) / count, Number.parseFloat(colour("--head-light"))),
     pixels: Uint32Array.from(shades, pixelOf),
-    shades: shades.map((shade) => `rgb(${shade.map(Math.round).join(", ")})`),
   };
 }
 
@@ -66,46 +60,18 @@ export function tint(colour, share) {
   return `rgba(${colour.join(", ")}, ${share.toFixed(3)})`;
 }
 
-/** Where an event is on a canvas, in CSS pixels. */
-export function pointOn(canvas, { clientX, clientY }) {
-  const { left, top } = canvas.getBoundingClientRect();
-  return [clientX - left, clientY - top];
-}
-
-/** Gives a canvas its size in CSS pixels and its resolution, and returns what to draw with. */
+/** Gives a canvas its size in CSS pixels and its resolution. */
 export function prepare(canvas, width, height) {
   // Browsers allow at most 16,384 pixels a side, some fewer.
   const scale = Math.min(window.devicePixelRatio || 1, 16000 / Math.max(width, height));
-  canvas.width = Math.round(width * scale);
-  canvas.height = Math.round(height * scale);
-  canvas.style.width = `${width}px`;
-  canvas.style.height = `${height}px`;
-  const context = canvas.getContext("2d");
-  context.setTransform(scale, 0, 0, scale, 0, 0);
-  return context;
+  Object.assign(canvas, { width: Math.round(width * scale), height: Math.round(height * scale) });
+  Object.assign(canvas.style, { width: `${width}px`, height: `${height}px` });
+  canvas.getContext("2d").setTransform(scale, 0, 0, scale, 0, 0);
 }
 
-/** The channels of a hue, after "CSS Color Module Level 4", section 7.1. */
-function ofHue(hue, light) {
-  const chroma = 0.7 * Math.min(light, 1 - light);
-  return [0, 8, 4].map((offset) => {
-    const at = (offset + hue / 30) % 12;
-    return Math.round(255 * (light - chroma * Math.max(-1, Math.min(at - 3, 9 - at, 1))));
-  });
-}
-
-const NAMED = {
-  negative: ["into", "dashed"],
-  neutral: ["grey", "dotted"],
-  positive: ["out", "solid"],
-};
+const NAMED = { negative: ["into", "dashed"], neutral: ["grey", "dotted"], positive: ["out", "solid"] };
+const OTHERS = [["violet", "solid"], ["green", "dashed"], ["out", "dotted"], ["into", "double"]];
 const COLOURS = { into: "orange", out: "blue", grey: "grey", violet: "violet" };
-const OTHERS = [
-  ["violet", "solid"],
-  ["green", "dashed"],
-  ["out", "dotted"],
-  ["into", "double"],
-];
 const FAINTEST = 0.08; // opacity at a probability that is chance
 const STRONGEST = 0.4;
 
@@ -127,45 +93,21 @@ export function classStyle(label, classes, score, palette) {
 }
 
 const FAMILY = '"Segoe UI", system-ui, sans-serif';
-const MOST_CHARACTERS = 200; // characters: more fit on no canvas, and take long to measure
+const MOST_CHARACTERS = 40; // of a token that is drawn; a wider one is squeezed
 
 /** A font; special tokens are in italics, because paler ink would not show on a colour. */
-export const font = (size, { special = false, weight = "" } = {}) =>
-  [special ? "italic" : "", weight, `${size}px ${FAMILY}`].filter(Boolean).join(" ");
+const font = (size, special) => `${special ? "italic " : ""}${size}px ${FAMILY}`;
 
-/** The first whole characters of a text, and whether they are all of it. */
-function start(text) {
-  const characters = [...text.slice(0, 2 * MOST_CHARACTERS + 1)].slice(0, MOST_CHARACTERS);
-  return { characters, isAll: characters.join("").length === text.length };
-}
-
-function shortened(context, text, width) {
-  const { characters, isAll } = start(text);
-  const isRoom = (part) => context.measureText(part).width <= width;
-  if (isAll && isRoom(text)) return text;
-  const cut = (count) => `${characters.slice(0, count).join("")}…`;
-  let [least, most] = [1, characters.length];
-  while (least < most) {
-    const middle = Math.ceil((least + most) / 2);
-    if (isRoom(cut(middle))) least = middle;
-    else most = middle - 1;
-  }
-  return cut(least);
-}
-
-export function widest(context, tokens, size) {
-  return Math.max(
-    ...tokens.map(({ text, special }) => {
-      context.font = font(size, { special });
-      return context.measureText(start(text).characters.join("")).width;
-    }),
-  );
-}
-
-export function labels(context, tokens, size, width) {
-  return tokens.map(({ text, special }) => {
-    const own = font(size, { special });
-    context.font = own;
-    return [shortened(context, text, width), own];
+/** Tokens as canvases write them: [text, font]. */
+export const labels = (tokens, size) =>
+  tokens.map(({ text, special }) => {
+    const characters = [...text.slice(0, 2 * MOST_CHARACTERS + 1)];
+    const isLong = characters.length > MOST_CHARACTERS;
+    return [isLong ? `${characters.slice(0, MOST_CHARACTERS).join("")}…` : text, font(size, special)];
   });
-}
+
+export const widest = (context, texts) =>
+  Math.max(...texts.map(([text, itsFont]) => {
+    context.font = itsFont;
+    return context.measureText(text).width;
+  }));

@@ -1,6 +1,6 @@
 /** Reads the labels or ratings of a column of the file, to compare them with the verdicts. */
 
-import { range } from "./elements.js";
+import { range } from "./parts.js";
 
 const SHORT = { neg: "negative", neu: "neutral", pos: "positive", "-": "negative", "+": "positive" };
 // Where several hold all values, the first one counts.

@@ -1,7 +1,9 @@
 /** Draws heat maps, small and large, and the head view: a line from each query to each key. */
 
-import { labels, shadeOf, signedPixel, tint, widest } from "./canvas.js";
-import { isNothing, reader, shownCells } from "./weights.js";
+import { labels, prepare, shadeOf, tint, widest } from "./canvas.js";
+import { html, useLayoutEffect, useRef } from "./preact.js";
+import { isNothing, NOTHING, reader, shownCells } from "./weights.js";
+import { grouped } from "./words.js";
 
 const CELL = [3, 26]; // CSS pixels
 const LARGEST_FONT = 13;
@@ -29,14 +31,12 @@ export function mapLayout(context, weights, shown, room) {
   // Where no token is named, it fits into one view with the grid.
   const width = shown.length > NAMED ? Math.min(room, Math.max(320, window.innerHeight - 520)) : room;
   const tokens = shown.map((at) => weights.tokens[at]);
-  const label = Math.ceil(Math.min(widest(context, tokens, LARGEST_FONT) + 10, 110, width * 0.3));
+  const label = Math.ceil(Math.min(widest(context, labels(tokens, LARGEST_FONT)) + 10, 110, width * 0.3));
   const fit = (gutter) => Math.floor((width - gutter) / shown.length);
   const hasLabels = fit(label) >= LABELLED;
   const gutter = hasLabels ? label : 0;
   const cell = Math.max(CELL[0], Math.min(CELL[1], fit(gutter)));
-  const texts = hasLabels
-    ? labels(context, tokens, Math.min(LARGEST_FONT, cell + 1), gutter - 8)
-    : null;
+  const texts = hasLabels ? labels(tokens, Math.min(LARGEST_FONT, cell + 1)) : null;
   const side = cell * shown.length;
   const extent = gutter + side + 1;
   return { cell, gutter, side, texts, width: extent, height: extent };
@@ -51,31 +51,23 @@ function drawTokens(context, layout, shown, chosen, palette) {
     const middle = gutter + (at + 0.5) * cell;
     context.fillStyle = position === chosen.query ? tint(palette.out, 1) : palette.ink;
     context.textAlign = "right";
-    context.fillText(text, gutter - 5, middle);
+    context.fillText(text, gutter - 5, middle, gutter - 8);
     context.save();
     context.translate(middle, gutter - 5);
     context.rotate(-Math.PI / 2);
     context.fillStyle = position === chosen.key ? tint(palette.into, 1) : palette.ink;
     context.textAlign = "left";
-    context.fillText(text, 0, 0);
+    context.fillText(text, 0, 0, gutter - 8);
     context.restore();
   });
 }
 
-/**
- * Draws the large map from (0, 0) on; its parameters are those of the head view. Numbers of a head
- * that is signed go from one colour over the paper to another.
- */
+/** Draws the large map from (0, 0) on; its parameters are those of the head view. */
 export function drawMap(context, layout, head, chosen, palette) {
   const { shown, largest } = head;
   const { cell, gutter, side } = layout;
-  const cells = shownCells(head);
   const small = document.createElement("canvas");
-  paint(small, shown.length, shown.length, (at) =>
-    head.isSigned
-      ? signedPixel(palette, cells[at], largest)
-      : palette.pixels[shadeOf(cells[at], largest)],
-  );
+  drawSmall(small, shownCells(head), largest, palette);
   context.imageSmoothingEnabled = false;
   context.drawImage(small, gutter, gutter, side, side);
   context.strokeStyle = palette.line;
@@ -107,47 +99,18 @@ export function headLayout(context, weights, shown, width) {
   const row = shown.length > NAMED ? 16 : 24; // CSS pixels
   const size = row > 20 ? 14 : 12;
   const tokens = shown.map((at) => weights.tokens[at]);
-  const label = Math.ceil(Math.min(widest(context, tokens, size) + 16, width * 0.36));
-  const texts = labels(context, tokens, size, label - 14);
+  const texts = labels(tokens, size);
+  const label = Math.ceil(Math.min(widest(context, texts) + 16, width * 0.36));
   return { row, label, width, height: row * shown.length, texts };
 }
 
-/** The weight from which on about so many lines are drawn. */
-function threshold(cells, largest, most) {
-  const counts = new Uint32Array(1024);
-  for (const weight of cells) counts[Math.min(1023, Math.floor((weight / largest) * 1024))] += 1;
-  let left = most;
-  let bin = 1023;
-  while (bin > 0 && counts[bin] <= left) {
-    left -= counts[bin];
-    bin -= 1;
-  }
-  return ((bin + 1) / 1024) * largest;
-}
-
 /** The strongest lines of a head: [row of query, row of key, weight]. */
-function strongest(head, most) {
-  const { shown, largest } = head;
+function strongest(head) {
+  const { shown: { length }, largest } = head;
   const cells = shownCells(head);
-  const enough = cells.length > most ? threshold(cells, largest, most) : 0;
-  const least = Math.max(enough, FAINT * largest);
-  const found = [];
-  cells.forEach((weight, at) => {
-    if (weight < least || weight <= 0) return;
-    found.push([Math.floor(at / shown.length), at % shown.length, weight]);
-  });
-  return found;
-}
-
-/** The lines of a head: of the chosen position, or of all the strongest. */
-function linesOf(head, { query, key }, most = LINES) {
-  const { shown } = head;
-  if (isNothing({ query, key })) return strongest(head, most);
-  const weightOf = reader(head);
-  const [row, column] = [shown.indexOf(query), shown.indexOf(key)];
-  const into = key === null ? [] : shown.map((from, at) => [at, column, weightOf(from, key)]);
-  const out = query === null ? [] : shown.map((to, at) => [row, at, weightOf(query, to)]);
-  return [...into, ...out];
+  const enough = length ** 2 > LINES ? Float64Array.from(cells).sort().at(-LINES) : 0;
+  const least = Math.max(enough, FAINT * largest, Number.MIN_VALUE);
+  return cells.flatMap((weight, at) => (weight < least ? [] : [[Math.floor(at / length), at % length, weight]]));
 }
 
 function drawLines(context, layout, list, largest, colour) {
@@ -185,7 +148,7 @@ function drawLabels(context, layout, shown, colours, palette) {
       context.fillStyle = palette.ink;
       context.textAlign = side === "query" ? "right" : "left";
       const edge = side === "query" ? label - 8 : width - label + 8;
-      context.fillText(text, edge, middle);
+      context.fillText(text, edge, middle, label - 14);
     }
   });
 }
@@ -195,14 +158,11 @@ export function drawHead(context, layout, head, chosen, palette) {
   const { shown, largest } = head;
   const { query, key } = chosen;
   const weightOf = reader(head);
-  const draw = (of, colour) => {
-    const lines = linesOf(head, of);
-    drawLines(context, layout, lines, largest, colour);
-    return lines.length;
-  };
-  const drawn = isNothing(chosen) ? draw(chosen, palette.out) : 0;
-  if (key !== null) draw({ query: null, key }, palette.into);
-  if (query !== null) draw({ query, key: null }, palette.out);
+  const draw = (lines, colour) => drawLines(context, layout, lines, largest, colour);
+  const all = isNothing(chosen) ? strongest(head) : [];
+  draw(all, palette.out);
+  if (key !== null) draw(shown.map((from, at) => [at, shown.indexOf(key), weightOf(from, key)]), palette.into);
+  if (query !== null) draw(shown.map((to, at) => [shown.indexOf(query), at, weightOf(query, to)]), palette.out);
   const shade = (colour, weight) => tint(colour, 0.06 + (0.34 * weight) / largest);
   const colours = {
     query(position) {
@@ -215,46 +175,59 @@ export function drawHead(context, layout, head, chosen, palette) {
     },
   };
   drawLabels(context, layout, shown, colours, palette);
-  return { drawn, all: shown.length ** 2 };
-}
-
-/**
- * Draws several heads over each other, each in its colour. Beside a token that is pointed at, the
- * others have a stripe for each head.
- */
-export function drawHeads(context, layout, head, chosen, palette) {
-  const { weights, shown, largest } = head;
-  const { query, key } = chosen;
-  const { row, label, width } = layout;
-  const heads = head.drawn.map((place) => ({ ...head, ...place }));
-  const colours = heads.map(({ column }) => palette.head(column, weights.columns));
-  let drawn = 0;
-  heads.forEach((one, at) => {
-    const lines = linesOf(one, chosen, LINES / heads.length);
-    drawLines(context, layout, lines, largest, colours[at]);
-    drawn += lines.length;
-  });
-  const readers = heads.map(reader);
-  const stripe = label / heads.length;
-  const stripes = (x, weightOf) =>
-    shown.forEach((position, at) => {
-      readers.forEach((read, number) => {
-        context.fillStyle = tint(colours[number], (0.75 * weightOf(read, position)) / largest);
-        context.fillRect(x + number * stripe, at * row + 1, stripe, row - 2);
-      });
-    });
-  if (query !== null) stripes(width - label, (read, to) => read(query, to));
-  if (key !== null) stripes(0, (read, from) => read(from, key));
-  const own = (position, one) => (position === one ? tint(palette.grey, 0.35) : null);
-  drawLabels(context, layout, shown, {
-    query: (position) => own(position, query),
-    key: (position) => (query === null ? own(position, key) : null),
-  }, palette);
-  return { drawn, all: heads.length * shown.length ** 2 };
+  return all.length;
 }
 
 /** What is under a point of the head view: a position, on the side of queries or of keys. */
 export function headAt(layout, shown, x, y) {
   const position = shown[Math.floor(y / layout.row)] ?? null;
   return x < layout.width / 2 ? { query: position, key: null } : { query: null, key: position };
+}
+
+const THINNED = 60; // tokens above which only the strongest lines are drawn
+
+/** How each kind of picture is laid out and drawn, and what is at a point of it. */
+const KINDS = {
+  lines: { lay: headLayout, draw: drawHead, at: headAt },
+  map: { lay: mapLayout, draw: drawMap, at: mapAt },
+};
+
+/** Lets a picture that is wider than its frame be scrolled, with the keys too. */
+function letScroll(frame, isWide, name) {
+  for (const attribute of ["tabindex", "role", "aria-label"]) frame.removeAttribute(attribute);
+  if (isWide) Object.assign(frame, { tabIndex: 0, role: "region", ariaLabel: name });
+}
+
+/** One head large; it is laid out again with each other cause. */
+export function Picture({ head, view: { picture: kind }, palette, chosen, causes, words, onPoint }) {
+  const { weights, name, shown } = head;
+  const { lay, draw, at } = KINDS[kind];
+  const [frame, canvas, note, plan] = [useRef(null), useRef(null), useRef(null), useRef(null)];
+  useLayoutEffect(() => {
+    const width = Math.floor(frame.current.clientWidth);
+    plan.current = lay(canvas.current.getContext("2d"), weights, shown, width);
+    prepare(canvas.current, plan.current.width, plan.current.height);
+    const isHigher = kind !== "map" && frame.current.scrollHeight > frame.current.clientHeight;
+    letScroll(frame.current, plan.current.width > width || isHigher, kind === "map" ? "Heat map" : "Lines");
+    note.current.hidden = kind === "map" || shown.length <= THINNED;
+  }, causes);
+  useLayoutEffect(() => {
+    const context = canvas.current.getContext("2d");
+    context.fillStyle = palette.paper;
+    context.fillRect(0, 0, plan.current.width, plan.current.height);
+    const lines = draw(context, plan.current, head, chosen, palette);
+    if (!lines || !isNothing(chosen)) return;
+    note.current.textContent = `The ${grouped(lines)} strongest of ${grouped(shown.length ** 2)} lines.`;
+  }, [...causes, chosen.query, chosen.key]);
+  const under = ({ clientX, clientY }) => {
+    const { left, top } = canvas.current.getBoundingClientRect();
+    return at(plan.current, shown, clientX - left, clientY - top);
+  };
+  return html`<div class=${kind} ref=${frame}>
+      ${kind !== "map" && html`<div class="sides note" aria-hidden="true"><span>looks</span><span>is looked at</span></div>`}
+      <canvas ref=${canvas} role="img" aria-label="${name} as ${kind === "map" ? "a heat map" : "lines"}. ${words}"
+        onPointerMove=${(event) => onPoint(under(event), false)} onPointerLeave=${() => onPoint(NOTHING, false)}
+        onClick=${(event) => onPoint(under(event), true)} />
+    </div>
+    <p class="lines-note note" ref=${note} />`;
 }

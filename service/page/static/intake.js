@@ -8,15 +8,7 @@ import { grouped } from "./words.js";
 const MOST_ROWS = 10_000;
 const MOST_BYTES = 50_000_000;
 
-const KINDS = {
-  csv: "csv",
-  tsv: "tsv",
-  tab: "tsv",
-  json: "json",
-  jsonl: "json",
-  ndjson: "json",
-  txt: "lines",
-};
+const KINDS = { csv: "csv", tsv: "tsv", tab: "tsv", json: "json", jsonl: "json", ndjson: "json", txt: "lines" };
 // Usual names of the column of texts, and of one that has labels or ratings.
 const TEXTS = ["text", "sentence", "review", "review_text", "content", "comment", "message", "body", "tweet"];
 const LABELS = ["label", "sentiment", "class", "category", "stars", "rating", "polarity"];
@@ -33,19 +25,9 @@ export class SourceError extends Error {
   }
 }
 
-/**
- * A source whose text column can still be chosen.
- * @typedef {object} Sheet
- * @property {string} name for messages
- * @property {string} kind `csv`, `tsv`, `json`, `lines` or `pasted`
- * @property {{line: number, cells?: string[], value?: any, reason: string}[]} records
- * @property {string[]} columns names of the columns; empty where there is nothing to choose
- * @property {number} column index of the one that holds the texts
- * @property {number} compared index of the one to compare the verdicts with; -1 for none
- * @property {string} delimiter between the cells; empty where there is none to choose
- * @property {string} text of the file, where the delimiter can be chosen
- * @property {boolean} hasHeader whether the first record has the names
- */
+// A source whose text column can still be chosen is { name, kind, records of {line, cells or value,
+// reason}, columns' names (none where there is nothing to choose), column of the texts, column that is
+// compared or -1, delimiter and text where it can be chosen, hasHeader }.
 
 /** Reads pasted lines, each of them a sentence; empty ones are left out. */
 export function readPasted(text) {
@@ -56,15 +38,12 @@ export function readPasted(text) {
 export async function readFile(file, encoding = "") {
   const kind = KINDS[file.name.split(".").pop().toLowerCase()];
   if (kind === undefined || !file.name.includes(".")) {
-    throw new SourceError(
-      `${file.name} has no known ending: take a file that ends in .csv, .tsv, .jsonl, .ndjson or .txt.`,
-    );
+    throw new SourceError(`${file.name} has no known ending: take a file that ends in .csv, .tsv, .jsonl, .ndjson or .txt.`);
   }
   if (file.size > MOST_BYTES) {
     const size = `${grouped(Math.ceil(file.size / 1e6))} MB`;
-    throw new SourceError(
-      `${file.name} has ${size}, and at most ${grouped(MOST_BYTES / 1e6)} MB are read: split it, or use headlight-score.`,
-    );
+    const most = `at most ${grouped(MOST_BYTES / 1e6)} MB are read`;
+    throw new SourceError(`${file.name} has ${size}, and ${most}: split it, or use headlight-score.`);
   }
   const text = decode(file.name, await file.arrayBuffer(), encoding);
   const [first] = text.split(/[\r\n]/, 1);
@@ -113,11 +92,9 @@ function linesOf(text) {
 }
 
 function elementsOf(name, text) {
-  try {
-    return JSON.parse(text).map((value, at) => ({ line: at + 1, value, reason: "" }));
-  } catch {
-    throw new SourceError(`${name} is not a whole JSON array: write it again.`);
-  }
+  const { value, reason } = parsed({ line: 0, value: text });
+  if (reason) throw new SourceError(`${name} is not a whole JSON array: write it again.`);
+  return value.map((each, at) => ({ line: at + 1, value: each, reason: "" }));
 }
 
 function parsed({ line, value }) {
@@ -129,8 +106,7 @@ function parsed({ line, value }) {
 }
 
 function sheetOf(name, kind, records) {
-  const sheet = { name, kind, records, columns: [], column: 0, compared: -1, hasHeader: false };
-  Object.assign(sheet, { delimiter: "", text: "" });
+  const sheet = { name, kind, records, columns: [], column: 0, compared: -1, hasHeader: false, delimiter: "", text: "" };
   if (kind === "json") {
     const objects = records.map(({ value }) => value).filter(isObject);
     sheet.columns = [...new Set(objects.flatMap(Object.keys))];

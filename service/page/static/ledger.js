@@ -5,9 +5,9 @@
 
 import { classStyle, readPalette } from "./canvas.js";
 import { doubtOf } from "./compare.js";
-import { range } from "./elements.js";
+import { range } from "./parts.js";
 import { html, useLayoutEffect, useMemo } from "./preact.js";
-import { asShare, grouped, percent } from "./words.js";
+import { grouped, percent } from "./words.js";
 
 const PAGE = 100;
 const SHOWN = 300; // characters of a text; Open shows all
@@ -19,6 +19,8 @@ const UNFILTERED = { label: "", least: "", most: "", agrees: "", text: "", page:
 
 /** What is shown of a table that has just begun. */
 export const WHOLE = { ...UNFILTERED, columns: false, key: "row", isDown: false };
+
+const asShare = (below) => Number(`${below}e-2`); // of 97.5 the number that 0.975 is
 
 /** The rows that are scored or bad, and fit a filter. */
 function filtered(rows, { label, least, most, text, agrees }) {
@@ -198,7 +200,7 @@ function Spread({ rows, labels, tick, label, onChoose }) {
   const style = (count) => ({ height: `${(100 * count) / most}%`, minHeight: count > 0 ? "2px" : "0" });
   return html`<div class="spread">
     <label>Probability of <select value=${label} onChange=${({ target }) => onChoose(target.value)}>
-      ${labels.map((each) => html`<option>${each}</option>`)}</select></label>
+      ${labels.map((each) => html`<option value=${each}>${each}</option>`)}</select></label>
     <div id="spread" role="img" aria-label=${all > 0 ? what + fullest : what}>
       ${counts.map((count, at) => html`<span title="${names[at]}: ${grouped(count)}" style=${style(count)} />`)}</div>
     <div class="axis note" aria-hidden="true"><span>0 %</span>

@@ -2,12 +2,11 @@
 
 import { Batches } from "./batches.js";
 import { expect, meaningOf } from "./compare.js";
-import { byId } from "./elements.js";
 import { DELIMITERS, readFile, readPasted, readTable, rowsOf, setHeader, SourceError, writeRecord } from "./intake.js";
-import { focusRow, isLeft, Ledger, plural, WHOLE } from "./ledger.js";
+import { isLeft, Ledger, plural, WHOLE } from "./ledger.js";
+import { byId, offer, ProblemAt } from "./parts.js";
 import { html } from "./preact.js";
-import { offer } from "./save.js";
-import { announce, change, handlers, state } from "./store.js";
+import { announce, change, describe, fail, settle, state } from "./store.js";
 import { grouped } from "./words.js";
 
 const PREVIEW = 4; // rows
@@ -106,14 +105,14 @@ async function go() {
   const { rows } = state.many;
   const run = new AbortController();
   const isCurrent = () => state.many.run === run;
-  handlers.settle();
+  settle();
   set({ run, ended: "", wait: "", isLooking: false });
   announce(`Scoring ${plural(rows.length, "row")}.`);
   const stepNow = () => Math.floor(STEPS * (1 - rows.filter(isLeft).length / rows.length));
   let step = stepNow();
   let ended = "Done";
   try {
-    const model = await handlers.describe(run.signal);
+    const model = await describe(run.signal);
     if (state.many.labels.length === 0) beginTable(model.labels);
     const batches = new Batches(model.limits, run.signal, {
       onAnswer(some, answered) {
@@ -128,7 +127,7 @@ async function go() {
   } catch (problem) {
     if (!isCurrent()) return;
     ended = "Stopped";
-    if (!run.signal.aborted) handlers.fail(problem, go);
+    if (!run.signal.aborted) fail(problem, go, "many");
   }
   if (!isCurrent()) return;
   const isFocused = document.activeElement === byId("many-stop");
@@ -202,26 +201,16 @@ function save(rows) {
   announce(`Saved ${plural(rows.length, "row")} as ${file}.`);
 }
 
-const DROPS = {
-  onDragEnter: over,
-  onDragOver: over,
-  onDragLeave: () => set({ isDropping: false }),
-  onDrop(event) {
-    set({ isDropping: false });
-    if (event.dataTransfer.files.length === 0) return;
-    event.preventDefault();
-    choose(event.dataTransfer.files[0]);
-  },
-};
-
-function over(event) {
-  if (!event.dataTransfer.types.includes("Files")) return;
-  event.preventDefault();
-  set({ isDropping: true });
+/** Takes a file that is dropped here; while one is dragged over the tab, it is outlined. */
+function drag(event) {
+  const { type, dataTransfer: { types, files } } = event;
+  if (!types.includes("Files")) return;
+  if (type !== "dragleave") event.preventDefault();
+  set({ isDropping: ["dragenter", "dragover"].includes(type) });
+  if (type === "drop" && files.length > 0) choose(files[0]);
 }
 
-/** Leads back to the row that was opened. */
-export const focusOpened = () => focusRow(state.many.opened?.row);
+const DROPS = { onDragEnter: drag, onDragOver: drag, onDragLeave: drag, onDrop: drag };
 
 /** The tab; `onOpen` gets the row that the user wants to read as a text. */
 export function Many({ many, onOpen }) {
@@ -248,6 +237,7 @@ export function Many({ many, onOpen }) {
           <span id="many-state">${progressOf(many)}</span></span>`}
       </div>
     </form>
+    <${ProblemAt} place="many" />
     ${labels.length > 0 && html`<${Ledger} ...${many} set=${(fields) => set({ view: { ...view, ...fields } })}
       onSave=${save} onOpen=${(row) => {
         set({ opened: row });

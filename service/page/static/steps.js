@@ -4,151 +4,86 @@
  */
 
 import { post, Problem, requireModel } from "./api.js";
-import { fields } from "./attention.js";
 import { signedPixel, tint } from "./canvas.js";
 import { paint } from "./drawing.js";
-import { range } from "./elements.js";
-import { html, render } from "./preact.js";
-import { isNothing, largestOf, NOTHING, pairsOf, ranked, reader } from "./weights.js";
+import { range } from "./parts.js";
+import { html, useEffect, useRef, useState } from "./preact.js";
+import { announce } from "./store.js";
+import { fieldsOf, isNothing, largestOf, pairsOf, ranked, reader } from "./weights.js";
 import { gives, quoted, short } from "./words.js";
 
 const LEAST = 5e-5; // a difference that four decimals show
 
-export class Steps {
-  constructor(button, element, events) {
-    this.button = button;
-    this.element = element;
-    this.events = events;
-    this.controller = new AbortController();
-    this.isOffered = true;
-    this.head = this.question = this.palette = this.answer = this.key = null;
-    this.pair = NOTHING;
-    button.addEventListener("click", () => this.#open());
-    element.addEventListener("keydown", (event) => {
-      if (event.key !== "Escape") return;
-      event.stopPropagation(); // it would take back the choice of the token too
-      this.#close();
-    });
-  }
+/** Fills what is missing of a pair: it has the largest weight. */
+function completed(head, pair) {
+  const weightOf = reader(head);
+  const choices = ["query", "key"].map((name) => (pair[name] === null ? head.shown : [pair[name]]));
+  const [[[query, key]]] = ranked(pairsOf(...choices), ([from, to]) => weightOf(from, to), 1);
+  return { query, key };
+}
 
-  /** Sets the head that the part is about, and what is chosen in it. */
-  choose(question, head, isOne, chosen, palette) {
-    // While it is open, another head shows the same pair.
-    const isKept = !this.element.hidden && this.head?.weights === head.weights;
-    this.question = question;
-    this.head = head;
-    this.palette = palette;
-    this.button.hidden = !this.isOffered || !isOne || question.level !== "token";
-    if (this.button.hidden) this.#hide();
-    else this.#set(isKept ? this.pair : chosen);
-  }
-
-  pin(chosen) {
-    if (!this.button.hidden && this.head && !isNothing(chosen)) this.#set(chosen);
-  }
-
-  #set(pair) {
-    this.pair = pair;
-    this.#ask();
-  }
-
-  /** Fills what is missing of the pair: it has the largest weight. */
-  #complete() {
-    const weightOf = reader(this.head);
-    const choices = ["query", "key"].map((name) => (this.pair[name] === null ? this.head.shown : [this.pair[name]]));
-    const [[[query, key]]] = ranked(pairsOf(...choices), ([from, to]) => weightOf(from, to), 1);
-    this.pair = { query, key };
-  }
-
-  #open() {
-    this.element.hidden = false;
-    this.button.setAttribute("aria-expanded", "true");
-    this.#ask();
-    this.element.querySelector("h3").focus();
-  }
-
-  #hide() {
-    this.controller.abort();
-    this.answer = this.key = null;
-    this.element.hidden = true;
-    this.button.setAttribute("aria-expanded", "false");
-  }
-
-  #close() {
-    this.#hide();
-    this.button.focus();
-  }
-
-  async #ask() {
-    if (this.element.hidden) return;
-    this.#complete();
-    const { weights, row, column } = this.head;
-    const { model } = this.question;
-    const place = { layer: weights.layers[row], head: weights.heads[column], query: this.pair.query };
-    const body = { ...fields(this.question, weights.layers, weights.heads), ...place };
-    const key = JSON.stringify([body, model.name, model.version]);
-    const isKnown = key === this.key;
-    if (!isKnown) this.answer = null;
-    this.key = key;
-    this.#show();
-    if (isKnown) return;
-    this.controller.abort();
-    this.controller = new AbortController();
-    const { signal } = this.controller;
-    try {
-      const answer = await post("/attention/steps", body, signal);
-      requireModel(answer, model);
-      if (answer.tokens.length !== weights.size) {
-        throw new Problem("unknown", "The answer has other tokens than the map.");
+/** The steps of the pair that is `pinned`, until another is chosen; `onProblem` gets what went wrong. */
+export function Steps({ question, head, pinned, palette, onClose, onProblem }) {
+  const { model } = question;
+  const { weights: { tokens, size }, row: layer, column } = head;
+  const [pair, choose] = useState(() => completed(head, pinned));
+  const [answer, take] = useState(null);
+  const title = useRef(null);
+  useEffect(() => title.current.focus(), []);
+  useEffect(() => choose(completed(head, pinned)), [head.weights]);
+  useEffect(() => {
+    if (!isNothing(pinned)) choose(completed(head, pinned));
+  }, [pinned.query, pinned.key]);
+  const { query, key } = pair;
+  const isThere = answer?.layer === layer && answer.head === column && answer.query === query;
+  useEffect(() => {
+    const controller = new AbortController();
+    const { signal } = controller;
+    const ask = async () => {
+      try {
+        const found = await post("/attention/steps", { ...fieldsOf(question), layer, head: column, query }, signal);
+        requireModel(found, model);
+        if (found.tokens.length !== size) throw new Problem("unknown", "The answer has other tokens than the map.");
+        take(found);
+      } catch (problem) {
+        if (!signal.aborted) onProblem(problem);
       }
-      this.answer = answer;
-      this.#show();
-    } catch (problem) {
-      if (signal.aborted) return;
-      this.isOffered = problem.type !== "not-found";
-      this.#close();
-      this.button.hidden = !this.isOffered;
-      if (this.isOffered) this.events.onProblem(problem, () => this.#open(), this.button);
-    }
-  }
-
-  #show() {
-    const { answer, pair } = this;
-    const { tokens } = this.head.weights;
-    if (answer) {
-      this.said = gives(tokens, pair.query, pair.key, answer.weights[pair.key]);
-      this.events.announce(`Layer ${answer.layer}, head ${answer.head}: ${this.said}, in five steps.`);
-    }
-    const choice = (name) => html`
-      <select class="of-${name}" value=${pair[name]}
-        onChange=${({ target }) => this.#set({ ...pair, [name]: Number(target.value) })}>
-        ${tokens.map(({ text }, at) => html`<option value=${at}>${at}: ${text}</option>`)}
-      </select>`;
-    const part = html`
-      <div class="top-line"><h3 class="made-title" tabindex="-1">How this weight was made</h3>
-        <button type="button" class="quiet shut" onClick=${() => this.#close()}>Close</button></div>
-      <div class="row"><label>From ${choice("query")}</label> <label>to ${choice("key")}</label></div>
-      <p class="made-said">${this.said}</p>
-      <p class="made-note note">${answer ? this.#note() : "Asking …"}</p>
-      <ol class="making">${answer && making(this)}</ol>`;
-    render(part, this.element);
-  }
-
-  #note() {
-    const drawn = reader(this.head)(this.pair.query, this.pair.key);
-    const isSame = Math.abs(this.answer.weights[this.pair.key] - drawn) < LEAST;
-    const note = "All numbers here are computed in float32.";
-    if (isSame) return note;
-    const { dtype } = this.question.model;
-    return `${note} The map shows ${short(drawn)}: the service computes in ${dtype}, which rounds more.`;
-  }
+    };
+    take(null);
+    ask();
+    return () => controller.abort();
+  }, [head.weights, layer, column, query]);
+  const drawn = reader(head)(query, key);
+  const isRounded = isThere && Math.abs(answer.weights[key] - drawn) >= LEAST;
+  const rounded = isRounded && ` The map shows ${short(drawn)}: the service computes in ${model.dtype}, which rounds more.`;
+  const said = isThere ? gives(tokens, query, key, answer.weights[key]) : "";
+  useEffect(() => {
+    // Later: what draws the page within an effect would run the effect again.
+    if (said) setTimeout(() => announce(`Layer ${layer}, head ${column}: ${said}, in five steps.`));
+  }, [said, layer, column]);
+  const close = (event) => {
+    if (event.key !== "Escape") return;
+    event.stopPropagation(); // it would take back the choice of the token too
+    onClose();
+  };
+  const choice = (name) => html`
+    <select class="of-${name}" value=${pair[name]} onChange=${({ target }) => choose({ ...pair, [name]: target.selectedIndex })}>
+      ${tokens.map(({ text }, at) => html`<option value=${at}>${at}: ${text}</option>`)}</select>`;
+  return html`<section class="made" aria-label="How this weight was made" onKeyDown=${close}>
+    <div class="top-line"><h3 class="made-title" tabindex="-1" ref=${title}>How this weight was made</h3>
+      <button type="button" class="quiet shut" onClick=${onClose}>Close</button></div>
+    <div class="row"><label>From ${choice("query")}</label> <label>to ${choice("key")}</label></div>
+    <p class="made-said">${said}</p>
+    <p class="made-note note">${isThere ? `All numbers here are computed in float32.${rounded || ""}` : "Asking …"}</p>
+    <ol class="steps making">${isThere && making({ answer, key, model, palette })}</ol>
+  </section>`;
 }
 
 /** A number with four decimals and a minus as people write it. */
 const number = (value) => value.toFixed(4).replace("-", "−");
 const sumOf = (numbers) => numbers.reduce((total, each) => total + each, 0);
 
-function making({ answer, pair: { key }, question: { model, changes }, palette }) {
+function making({ answer, key, model, palette }) {
   const { query_vector: query, keys, values, scale, scores, weights, result, tokens, layer, head } = answer;
   const size = result.length;
   const heads = model.num_heads;
@@ -165,7 +100,6 @@ function making({ answer, pair: { key }, question: { model, changes }, palette }
     [`${weight} × value`, values[key].map((each) => each * weights[key])],
     ["result of the head", result],
   ];
-  const isOff = changes?.fields.head_mask?.some((one) => one.layer === layer && (one.head ?? head) === head);
   return html`
     <${Step} title="The query and the key" term="Heads" source="split_heads">
       <p>Head ${head} of layer ${layer} has its own projections. They turn the one token into a query and
@@ -203,22 +137,15 @@ function making({ answer, pair: { key }, question: { model, changes }, palette }
     <${Step} title="The heads, one after the other" term="Concatenation" source="concatenate_heads">
       <p>The results of all ${heads} heads stand one after the other in ${heads * size} numbers. Those
         of head ${head} have the places ${head * size} to ${(head + 1) * size - 1}, counted from 0.
-        ${isOff ? " The head is switched off here, so zeros stand there." : ""} The output projection then
-        mixes all of them.</p>
+        The output projection then mixes all of them.</p>
       <ol class="all-heads">${range(heads).map((one) => html`
         <li aria-current=${one === head ? "true" : null}>head ${one}</li>`)}</ol>
     <//>`;
 }
 
-/** One step, with links to its term and to the reference. */
-function Step({ title, term, source, children }) {
-  const link = (words, content) => html`
-    <a href="terms#${term.toLowerCase().replaceAll(" ", "-")}" target="_blank" rel="noopener"
-      aria-label="${words} (opens a new tab)">${content}</a>`;
-  return html`<li><h4>${title}</h4>${children}
-    <p class="note">Term: ${link(term, html`<span>${term}</span>`)}. In
-      model/network/reference.py: ${link(source, html`<code>${source}</code>`)}.</p></li>`;
-}
+/** One step, with its term in the literature and its function in the reference. */
+const Step = ({ title, term, source, children }) => html`<li><h4>${title}</h4>${children}
+  <p class="note">Term: ${term}. In model/network/reference.py: <code>${source}</code>.</p></li>`;
 
 /** Named vectors as rows of coloured cells on one scale: blue above 0, orange below. */
 function Strips({ named, palette }) {

@@ -1,127 +1,89 @@
 /**
- * Joins the parts of an answer of /attention to one block of numbers with names. Rows are layers,
- * columns are heads; an axis that the service reduced has one place.
+ * Asks for the weights of a sentence, and reads them. Rows are layers, columns are heads; an axis that
+ * the service reduced has one place.
  *
- * The maps of a text with many tokens are thumbnails. Those that are looked at are there whole too.
+ * The maps of a text with many tokens are downsampled. Those that are looked at are there whole too.
+ *
+ * Words of all modules: a `view` is what the user wants to see (FIELDS in link.js has its fields); a
+ * `question` is one sentence with all that its answer depends on; `weights` hold the answer; a `place`
+ * is a row and a column of the grid; `shown` are the token positions that are drawn; a `head` is a
+ * place with its weights, what is shown, and `largest`, the end of its scale; `chosen` is {query,
+ * key}, the positions that the user points at, or null.
  */
 
-import { Problem } from "./api.js";
-import { range } from "./elements.js";
+import { post, Problem, requireModel } from "./api.js";
+import { range } from "./parts.js";
 
-const MOST_KEPT = 24; // whole maps of a long text: one of 512 tokens takes 1 MB
+const SIDE = 48; // of a downsampled map; a text with no more tokens is there whole
+const LEAST_SIDE = 8; // that the service takes
+const MOST_KEPT = 24; // whole maps of a long text: one of 512 tokens takes 2 MB
 
 export class Weights {
-  /** `answer` is one of the parts; all have the same tokens and prediction. */
-  constructor(answer, { layers, heads, reduce }) {
+  constructor(answer, { reduce, model, windows, window }) {
     this.tokens = answer.tokens;
     this.prediction = answer.prediction;
-    this.document = null; // what is known of the whole text
     this.model = answer.model;
+    this.windows = windows;
+    this.window = window;
     this.size = answer.tokens.length;
-    this.side = answer.attention[0][0].length;
-    this.isWhole = this.side === this.size; // whether thumbnails are the maps themselves
-    this.layers = layers;
-    this.heads = heads;
+    this.layers = range(model.num_layers);
+    this.heads = range(model.num_heads);
     this.oneRow = reduce === "rollout";
     this.oneColumn = reduce !== "none";
-    this.rows = this.oneRow ? 1 : layers.length;
-    this.columns = this.oneColumn ? 1 : heads.length;
-    const maps = this.rows * this.columns;
-    this.numbers = new Float64Array(maps * this.side ** 2);
-    this.keys = new Int32Array(maps * this.size);
-    this.largestOfKeys = new Float64Array(maps * this.size);
+    this.rows = this.oneRow ? 1 : this.layers.length;
+    this.columns = this.oneColumn ? 1 : this.heads.length;
+    this.maps = sized(answer.attention, this.rows).flatMap((maps) =>
+      sized(maps, this.columns).map((rows) => Float64Array.from(rows.flat())),
+    );
+    this.side = answer.attention[0][0].length;
+    this.isWhole = this.side === this.size; // whether the downsampled maps are the maps themselves
+    this.keys = answer.strongest.flat();
+    this.largestOfKeys = answer.strongest_weights.flat();
     this.kept = new Map();
-  }
-
-  /**
-   * Adds what is known of the whole text. A text that is not in windows has the prediction that
-   * came with its weights, of the same pass.
-   */
-  describe(document, { windows, window }) {
-    const prediction = windows > 1 ? document.prediction : this.prediction;
-    this.document = { ...document, prediction, windows, window };
-  }
-
-  /** Puts the numbers of an answer where they belong. */
-  place(answer, layers, heads) {
-    const rows = this.oneRow ? 1 : layers[1] - layers[0];
-    const columns = this.oneColumn ? 1 : heads[1] - heads[0];
-    const each = (lists, put) =>
-      sized(lists, rows).forEach((ofLayer, row) => {
-        sized(ofLayer, columns).forEach((ofHead, column) => {
-          put(ofHead, this.#at(layers[0] + row, heads[0] + column));
-        });
-      });
-    each(answer.attention, (lines, at) => {
-      const start = at * this.side ** 2;
-      sized(lines, this.side).forEach((weights, query) => {
-        this.numbers.set(sized(weights, this.side), start + query * this.side);
-      });
-    });
-    const ofQueries = (whole) => (values, at) => whole.set(sized(values, this.size), at * this.size);
-    each(answer.strongest, ofQueries(this.keys));
-    each(answer.strongest_weights, ofQueries(this.largestOfKeys));
   }
 
   #at(row, column) {
     return row * this.columns + column;
   }
 
-  thumbnail(row, column) {
-    const area = this.side ** 2;
-    const start = this.#at(row, column) * area;
-    return this.numbers.subarray(start, start + area);
-  }
-
   /**
-   * The cells of a small map of a place, row by row. A thumbnail has the rows and columns that are
-   * shown; of a whole map those are taken here.
+   * The cells of a small map of a place, row by row. A downsampled one has the rows and columns that
+   * are shown; of a whole map those are taken here.
    */
   cells(row, column, shown) {
-    if (!this.isWhole || shown.length === this.side) return this.thumbnail(row, column);
+    if (!this.isWhole || shown.length === this.side) return this.maps[this.#at(row, column)];
     return shownCells({ weights: this, row, column, shown });
   }
 
   /** For each query of a place the key that it looks at most, and how much that is. */
   strongest(row, column) {
-    const start = this.#at(row, column) * this.size;
-    const part = (whole) => whole.subarray(start, start + this.size);
-    return { keys: part(this.keys), weights: part(this.largestOfKeys) };
+    const at = this.#at(row, column);
+    return { keys: this.keys[at], weights: this.largestOfKeys[at] };
   }
 
-  has(row, column) {
+  has({ row, column }) {
     return this.isWhole || this.kept.has(this.#at(row, column));
   }
 
   /** Keeps a whole map, and drops the one that was kept first if there are many. */
-  keep(row, column, map) {
+  keep({ row, column }, map) {
     this.kept.set(this.#at(row, column), sized(map, this.size ** 2));
     if (this.kept.size > MOST_KEPT) this.kept.delete(this.kept.keys().next().value);
   }
 
   /** The weights of one place that is there whole, [size * size], row by row of queries. */
   map(row, column) {
-    return this.isWhole ? this.thumbnail(row, column) : this.kept.get(this.#at(row, column));
+    const at = this.#at(row, column);
+    return this.isWhole ? this.maps[at] : this.kept.get(at);
   }
 
   places() {
-    const { columns } = this;
-    return range(this.rows * columns).map((at) => ({ row: Math.floor(at / columns), column: at % columns }));
+    return range(this.rows).flatMap((row) => range(this.columns).map((column) => ({ row, column })));
   }
 
-  /** The numbers of the layers and heads that went into a place. */
-  numbersOf(row, column) {
-    return {
-      layers: this.oneRow ? this.layers : [this.layers[row]],
-      heads: this.oneColumn ? this.heads : [this.heads[column]],
-    };
-  }
-
-  /** The place of a layer and a head; the first place if they are missing. */
-  find(layer, head) {
-    const row = this.oneRow ? 0 : this.layers.indexOf(layer);
-    const column = this.oneColumn ? 0 : this.heads.indexOf(head);
-    return { row: Math.max(row, 0), column: Math.max(column, 0) };
+  /** The place that a view shows large; the first place if it names none. */
+  find({ layer, head }) {
+    return { row: this.oneRow ? 0 : (layer ?? 0), column: this.oneColumn ? 0 : (head ?? 0) };
   }
 
   /** The positions to draw: all, or all but the special tokens. */
@@ -130,10 +92,46 @@ export class Weights {
     const words = positions.filter((position) => !this.tokens[position].special);
     return withSpecial || words.length === 0 ? positions : words;
   }
+}
 
-  largest(row, column, shown) {
-    return largestOf(shownCells({ weights: this, row, column, shown }));
-  }
+/** The fields of a request, without those that have the service's default. */
+export function fieldsOf({ sentence, reduce, level, windows, window }) {
+  return {
+    sentence,
+    ...(reduce === "none" ? {} : { reduce }),
+    ...(level === "token" ? {} : { level }),
+    ...(windows > 1 ? { truncation: "window", window } : {}),
+  };
+}
+
+/** The fields of a request for one place of the grid. */
+export function placeFields(question, { oneRow, oneColumn }, { row, column }) {
+  return { ...fieldsOf(question), ...(oneRow ? {} : { layer: [row] }), ...(oneColumn ? {} : { head: [column] }) };
+}
+
+/** Asks for the weights of a sentence; an answer of another model is a Problem. */
+export async function askWeights(question, signal) {
+  const plain = () => askDownsampled(question, { special: false }, signal);
+  // A word has a token or more: of a downsampled map the page cannot leave tokens out itself.
+  if (!question.special && question.sentence.trim().split(/\s+/).length > SIDE) return plain();
+  const weights = await askDownsampled(question, {}, signal);
+  return question.special || weights.isWhole ? weights : plain();
+}
+
+async function askDownsampled(question, more, signal) {
+  const { num_layers: layers, num_heads: heads, limits } = question.model;
+  const fitting = Math.floor(Math.sqrt(limits.max_attention_weights / (layers * heads)));
+  const side = Math.max(Math.min(SIDE, fitting), LEAST_SIDE);
+  const answer = await post("/attention", { ...fieldsOf(question), thumbnail: side, ...more }, signal);
+  requireModel(answer, question.model);
+  return new Weights(answer, question);
+}
+
+/** Asks for the whole map of a place. */
+export async function askMap(question, weights, place, signal) {
+  const answer = await post("/attention", placeFields(question, weights, place), signal);
+  requireModel(answer, question.model);
+  weights.keep(place, Float64Array.from(answer.attention[0][0].flat()));
 }
 
 export const NOTHING = Object.freeze({ query: null, key: null });

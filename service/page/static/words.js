@@ -6,10 +6,6 @@ const MOST = 0.45; // the share of tokens that makes a pattern
 /** How a token is chosen here: by a mouse or a finger. */
 export const POINT = window.matchMedia("(pointer: coarse)").matches ? "Tap" : "Point at";
 
-/** How to go to one of some things of the page. */
-export const hintOf = (what) =>
-  POINT === "Tap" ? `Tap ${what}.` : `${POINT} ${what}, or go there with Tab and the arrow keys.`;
-
 /** A weight in short and in full, a count, and a share. */
 export const short = (weight) => weight.toFixed(4);
 export const full = (weight) => weight.toFixed(8);
@@ -56,23 +52,11 @@ export function gives(tokens, query, key, weight) {
   return `${quoted(tokens[query])} gives ${to} ${short(weight)}`;
 }
 
-/** Numbers in words: 0 to 5, or 0, 2, 4. */
-function several(numbers) {
-  const isRun = numbers.length > 2 && numbers.at(-1) - numbers[0] === numbers.length - 1;
-  return isRun ? `${numbers[0]} to ${numbers.at(-1)}` : numbers.join(", ");
-}
-
 /** What a place of the grid shows, such as "Layer 2, head 5". */
-export function placeName(weights, row, column, reduce) {
-  const plural = weights.heads.length === 1 ? "head" : "heads";
-  const heads = `${plural} ${several(weights.heads)}`;
-  if (weights.oneRow) {
-    const layers = weights.layers.length === 1 ? "layer" : "layers";
-    return `Rollout through ${layers} ${several(weights.layers)}, ${heads}`;
-  }
-  const layer = `Layer ${weights.layers[row]}`;
-  if (!weights.oneColumn) return `${layer}, head ${weights.heads[column]}`;
-  return `${layer}, ${reduce === "max" ? "largest" : "mean"} of ${heads}`;
+export function placeName({ layers, heads, oneRow, oneColumn }, row, column) {
+  const all = (noun, numbers) => (numbers.length === 1 ? `${noun} 0` : `${noun}s 0 to ${numbers.length - 1}`);
+  if (oneRow) return `Rollout through ${all("layer", layers)}, ${all("head", heads)}`;
+  return `Layer ${row}, ${oneColumn ? `mean of ${all("head", heads)}` : `head ${column}`}`;
 }
 
 function kindOf(weights, query, key) {
@@ -102,19 +86,16 @@ export function pattern(weights, row, column, shown) {
 
 export function patternText({ kind, count, of }, level) {
   const unit = level === "word" ? "word" : "token";
-  const places = {
-    itself: "at themselves",
-    before: `at the ${unit} before them`,
-    after: `at the ${unit} after them`,
-    punctuation: "at punctuation",
-  };
+  const places = { itself: "at themselves", before: `at the ${unit} before them`, after: `at the ${unit} after them` };
   if (kind === "even") return `Spreads its weight almost evenly, for ${count} of ${of} ${unit}s.`;
   if (kind === "mixed") return `No one pattern: its ${unit}s look in different directions.`;
   return `${count} of ${of} ${unit}s look most ${places[kind] ?? `at ${kind}`}.`;
 }
 
-/** A share from percent: of 97.5 the number that 0.975 is. */
-export const asShare = (below) => Number(`${below}e-2`);
-
-/** A number with its sign, as people write it. */
-export const signed = (value, digits) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(digits)}`;
+/** How a verdict moves between two predictions. */
+export function outcomeOf(was, { label, probabilities }) {
+  const [from, to] = [was.probabilities[was.label], probabilities[was.label]].map(percent);
+  const moved = `${was.label} ${from} → ${to}`;
+  if (label === was.label) return `${moved}. The verdict holds.`;
+  return `${moved}. The verdict turns to ${label}, ${percent(probabilities[label])}.`;
+}

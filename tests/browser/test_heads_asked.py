@@ -1,0 +1,288 @@
+"""What is asked for a view of the heads: changes in flight, a replaced model, and the address."""
+
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from playwright.sync_api import Browser, Route, expect
+
+from tests.browser.routes import Replaced, heard, hold, refuse
+from tests.browser.visits import Visit, percent, window
+
+SENTENCE = "The plot drags & drags, but 100 % of the cast is “superb” #1."
+CHANGED = "The model is being replaced just now. Answers came from two versions of it."
+
+
+@pytest.fixture
+def asked(visit: Visit) -> Visit:
+    """The page with an answer and a head chosen."""
+    visit.ask(SENTENCE)
+    visit.choose(3, 8)
+    return visit
+
+
+def click(visit: Visit, name: str, value: str) -> None:
+    """Chooses a view without waiting for it."""
+    visit.page.locator(f"#controls input[name={name}][value={value}]").click()
+
+
+def fields(visit: Visit) -> dict[str, list[str]]:
+    """What the address says of the view."""
+    return parse_qs(urlsplit(visit.page.url).fragment.removeprefix("heads&"))
+
+
+def addressed(visit: Visit, expected: dict[str, list[str]]) -> None:
+    """Waits until the address has these fields."""
+    visit.wait_until(lambda: fields(visit) == expected)
+    assert fields(visit) == expected
+
+
+def test_what_needs_no_answer_is_drawn_at_once_and_stays(asked: Visit) -> None:
+    held = hold(asked)
+    click(asked, "level", "word")
+    answer = held.wait_for(1)
+    asked.head(0, 5).click()
+    click(asked, "picture", "map")
+    asked.page.get_by_label("Special tokens").uncheck()
+    for answered in (False, True):
+        if answered:
+            with asked.redrawn():
+                answer.continue_()
+        assert asked.part(".place").inner_text() == "Layer 0, head 5"
+        assert asked.part(".map canvas").is_visible()
+        expect(asked.page.get_by_label("Special tokens")).not_to_be_checked()
+        expect(asked.page.locator("input[name=level][value=word]")).to_be_checked()
+        unit = "Words" if answered else "Tokens"
+        assert (asked.part(".strip").get_attribute("aria-label") or "").startswith(unit)
+    view = {"head": ["5"], "layer": ["0"], "level": ["word"], "special": ["off"], "view": ["map"]}
+    addressed(asked, view)
+
+
+def test_a_view_of_the_sentence_that_is_on_its_way(asked: Visit) -> None:
+    held = hold(asked)
+    asked.page.get_by_label("Text", exact=True).fill("A second one.")
+    asked.page.get_by_role("button", name="Analyse").click()
+    held.wait_for(1)
+    click(asked, "reduce", "mean")
+    answer = held.wait_for(2)
+    assert held.bodies()[1] == {"sentence": "A second one.", "reduce": "mean"}
+    with asked.redrawn():
+        answer.continue_()
+
+    assert asked.part(".strip button").all_inner_texts()[1:4] == ["a", "second", "one"]
+    assert asked.part(".place").inner_text() == "Layer 3, mean of heads 0 to 11"
+
+
+def test_an_address_that_fails_leaves_the_name_over_the_numbers(asked: Visit) -> None:
+    asked.set("reduce", "mean")
+    largest = asked.part(".largest").inner_text()
+    refuse(asked, 503, "overloaded")
+    asked.page.evaluate("location.hash = '#heads&reduce=rollout&layer=1&view=map'")
+    asked.problem()
+    asked.complained("503")
+
+    assert asked.part(".place").inner_text() == "Layer 3, mean of heads 0 to 11"
+    assert asked.part(".largest").inner_text() == largest
+    expect(asked.page.locator("input[name=reduce][value=mean]")).to_be_checked()
+    assert asked.page.locator("#view-note").inner_text().startswith("Mean:")
+    addressed(asked, {"layer": ["3"], "head": ["8"], "reduce": ["mean"]})
+
+    asked.page.unroute("**/attention")
+    with asked.redrawn():
+        asked.page.get_by_role("button", name="Try again").click()
+    assert asked.part(".place").inner_text().startswith("Rollout through layers 0 to 5")
+    expect(asked.page.locator("input[name=picture][value=map]")).to_be_checked()
+
+
+def test_an_address_restores_the_view_without_the_text(asked: Visit, browser: Browser) -> None:
+    asked.set("reduce", "mean")
+    asked.set("level", "word")
+    asked.part(".cell button").nth(4).click()
+    view = {"layer": ["4"], "head": ["8"], "reduce": ["mean"], "level": ["word"]}
+    addressed(asked, view)
+    address = urlsplit(asked.page.url)
+    assert address.query == ""
+    with window(browser, asked.url) as other:
+        other.open(f"#{address.fragment}")
+        other.page.reload()
+        assert other.page.locator("#results").count() == 0
+        other.ask("Another text altogether.")
+        assert other.part(".place").inner_text() == "Layer 4, mean of heads 0 to 11"
+        # A link may also hold a text, which is asked.
+        with other.redrawn():
+            other.page.evaluate("location.hash = '#heads&text=A+%26+b.&layer=2&head=1'")
+        assert other.page.get_by_label("Text", exact=True).input_value() == "A & b."
+        assert other.part(".place").inner_text() == "Layer 2, head 1"
+
+
+def test_every_field_of_an_address_comes_back(asked: Visit) -> None:
+    for fragment in (
+        "heads&layer=1&head=2&importance=on",
+        "heads&layer=4&head=7&special=off",
+        "heads&layer=3&head=0&reduce=rollout&level=word&view=map&whole=on",
+    ):
+        with asked.redrawn():
+            asked.page.evaluate("fragment => { location.hash = fragment; }", fragment)
+        addressed(asked, parse_qs(fragment.removeprefix("heads&")))
+
+
+def test_nonsense_in_an_address_is_passed_over(visit: Visit) -> None:
+    visit.open("#layer=99&head=-1&reduce=sum&level=<b>&view=3d&special=maybe&window=-1&overlay=")
+    visit.page.reload()
+    visit.ask("The plot drags.")
+    assert visit.part(".overview-title").inner_text() == "72 heads"
+    visit.wait_until(lambda: fields(visit).keys() == {"layer", "head"})
+    assert fields(visit).keys() == {"layer", "head"}
+
+
+def test_the_address_waits_until_the_view_rests(visit: Visit) -> None:
+    visit.ask(SENTENCE)
+    visit.head(3, 0).focus()
+    written = visit.page.evaluate(
+        """async () => {
+          const written = [];
+          const replace = history.replaceState;
+          const rested = new Promise((resolve) => {
+            history.replaceState = (...given) => {
+              written.push(String(given[2]));
+              replace.apply(history, given);
+              resolve();
+            };
+          });
+          for (let step = 0; step < 9; step += 1) {
+            const event = new KeyboardEvent('keydown', { key: 'ArrowRight', bubbles: true });
+            document.activeElement.dispatchEvent(event);
+          }
+          await rested;
+          return written;
+        }"""
+    )
+    assert written == ["#heads&layer=3&head=9"]
+
+
+def test_an_address_typed_while_another_waits_stays(visit: Visit) -> None:
+    visit.ask(SENTENCE)
+    visit.wait_until(lambda: "head" in fields(visit))
+    # A clock that is put in the place of the browser's cannot stop what the latter has begun.
+    visit.page.clock.install()
+    held = hold(visit)
+    visit.page.evaluate(
+        """() => {
+          document.querySelectorAll('.cell button')[5].click();
+          location.hash = '#heads&layer=4&head=7';
+        }"""
+    )
+    held.wait_for(1)
+    visit.page.clock.fast_forward(1_000)
+    assert visit.page.url == f"{visit.url}/#heads&layer=4&head=7"
+
+
+def version(visit: Visit) -> str:
+    """Of the model whose answer is shown."""
+    return visit.page.locator("#model").inner_text().split()[-1]
+
+
+def places(visit: Visit) -> list[str]:
+    """All heads of the grid."""
+    names: list[str] = visit.part(".cell button").evaluate_all(
+        "buttons => buttons.map(button => button.getAttribute('aria-label').split('.')[0])"
+    )
+    return names
+
+
+@pytest.mark.parametrize("layers", [2, 8])
+def test_another_model_is_asked_again_and_shown(asked: Visit, layers: int) -> None:
+    new = Replaced(layers)
+    new.stand_in(asked)
+    asked.ask("A dull film.")
+
+    assert version(asked) == new.version
+    expected = [f"Layer {layer}, head {head}" for layer in range(layers) for head in range(12)]
+    assert places(asked) == expected
+    assert new.asked == [{"sentence": "A dull film."}] * 2
+    assert asked.page.locator("#problem").count() == 0
+
+
+def test_a_replacement_under_way_is_said_and_can_be_tried_again(asked: Visit) -> None:
+    new = Replaced(4, is_asked=False)
+    new.stand_in(asked)
+    with asked.page.expect_request("**/model"):
+        click(asked, "level", "word")
+
+    assert CHANGED in asked.problem()
+    assert len(new.asked) == 2
+    assert asked.part(".overview-title").inner_text() == "72 heads"
+    assert version(asked) != new.version
+
+    new.is_asked = True
+    with asked.redrawn():
+        asked.page.get_by_role("button", name="Try again").click()
+    assert (version(asked), len(places(asked))) == (new.version, 48)
+    expect(asked.page.locator("input[name=level][value=word]")).to_be_checked()
+
+
+def test_the_importance_of_another_model_marks_nothing(asked: Visit) -> None:
+    Replaced(6).stand_in(asked, "importance")
+    asked.page.get_by_label("Mark importance").click()
+
+    assert CHANGED in asked.problem()
+    assert asked.part(".grid.marked").count() == 0
+    expect(asked.page.get_by_label("Mark importance")).not_to_be_checked()
+
+
+def test_a_service_that_offers_no_importance(asked: Visit) -> None:
+    refuse(asked, 404, "not-found", path="importance")
+    asked.page.get_by_label("Mark importance").click()
+    expect(asked.page.get_by_label("Mark importance")).to_have_count(0)
+    assert asked.page.locator("#problem").count() == 0
+    asked.complained("404")
+
+
+def test_an_answer_of_another_shape_is_not_drawn(asked: Visit) -> None:
+    def cut(route: Route) -> None:
+        answer = route.fetch().json()
+        route.fulfill(json=answer | {"attention": answer["attention"][:4]})
+
+    asked.page.route("**/attention", cut)
+    asked.page.get_by_role("button", name="Analyse").click()
+
+    assert "The answer has 4 where 6 were asked for." in asked.problem()
+
+
+def test_heads_are_switched_off_and_on(visit: Visit) -> None:
+    text = "The plot drags, but the cast is superb."
+    before = heard(visit, lambda: visit.ask(text), path="attention")["prediction"]
+    visit.choose(5, 3)
+
+    def press(name: str) -> list[dict[str, int]]:
+        answer = heard(visit, visit.page.get_by_role("button", name=name).click)
+        masked: list[dict[str, int]] = answer["asked"]["head_mask"]
+        (after,) = answer["predictions"]
+        label = before["label"]
+        assert after["label"] == label, "another model: choose a head that turns no verdict"
+        from_, to = (percent(each["probabilities"][label]) for each in (before, after))
+        moved = f"{label} {from_} → {to}. The verdict holds."
+        expect(visit.part(".outcome")).to_contain_text(moved)
+        return masked
+
+    assert press("Switch off layer 5, head 3") == [{"layer": 5, "head": 3}]
+    expect(visit.part(".outcome")).to_contain_text("Off: layer 5, head 3: ")
+    expect(visit.page.locator("#status")).to_have_text(visit.part(".outcome").inner_text())
+    off = visit.part(".cell .off")
+    expect(off).to_have_count(1)
+    name = off.get_attribute("aria-label") or ""
+    assert name.startswith("Layer 5, head 3. ")
+    assert name.endswith(" Switched off.")
+    visit.choose(5, 2)
+    assert press("Switch off layer 5, head 2") == [
+        {"layer": 5, "head": 3},
+        {"layer": 5, "head": 2},
+    ]
+    visit.choose(5, 3)
+    assert press("Switch on layer 5, head 3") == [{"layer": 5, "head": 2}]
+    visit.set("level", "word")
+    expect(off).to_have_count(1)
+    visit.page.get_by_role("button", name="As it was").click()
+    expect(off).to_have_count(0)
+    expect(visit.part(".outcome")).to_have_text("")
+    visit.set("reduce", "mean")
+    expect(visit.page.get_by_role("button", name="Switch off")).to_have_count(0)
