@@ -18,7 +18,7 @@ from operator import ge
 from typing import NamedTuple, NoReturn
 
 from service.errors import OverloadedError, Refusal
-from service.metrics import GRADIENT
+from service.metrics import FUSED, GRADIENT
 from service.queue.limits import SHARE_OF_TIME, WorkLimits
 from service.queue.request import Item, Request, Weight
 from service.queue.scheduler import PASS_TOKENS, Schedule
@@ -90,7 +90,6 @@ class Admission:
         self,
         schedule: Schedule,
         limits: WorkLimits,
-        rate: Rate,
         *,
         workers: int,
         max_batch_tokens: int,
@@ -98,7 +97,10 @@ class Admission:
     ) -> None:
         self._schedule = schedule
         self._limits = limits
-        self._rate = rate
+        #: what a token takes; passes change it
+        self.rate = Rate()
+        if FUSED in limits.pace:
+            self.rate.note(max_batch_tokens, limits.pace[FUSED] * max_batch_tokens, full=True)
         self._workers = workers
         self._max_batch_tokens = max_batch_tokens
         self._max_queue_tokens = max_queue_tokens
@@ -114,7 +116,7 @@ class Admission:
     @property
     def seconds(self) -> float:
         """Seconds until all admitted work is done; 0 without any."""
-        return max(self._work, 0.0) * self._rate.seconds / self._workers
+        return max(self._work, 0.0) * self.rate.seconds / self._workers
 
     def admit(self, request: Request, seconds: float) -> None:
         """Admits a request that has `seconds` until its deadline, and says how heavy it is.
@@ -223,7 +225,7 @@ class Admission:
 
         Most requests are admitted by the sum of all that waits, which needs no look at each client.
         """
-        rate, work = self._rate.seconds, before.work + self._work
+        rate, work = self.rate.seconds, before.work + self._work
         tokens = before.tokens + self._schedule.tokens
         if tokens + size.tokens > self._max_queue_tokens:
             waiting = self._schedule.waiting

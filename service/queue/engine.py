@@ -18,8 +18,7 @@ from model.backends.threads import yield_to_others
 from model.predictor import PathName
 from service.errors import InternalError, NotReadyError, OverloadedError
 from service.logs import safe_fault
-from service.metrics import FUSED, Metrics
-from service.queue.admission import Rate
+from service.metrics import Metrics
 from service.queue.limits import NO_LIMITS, WorkLimits, measure_pace
 from service.queue.queue import EXTRA_WORKERS, Queue
 from service.queue.request import Job, Weight
@@ -47,7 +46,7 @@ class Engine:
         max_batch_tokens: tokens of one pass with padding; `auto` takes the backend's number.
         max_queue_tokens: the most tokens that may wait.
         watchdog_seconds: longer passes count as stuck.
-        metrics: counts passes and the queue.
+        metrics: counts passes and what waits.
     """
 
     def __init__(
@@ -68,7 +67,6 @@ class Engine:
         self._max_queue_tokens = max_queue_tokens
         self._watchdog_seconds = watchdog_seconds
         self._metrics = metrics
-        self._rate = Rate()
         self._executor = ThreadPoolExecutor(
             max_workers=backend.workers + len(EXTRA_WORKERS),
             thread_name_prefix="forward",
@@ -76,7 +74,8 @@ class Engine:
         )
         self._tasks: set[asyncio.Task[None]] = set()
         self._predictor: Predictor | None = None
-        self._limits = NO_LIMITS
+        #: the most work of a request; it does not change once the model is loaded
+        self.limits = NO_LIMITS
         self._queue: Queue | None = None
         self._workers: Workers | None = None
         self._not_loaded: str | None = _LOADING
@@ -124,11 +123,6 @@ class Engine:
     def info(self) -> ModelInfo:
         """A description of the model; raises as `predictor`."""
         return self.predictor.info
-
-    @property
-    def limits(self) -> WorkLimits:
-        """The most work of a request; it does not change once the model is loaded."""
-        return self._limits
 
     @property
     def queue(self) -> Queue:
@@ -192,8 +186,7 @@ class Engine:
             worth_sharing=backend.worth_sharing_tokens,
             max_batch_tokens=self.max_batch_tokens,
             max_queue_tokens=self._max_queue_tokens,
-            limits=self._limits,
-            rate=self._rate,
+            limits=self.limits,
             metrics=self._metrics,
         )
         self._workers = Workers(
@@ -227,7 +220,13 @@ class Engine:
     def _load_and_warm_up(self) -> Predictor:
         predictor = self._load()
         predictor.warm_up()
-        self._limits = self._measure(predictor)
+        self.limits = WorkLimits(
+            measure_pace(predictor, self._backend, self.max_batch_tokens),
+            cores=self._backend.cores,
+            max_length=predictor.info.max_length,
+            max_batch_tokens=self.max_batch_tokens,
+            max_queue_tokens=self._max_queue_tokens,
+        )
         # All objects so far stay; to collect garbage among them takes a fifth of a second.
         gc.collect()
         gc.freeze()
@@ -235,19 +234,6 @@ class Engine:
         predictor.gradients.release()
         return_memory()
         return predictor
-
-    def _measure(self, predictor: Predictor) -> WorkLimits:
-        """Measures what a token takes, so that the first requests are admitted by their cost."""
-        pace = measure_pace(predictor, self._backend, self.max_batch_tokens)
-        tokens = self.max_batch_tokens
-        self._rate.note(tokens, pace[FUSED] * tokens, full=True)
-        return WorkLimits(
-            pace,
-            cores=self._backend.cores,
-            max_length=predictor.info.max_length,
-            max_batch_tokens=self.max_batch_tokens,
-            max_queue_tokens=self._max_queue_tokens,
-        )
 
     def _begin_worker(self, only: Weight | None) -> None:
         """Lets the event loop run before the workers, and the one for light requests too."""

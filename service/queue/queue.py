@@ -20,7 +20,7 @@ from model import AttentionOptions, Encoding, Explanation, Prediction
 from model.predictor import PathName
 from service.errors import DrainingError, InternalError
 from service.metrics import EXPLICIT, FUSED, GRADIENT, Metrics
-from service.queue.admission import Admission, Rate
+from service.queue.admission import Admission
 from service.queue.limits import NO_LIMITS, WorkLimits
 from service.queue.request import ANYONE, DRAINED, Batch, ClientId, Item, Job, Request, Weight
 from service.queue.scheduler import Schedule
@@ -65,14 +65,9 @@ class Queue:
         classify: runs one forward pass over the texts of a batch, and returns a prediction or an
             error for each. All workers may call it at once.
         explain: the same with attention.
-        workers: how many take batches, beside the extra ones.
         cores: how many workers compute at once; the others prepare and answer. None: all.
         worth_sharing: the fewest tokens for which the only pass uses several threads.
         max_batch_tokens: limit of `longest * count` of a batch; a longer text goes by itself.
-        max_queue_tokens: the most tokens that may wait.
-        limits: the most work of a request.
-        rate: what a token takes; passes change it.
-        metrics: shows what waits.
     """
 
     def __init__(
@@ -86,19 +81,16 @@ class Queue:
         max_batch_tokens: int,
         max_queue_tokens: int,
         limits: WorkLimits = NO_LIMITS,
-        rate: Rate | None = None,
         metrics: Metrics,
     ) -> None:
         lock = threading.RLock()  # guards the schedule, the admission and what workers do
         self._changed = threading.Condition(lock)
         self._extra_wanted = threading.Condition(lock)
         self._schedule = Schedule(max_batch_tokens)
-        self._rate = rate or Rate()
         self._limits = limits
         self._admission = Admission(
             self._schedule,
             limits,
-            self._rate,
             workers=workers,
             max_batch_tokens=max_batch_tokens,
             max_queue_tokens=max_queue_tokens,
@@ -321,7 +313,7 @@ class Queue:
             # Of a pass that several threads computed, the time says nothing.
             if computed and worker.threads == 1 and batch.work:
                 seconds = time.monotonic() - worker.free_since
-                self._rate.note(batch.work, seconds, full=worker.is_full)
+                self._admission.rate.note(batch.work, seconds, full=worker.is_full)
             for item in batch.items:
                 self._admission.note_done(item)
             self._busy.remove(worker)

@@ -71,14 +71,10 @@ class Request:
     """A request that waits for the results of its items.
 
     Args:
-        path: of its passes through the network.
-        caller: who asks.
         future: is done with the last result, or with an error.
         missing: results that are still to come.
         finish: makes a result of an item's index and its result of the pass, on the worker. None:
             the result of the pass is it.
-        trace: notes its stages, if it is traced.
-        tokens: of all items.
         cost: what a token costs, in tokens of a prediction.
         weight: how long it keeps a core busy.
         urgent_at: when it becomes urgent, by the monotonic clock.

@@ -27,15 +27,10 @@ class Workers:
     """The threads of a queue, until `close`.
 
     Args:
-        queue: hands out batches.
         executor: has a thread for each worker, which only runs passes until `close`.
-        count: how many ordinary workers there are.
         extra: whether the executor has threads for `EXTRA_WORKERS` too.
         begin: called on the thread of a worker, with the weight that it takes, or None.
         use_threads: called before a pass with its number of threads, if that changes.
-        max_batch_tokens: the most tokens of a pass, for metrics.
-        computes_padding: whether padding goes through the network, too.
-        metrics: counts passes.
         on_pass: called after each pass with its path, when it began, and its error or None.
         on_lost: called when a worker cannot be restarted; nothing is computed any more.
     """

@@ -13,7 +13,6 @@ import numpy as np
 from model import AttentionOptions, Encoding, Explanation, Prediction
 from model.predictor import PathName
 from service.metrics import FUSED, Metrics
-from service.queue.admission import Rate
 from service.queue.limits import NO_LIMITS, WorkLimits
 from service.queue.queue import Queue
 from service.queue.request import ClientId, Item, Request, Weight
@@ -117,7 +116,6 @@ class Setting:
         self.passes: list[Exception | None] = []
         self.lost: list[bool] = []
         self.threads: list[int] = []
-        self.rate = Rate()
         self.executor = ThreadPoolExecutor(max_workers=workers + 2 * extra)
         self.queue = Queue(
             lambda encodings: self.recorder.classify(encodings),
@@ -128,7 +126,6 @@ class Setting:
             max_batch_tokens=max_batch_tokens,
             max_queue_tokens=max_queue_tokens,
             limits=limits,
-            rate=self.rate,
             metrics=self.metrics,
         )
         self.workers = Workers(

@@ -31,16 +31,15 @@ class Door:
         limits: WorkLimits | None = None,
     ) -> None:
         self.schedule = Schedule(100)
-        self.rate = Rate()
-        self.rate.note(100, 100 * SECONDS, full=True)
         self.admission = Admission(
             self.schedule,
             limits or WorkLimits(),
-            self.rate,
             workers=workers,
             max_batch_tokens=100,
             max_queue_tokens=max_queue_tokens,
         )
+        self.rate = self.admission.rate
+        self.rate.note(100, 100 * SECONDS, full=True)
 
     def has(self, client: str, *tokens: int, cost: float = 1.0) -> list[Item]:
         """Gives a client a request that waits, and returns its items."""

@@ -97,7 +97,7 @@ async def test_the_queue_refuses_by_it_whatever_it_does() -> None:
             await setting.queue.predict([encoding(1, 5), encoding(2, 7)], caller=caller)
         with pytest.raises(TooMuchWorkError, match="takes 16 tokens"):
             await setting.queue.run([job, Job(lambda: "", [encoding(50, 4)])], caller=caller)
-        setting.rate.note(1000, 1000.0, full=True)  # now it is slow
+        setting.queue._admission.rate.note(1000, 1000.0, full=True)  # now it is slow
     await setting.close()
 
 
