@@ -13,10 +13,19 @@ from tests.end_to_end.routes import ROUTES, assert_problem, send
 from tests.end_to_end.servers import ROOT, environment, receive_all, service, wait_until
 
 PATIENCE = 60
+# The service where what trains is not installed.
+WITHOUT_EXTRAS = """
+import sys
+for name in ("matplotlib", "pyarrow", "scipy", "sklearn", "tqdm", "transformers", "pandas"):
+    sys.modules[name] = None  # importing it fails
+from service.__main__ import main
+sys.exit(main(sys.argv[1:]))
+"""
 
 
 def test_sigterm_drains_and_then_ends_with_0(checkpoint_folder: Path, tmp_path: Path) -> None:
-    with service(checkpoint_folder, tmp_path, "--drain-seconds", "2") as running:
+    program = ("-c", WITHOUT_EXTRAS)
+    with service(checkpoint_folder, tmp_path, "--drain-seconds", "2", program=program) as running:
         with running.client() as kept:
             assert kept.get("/health/ready").headers.get("connection") is None
             running.process.send_signal(signal.SIGTERM)

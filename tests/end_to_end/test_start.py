@@ -28,15 +28,6 @@ from tests.end_to_end.servers import (
     wait_until,
 )
 
-TRAINING_EXTRAS = ("matplotlib", "pyarrow", "scipy", "sklearn", "tqdm", "transformers", "pandas")
-WITHOUT_EXTRAS = f"""
-import sys
-for name in {TRAINING_EXTRAS}:
-    sys.modules[name] = None  # importing it fails
-from service.__main__ import main
-sys.exit(main(sys.argv[1:]))
-"""
-
 
 def refuse(checkpoint: Path, *options: str, **settings: str) -> str:
     """Standard error of a start that is refused."""
@@ -79,15 +70,6 @@ def test_a_port_that_is_taken(checkpoint_folder: Path, running: RunningService) 
         f"headlight-serve: cannot listen on 127.0.0.1 port {running.port}: Address already in "
         "use; choose others with HEADLIGHT_HOST and --port\n"
     )
-
-
-def test_serving_needs_no_training_extra(checkpoint_folder: Path, tmp_path: Path) -> None:
-    with (
-        service(checkpoint_folder, tmp_path, program=("-c", WITHOUT_EXTRAS)) as running,
-        running.client() as client,
-    ):
-        assert client.post("/predict", json={"sentences": ["a"]}).status_code == 200
-        assert client.get("/attention?sentence=a").status_code == 200
 
 
 @pytest.mark.alone

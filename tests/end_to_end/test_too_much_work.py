@@ -65,12 +65,6 @@ def assert_refused(response: httpx.Response, *, foreign: bool = False, **fits: i
     )
 
 
-def test_the_model_tells_what_one_request_may_have(client: httpx.Client) -> None:
-    limits = client.get("/model").json()["limits"]
-    names = ("max_work_tokens", "max_attention_tokens", "max_work_steps")
-    assert [limits[name] for name in names] == [TOKENS, ATTENTION, STEPS]
-
-
 @pytest.mark.parametrize("name", ROUTES)
 def test_texts_at_the_limit_are_answered_and_a_token_more_is_not(
     name: str, client: httpx.Client
@@ -99,14 +93,17 @@ def test_sentences_and_windows_count(
     assert_refused(answer, tokens=TOKENS)
 
 
-@pytest.mark.parametrize(("length", "most"), [(MAX_LENGTH, STEPS), (20, 14), (4, 78)])
-def test_steps(length: int, most: int, client: httpx.Client) -> None:
-    assert most == (STEPS + 2) * MAX_LENGTH // length - 2
-    for steps, status in ((most, 200), (most + 1, 413)):
-        body = {"sentence": text_of(length), "steps": steps}
-        answer = client.post("/attributions", json=body)
-        assert answer.status_code == status, answer.text
-    assert_refused(answer, steps=most)
+def test_steps_count_by_the_length_of_the_text(client: httpx.Client) -> None:
+    limits = client.get("/model").json()["limits"]
+    names = ("max_work_tokens", "max_attention_tokens", "max_work_steps")
+    assert [limits[name] for name in names] == [TOKENS, ATTENTION, STEPS]
+    for length, most in ((MAX_LENGTH, STEPS), (20, 14)):
+        assert most == (STEPS + 2) * MAX_LENGTH // length - 2
+        for steps, status in ((most, 200), (most + 1, 413)):
+            body = {"sentence": text_of(length), "steps": steps}
+            answer = client.post("/attributions", json=body)
+            assert answer.status_code == status, answer.text
+        assert_refused(answer, steps=most)
 
 
 def test_a_pass_may_always_be_tried(client: httpx.Client) -> None:
