@@ -3,7 +3,6 @@
 `tests/interop/test_triton.py` asks with that client.
 """
 
-import gzip
 import json
 import struct
 from concurrent.futures import ThreadPoolExecutor
@@ -187,21 +186,16 @@ OTHER = {"name": "ids", "datatype": "INT64", "shape": [1, 50, 1], "data": list(r
     ("sent", "loc"),
     [
         ([], ()),
-        ({}, ("inputs",)),
         ({"inputs": [{}] * 50_000}, ("inputs",)),
         (changed(datatype="FP32"), ("inputs",)),
         ({"inputs": [OTHER, tensor([" "])["inputs"][0]]}, ("inputs", 1, "data", 0)),
         ({"inputs": [OTHER] * 16 + tensor(["a"])["inputs"]}, ("inputs",)),
         (changed(data=...), ("inputs", 0)),
-        (changed(data=..., parameters={"binary_data_size": 4}), ("inputs",)),
-        (changed(shape=[2]), ("inputs", 0, "data")),
         (changed(shape=[1, 1, 1]), ("inputs", 0, "shape")),
-        (changed(shape=[-1]), ("inputs", 0, "shape", 0)),
         (changed(shape=[10**30]), ("inputs", 0, "shape")),
         (changed(data=["a"] * 41), ("inputs", 0, "data")),
         (changed(data=["lone \udc80"]), ("inputs", 0, "data", 0)),
         (tensor(["a"], secret=1), ()),
-        (tensor(["a"], id="\udc80"), ("id",)),
         (tensor(["a"], "score"), ("outputs", 0, "name")),
         (tensor(["a"], *["label"] * 9), ("outputs",)),
         (tensor(["a"], parameters={"timeout": -1}), ("parameters", "timeout")),
@@ -219,23 +213,16 @@ def test_what_is_wrong_is_named(
     assert "secret" not in answer.text
 
 
-@pytest.mark.parametrize("outputs", [(), ("attention",)])
-def test_a_text_may_be_refused_for_its_length(client: httpx.Client, outputs: list[str]) -> None:
-    refused = ask(client, "good " * 40, outputs=outputs, parameters={"truncation": "error"})
+def test_a_text_that_is_too_long_and_what_is_no_body_are_problems(client: httpx.Client) -> None:
+    refused = ask(client, "good " * 40, parameters={"truncation": "error"})
     loc = ("body", "inputs", 0, "data", 0)
     assert_problem(refused, 422, "text-too-long", loc, says="42 tokens", foreign=True)
-
-
-def test_what_is_no_body_is_a_problem(client: httpx.Client) -> None:
     content, headers = packed(b"good")
-    bomb = gzip.compress(b" " * 50_000_000)
-    assert len(bomb) < 60_000
     for sent, extra, status, kind in (
         (b"", {}, 400, "malformed-json"),
         (b"{", {LENGTH: "0"}, 400, "malformed-json"),
         (content, {**headers, "content-type": "text/plain"}, 415, "unsupported-media-type"),
         (content, {**headers, "accept": "image/png"}, 406, "not-acceptable"),
-        (bomb, {"content-encoding": "gzip"}, 413, "payload-too-large"),
     ):
         assert_problem(client.post(INFER, content=sent, headers=extra), status, kind, foreign=True)
     for length in ("x", str(len(content) + 1)):
