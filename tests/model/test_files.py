@@ -1,13 +1,12 @@
-"""Reading, writing and digesting the files of a folder."""
+"""Reading and writing the files of a folder."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from model.errors import CheckpointError
-from model.files import digest, read_object, sync, write_object
+from model.files import digest, read_object, write_object
 from tests.matching import exactly
 
 
@@ -27,8 +26,6 @@ def test_written_for_people(tmp_path: Path) -> None:
             "is not UTF-8 (invalid start byte): save it as UTF-8",
         ),
         (b"[]", "must hold a JSON object, holds list"),
-        (b"null", "must hold a JSON object, holds NoneType"),
-        (b'"text"', "must hold a JSON object, holds str"),
     ],
 )
 def test_what_is_no_object_is_refused(content: bytes, fault: str, tmp_path: Path) -> None:
@@ -58,20 +55,3 @@ def test_files_that_cannot_be_read_are_refused(
 ) -> None:
     with pytest.raises(CheckpointError, match=exactly(f"{tmp_path / name}: {fault}")):
         work(tmp_path / name)
-
-
-def test_the_digest_is_sha256(tmp_path: Path) -> None:
-    (tmp_path / "abc").write_bytes(b"abc")
-
-    assert digest(tmp_path / "abc") == (
-        "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-    )
-
-
-def test_files_and_folders_can_be_synced(tmp_path: Path) -> None:
-    (tmp_path / "a.json").write_text(json.dumps({}), encoding="utf-8")
-    sync(tmp_path / "a.json")
-    sync(tmp_path)
-
-    with pytest.raises(FileNotFoundError):
-        sync(tmp_path / "absent")
