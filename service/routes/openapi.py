@@ -163,9 +163,7 @@ def _describe_parameter(parameter: dict[str, Any], limits: Mapping[str, Any]) ->
     default = schema.get("default")
     example = schema.pop("examples", [default])[0]
     _add_limit(parameter["name"], schema, limits)
-    if parameter["name"] == "label":
-        example = limits["labels"][0]
-    elif parameter["name"] == "labels":
+    if parameter["name"] == "labels":
         example = list(limits["labels"][:2])
     if "$ref" in schema.get("items", {}):
         media = {"schema": schema, "example": example}
