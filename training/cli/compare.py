@@ -2,7 +2,6 @@
 
 import argparse
 import shlex
-from pathlib import Path
 
 from model.cli.arguments import number, positive, whole
 from model.cli.progress import say
@@ -74,9 +73,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Trains every variant with every seed, and writes the report."""
     # Imported only now: they take seconds, and __main__ needs only the options.
-    from training.compare.comparison import Comparison
     from training.compare.report import REPORT, check_output, write_report
-    from training.compare.run import run_variants
+    from training.compare.run import Comparison, run_variants
     from training.data.validation_split import read_and_split
 
     _check(arguments)
@@ -105,17 +103,12 @@ def run(arguments: argparse.Namespace) -> int:
             epochs=arguments.epochs,
             accelerator=accelerator,
             stop=stop,
-            say=say,
         )
-    paths = [*arguments.files, *arguments.validation]
     sources = [*training.sources, *(validation.sources if arguments.validation else ())]
     comparison = Comparison(
-        command=_command(arguments),
+        command=shlex.join(["headlight-train", *arguments.typed]),
         machine=describe(accelerator.device),
-        sources=tuple(
-            source.model_copy(update={"file": _short(path)})
-            for path, source in zip(paths, sources, strict=True)
-        ),
+        sources=tuple(sources),
         hold_out="files" if arguments.validation else arguments.hold_out,
         training_rows=len(training),
         validation_rows=len(validation),
@@ -138,37 +131,3 @@ def _check(arguments: argparse.Namespace) -> None:
         raise RecipeError("--variants names a variant twice: name each once")
     if arguments.seeds < _FEWEST_SEEDS:
         raise RecipeError(f"--seeds must be at least {_FEWEST_SEEDS}, got {arguments.seeds}")
-
-
-def _command(arguments: argparse.Namespace) -> str:
-    """Builds the command line that repeats the comparison, without folders of this machine."""
-    words = ["headlight-train", "compare", *(_short(path) for path in arguments.files)]
-    for path in arguments.validation:
-        words += ["--validation", _short(path)]
-    if not arguments.validation:
-        words += ["--hold-out", arguments.hold_out]
-        words += ["--validation-share", f"{arguments.validation_share:g}"]
-    words += _spelling(arguments)
-    if arguments.labels is not None:
-        words += ["--labels", ",".join(arguments.labels)]
-    if arguments.variants is not None:
-        words += ["--variants", ",".join(arguments.variants)]
-    words += ["--seeds", str(arguments.seeds), "--epochs", str(arguments.epochs)]
-    words += ["--output", arguments.output.name]
-    return shlex.join(words)
-
-
-def _spelling(arguments: argparse.Namespace) -> list[str]:
-    """Returns the options of `add_columns` that were typed."""
-    words = []
-    for option in ("text_column", "label_column", "delimiter", "encoding"):
-        value = getattr(arguments, option)
-        if value is not None:
-            words += [f"--{option.replace('_', '-')}", "tab" if value == "\t" else value]
-    switches = ("no_header", "stars_to_sentiment", "skip_bad_rows")
-    return words + [f"--{each.replace('_', '-')}" for each in switches if getattr(arguments, each)]
-
-
-def _short(path: Path) -> str:
-    """Names a file and its folder, but not where the folder is."""
-    return f"{path.resolve().parent.name}/{path.name}"

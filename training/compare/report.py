@@ -1,61 +1,79 @@
 """Writes the report of a comparison: a page in Markdown, its plots, and all figures as JSON."""
 
+import math
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+import tabulate
+from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
+from pydantic import TypeAdapter
+
 from model.files import sync
-from training.compare.comparison import Comparison, Outcome, Spread, VariantRun, spread, to_json
-from training.compare.plots import plot_curves, plot_gaps
+from training.compare.run import Comparison, Outcome, VariantRun, spread
 from training.errors import RecipeError
 from training.measure.metrics import wilson_interval
+from training.measure.plots import TRAINING_COLOUR, VALIDATION_COLOUR, draw_curves, save_figure
 
 REPORT, FIGURES, CURVES, GAPS = "report.md", "comparison.json", "curves.png", "gaps.png"
-_HOLD_OUT = {
+_SPLITS = {
     "last": "the last rows of the files, taken off before anything was shuffled",
     "random": "rows of each class by chance, the same for every run",
     "files": "the rows of files of their own",
 }
-_FIGURES: tuple[tuple[str, Callable[[VariantRun], float], float, int], ...] = (
-    ("training accuracy (%)", lambda run: run.training.accuracy, 100, 1),
-    ("validation accuracy (%)", lambda run: run.validation.accuracy, 100, 1),
-    ("gap (points)", lambda run: run.gap, 100, 1),
-    ("training loss", lambda run: run.training.loss, 1, 3),
-    ("validation loss", lambda run: run.validation.loss, 1, 3),
-    ("seconds", lambda run: run.seconds, 1, 1),
+_FIGURES: tuple[tuple[str, Callable[[VariantRun], float], int], ...] = (
+    ("training accuracy (%)", lambda run: 100 * run.training.accuracy, 1),
+    ("validation accuracy (%)", lambda run: 100 * run.validation.accuracy, 1),
+    ("gap (points)", lambda run: 100 * run.gap, 1),
+    ("training loss", lambda run: run.training.loss, 3),
+    ("validation loss", lambda run: run.validation.loss, 3),
+    ("seconds", lambda run: run.seconds, 1),
 )
 
 
 def to_markdown(comparison: Comparison) -> str:
     """Writes the page of the report."""
-    outcomes = comparison.outcomes
-    seeds = max(len(outcome.runs) for outcome in outcomes)
+    first, *others = outcomes = comparison.outcomes
+    results = [
+        [outcome.title, f"{outcome.parameters:,}"]
+        + [_shown(map(figure, outcome.runs), digits) for _, figure, digits in _FIGURES]
+        for outcome in outcomes
+    ]
+    rows = comparison.validation_rows
+    mean, _ = spread(run.validation.accuracy for run in first.runs)
+    low, high = wilson_interval(round(mean * rows), rows)
     sections = [
         "# Variants side by side",
         "Written by `headlight-train compare`; this repeats it:",
         f"    {comparison.command}",
-        f"{comparison.training_rows:,} rows were learnt from and {comparison.validation_rows:,} "
-        f"held out: {_HOLD_OUT[comparison.hold_out]}. Every network saw the training rows "
-        f"{comparison.epochs} times and kept the weights of the last epoch, and was trained with "
-        f"{seeds} seeds. Means over the seeds; behind ± the standard deviation between them.",
-        _sources(comparison),
+        f"{comparison.training_rows:,} rows were learnt from and {rows:,} validated by: "
+        f"{_SPLITS[comparison.hold_out]}. Every network saw the training rows {comparison.epochs} "
+        "times and kept the weights of the last epoch. Means over the seeds; behind ± the standard "
+        "deviation between them.",
+        _table(
+            ["file", "rows", "SHA-256 begins"],
+            [[f"`{x.file}`", f"{x.rows:,}", f"`{x.sha256[:12]}`"] for x in comparison.sources],
+        ),
         f"Machine: {comparison.machine}.",
         "## Results",
-        _table(
-            ("variant", "parameters", *(heading for heading, *_ in _FIGURES)),
-            [_row(outcome) for outcome in outcomes],
-        ),
-        _interval(comparison),
-        "Losses are mean negative log-likelihoods in nats. All four figures are measured in "
-        "evaluation mode on all rows; seconds are only those of training.",
-        "## With hindsight",
-        "Where the validation loss was least. The rows that chose the epoch also measure it, so "
-        "these figures flatter.",
-        _table(
-            ("variant", "epoch", "validation accuracy (%)", "validation loss"),
-            [_best_row(outcome) for outcome in outcomes if outcome.runs[0].history],
-        ),
-        *_differences(outcomes),
+        _table(["variant", "parameters", *(heading for heading, *_ in _FIGURES)], results),
+        f"With {rows:,} validation rows, an accuracy like that of the first line has a 95 % "
+        f"interval of {100 * low:.1f} to {100 * high:.1f} %, whatever the seeds say.",
+        "Losses are mean negative log-likelihoods in nats. All figures are measured in evaluation "
+        "mode on all rows; seconds are only those of training.",
+    ]
+    compared = [other for other in others if len(other.runs) == len(first.runs) > 1]
+    if compared:
+        sections += [
+            f"## Against {first.title}",
+            "Differences seed by seed, in points.",
+            _table(
+                ["variant", "validation accuracy", "gap"],
+                [_difference(other, first) for other in compared],
+            ),
+        ]
+    sections += [
         "## Loss and accuracy against steps",
         f"![Loss and accuracy against steps, two plots for each variant]({CURVES})",
         "Lines are means over the seeds, bands reach from the least to the greatest.",
@@ -63,86 +81,75 @@ def to_markdown(comparison: Comparison) -> str:
         f"![Training and validation accuracy of each variant]({GAPS})",
         "Each mark is a run: training accuracy and validation accuracy, joined.",
     ]
-    return "\n\n".join(section for section in sections if section) + "\n"
+    return "\n\n".join(sections) + "\n"
 
 
-def _sources(comparison: Comparison) -> str:
-    rows = [
-        (f"`{source.file}`", f"{source.rows:,}", f"`{source.sha256[:12]}`")
-        for source in comparison.sources
-    ]
-    return _table(("file", "rows", "SHA-256 begins"), rows)
+def _difference(outcome: Outcome, first: Outcome) -> list[str]:
+    pairs = list(zip(outcome.runs, first.runs, strict=True))
+    accuracy = [100 * (a.validation.accuracy - b.validation.accuracy) for a, b in pairs]
+    gap = [100 * (a.gap - b.gap) for a, b in pairs]
+    return [outcome.title, *(_shown(values, 1, sign="+") for values in (accuracy, gap))]
 
 
-def _row(outcome: Outcome) -> Sequence[str]:
-    cells = (
-        _shown(outcome.spread(figure), scale=scale, digits=digits)
-        for _, figure, scale, digits in _FIGURES
-    )
-    return (outcome.title, f"{outcome.parameters:,}", *cells)
+def _shown(values: Iterable[float], digits: int, *, sign: str = "") -> str:
+    mean, deviation = spread(values)
+    behind = "" if deviation is None else f" ± {deviation:.{digits}f}"
+    return f"{mean:{sign}.{digits}f}{behind}"
 
 
-def _best_row(outcome: Outcome) -> Sequence[str]:
-    points = [run.best for run in outcome.runs if run.best is not None]
-    return (
-        outcome.title,
-        _shown(spread([point.epoch for point in points]), scale=1, digits=1),
-        _shown(spread([point.validation_accuracy for point in points]), scale=100, digits=1),
-        _shown(spread([point.validation_loss for point in points]), scale=1, digits=3),
-    )
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    alignment = ["left", *("right" for _ in head[1:])]
+    table: str = tabulate.tabulate(rows, head, "pipe", colalign=alignment, disable_numparse=True)
+    return table
 
 
-def _interval(comparison: Comparison) -> str:
-    mean = comparison.outcomes[0].spread(lambda run: run.validation.accuracy).mean
-    rows = comparison.validation_rows
-    low, high = wilson_interval(round(mean * rows), rows)
-    return (
-        f"With {rows:,} validation rows, an accuracy like that of the first line has a 95 % "
-        f"interval of {100 * low:.1f} to {100 * high:.1f} %, whatever the seeds say: ± shows how "
-        "much chance in training matters, not how much the choice of rows does."
-    )
+def plot_curves(outcomes: Sequence[Outcome], path: Path) -> None:
+    """Draws loss and accuracy against steps, a row of plots for each variant."""
+    trained = [outcome for outcome in outcomes if outcome.runs[0].history]
+    lines = max(math.ceil(len(trained) / 2), 1)
+    figure = Figure(figsize=(11, 2.2 * lines), layout="constrained")
+    every = figure.subplots(lines, 4, squeeze=False).reshape(-1, 2)
+    for index, (loss, accuracy) in enumerate(every):
+        if index >= len(trained):
+            loss.remove()
+            accuracy.remove()
+            continue
+        runs = [run.history for run in trained[index].runs]
+        for axes, name in ((loss, "loss"), (accuracy, "accuracy")):
+            draw_curves(axes, runs, name)
+            axes.set_title(f"{trained[index].title}: {name}", fontsize=7)
+            axes.sharey(every[0][0] if name == "loss" else every[0][1])
+            axes.set_xlabel("step")
+        accuracy.yaxis.set_major_formatter(PercentFormatter(xmax=1.0))
+        if index == 0:
+            loss.legend(fontsize=8)
+    save_figure(figure, path)
 
 
-def _differences(outcomes: Sequence[Outcome]) -> list[str]:
-    """Compares each variant with the first, seed by seed."""
-    first, *others = outcomes
-    compared = [outcome for outcome in others if _seeds(outcome) == _seeds(first)]
-    if not compared or len(first.runs) < 2:
-        return []
-    rows = []
-    for outcome in compared:
-        pairs = list(zip(outcome.runs, first.runs, strict=True))
-        accuracy = spread([a.validation.accuracy - b.validation.accuracy for a, b in pairs])
-        gap = spread([a.gap - b.gap for a, b in pairs])
-        rows.append(
-            (
-                outcome.title,
-                _shown(accuracy, scale=100, digits=1, sign=True),
-                _shown(gap, scale=100, digits=1, sign=True),
-            )
-        )
-    return [
-        f"## Against {first.title}",
-        "Differences seed by seed, in points.",
-        _table(("variant", "validation accuracy", "gap"), rows),
-    ]
-
-
-def _seeds(outcome: Outcome) -> list[int]:
-    return [run.seed for run in outcome.runs]
-
-
-def _shown(value: Spread, *, scale: float, digits: int, sign: bool = False) -> str:
-    form = f"{'+' if sign else ''}.{digits}f"
-    mean = f"{scale * value.mean:{form}}"
-    if value.deviation is None:
-        return mean
-    return f"{mean} ± {scale * value.deviation:.{digits}f}"
-
-
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [header, ["---"] + ["---:"] * (len(header) - 1), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+def plot_gaps(outcomes: Sequence[Outcome], path: Path) -> None:
+    """Draws training and validation accuracy of every run, joined, one row for each variant."""
+    figure = Figure(figsize=(8, 0.5 * len(outcomes) + 1.2), layout="constrained")
+    axes = figure.subplots()
+    for row, outcome in enumerate(outcomes):
+        # The runs of a variant lie side by side around its row.
+        count = len(outcome.runs)
+        heights = [row + 0.6 * ((number + 0.5) / count - 0.5) for number in range(count)]
+        training = [run.training.accuracy for run in outcome.runs]
+        validation = [run.validation.accuracy for run in outcome.runs]
+        axes.hlines(heights, validation, training, color="#999999", linewidth=0.8, zorder=1)
+        for values, colour, marker, rows in (
+            (training, TRAINING_COLOUR, "o", "training"),
+            (validation, VALIDATION_COLOUR, "s", "validation"),
+        ):
+            label = rows if row == 0 else None
+            axes.scatter(values, heights, s=14, color=colour, marker=marker, label=label)
+    axes.set_yticks(range(len(outcomes)), [outcome.title for outcome in outcomes])
+    axes.invert_yaxis()
+    axes.set_xlabel("accuracy in the end")
+    axes.xaxis.set_major_formatter(PercentFormatter(xmax=1.0))
+    axes.grid(visible=True, axis="x", alpha=0.3)
+    axes.legend(loc="lower left", fontsize=8)
+    save_figure(figure, path)
 
 
 def check_output(output: Path, *, overwrite: bool) -> None:
@@ -164,7 +171,8 @@ def write_report(output: Path, comparison: Comparison) -> None:
     with tempfile.TemporaryDirectory(dir=output, prefix=".part-") as scratch:
         fresh = Path(scratch)
         (fresh / REPORT).write_text(to_markdown(comparison), encoding="utf-8")
-        (fresh / FIGURES).write_text(to_json(comparison), encoding="utf-8")
+        figures = TypeAdapter(Comparison).dump_json(comparison, indent=1)
+        (fresh / FIGURES).write_bytes(figures + b"\n")
         plot_curves(comparison.outcomes, fresh / CURVES)
         plot_gaps(comparison.outcomes, fresh / GAPS)
         for path in sorted(fresh.iterdir()):

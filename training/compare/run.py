@@ -1,18 +1,68 @@
 """Trains the variants of a comparison side by side, each with several seeds."""
 
+import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 from sklearn.metrics import accuracy_score, log_loss
 
-from training.compare.comparison import Outcome, VariantRun
+from model.checkpoint.records import DataSource
+from model.cli.progress import say
 from training.compare.variants import BASELINE, VARIANTS
 from training.data.dataset import Dataset
 from training.device import Accelerator
 from training.errors import InterruptedComparisonError, InterruptedRunError, RecipeError
 from training.fit.rows import LossAndAccuracy, encode_rows
 from training.fit.trainer import Trainer
+from training.measure.history import Measurement
 from training.measure.tfidf import TITLE, fit_tfidf
+
+
+@dataclass(frozen=True, slots=True)
+class VariantRun:
+    """One run of a variant, measured in evaluation mode at its end; the baseline has no epochs."""
+
+    seed: int
+    seconds: float
+    training: LossAndAccuracy
+    validation: LossAndAccuracy
+    history: tuple[Measurement, ...]
+
+    @property
+    def gap(self) -> float:
+        """Training accuracy minus validation accuracy: how far the run overfits."""
+        return self.training.accuracy - self.validation.accuracy
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """All runs of a variant."""
+
+    name: str
+    title: str
+    parameters: int
+    runs: tuple[VariantRun, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A whole comparison."""
+
+    command: str
+    machine: str
+    sources: tuple[DataSource, ...]
+    hold_out: str
+    training_rows: int
+    validation_rows: int
+    epochs: int
+    outcomes: tuple[Outcome, ...]
+
+
+def spread(values: Iterable[float]) -> tuple[float, float | None]:
+    """Computes mean and sample standard deviation, which a single value lacks."""
+    several = list(values)
+    return statistics.fmean(several), statistics.stdev(several) if len(several) > 1 else None
 
 
 def run_variants(
@@ -24,7 +74,6 @@ def run_variants(
     epochs: int,
     accelerator: Accelerator,
     stop: Callable[[], int | None],
-    say: Callable[[str], None],
 ) -> tuple[Outcome, ...]:
     """Trains every variant with every seed."""
     outcomes = {}
@@ -33,13 +82,19 @@ def run_variants(
         if name == BASELINE:
             outcome = _run_baseline(training, validation)
         else:
-            runs = []
-            for seed in range(seeds):
-                parameters, run = _run(name, seed, training, validation, epochs, accelerator, stop)
-                runs.append(run)
-            outcome = Outcome(name, VARIANTS[name].title, parameters, tuple(runs))
+            found = [
+                _run(name, seed, training, validation, epochs, accelerator, stop)
+                for seed in range(seeds)
+            ]
+            runs = tuple(run for _, run in found)
+            outcome = Outcome(name, VARIANTS[name].title, found[0][0], runs)
         outcomes[name] = outcome
-        say(_summary(outcome))
+        say(
+            f"{name}: training accuracy "
+            f"{spread(run.training.accuracy for run in outcome.runs)[0]:.1%}, validation accuracy "
+            f"{spread(run.validation.accuracy for run in outcome.runs)[0]:.1%}, "
+            f"{len(outcome.runs)} runs"
+        )
         signal = stop()
         if signal is not None:
             raise InterruptedComparisonError(signal)
@@ -105,12 +160,3 @@ def _run_baseline(training: Dataset, validation: Dataset) -> Outcome:
     regression = pipeline[-1]
     parameters = int(regression.coef_.size + regression.intercept_.size)
     return Outcome(name=BASELINE, title=TITLE, parameters=parameters, runs=(run,))
-
-
-def _summary(outcome: Outcome) -> str:
-    training = outcome.spread(lambda run: run.training.accuracy)
-    validation = outcome.spread(lambda run: run.validation.accuracy)
-    return (
-        f"{outcome.name}: training accuracy {training.mean:.1%}, validation accuracy "
-        f"{validation.mean:.1%}, {len(outcome.runs)} runs"
-    )

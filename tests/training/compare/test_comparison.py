@@ -2,12 +2,9 @@
 
 import dataclasses
 
-import pytest
-from pydantic import TypeAdapter
-
 from model.checkpoint.records import DataSource
-from training.compare.comparison import Comparison, Outcome, VariantRun, spread, to_json
 from training.compare.report import to_markdown
+from training.compare.run import Comparison, Outcome, VariantRun, spread
 from training.fit.rows import LossAndAccuracy
 from training.measure.history import Measurement
 
@@ -56,37 +53,23 @@ COMPARISON = Comparison(
 
 
 def test_a_spread_is_mean_and_sample_deviation() -> None:
-    several = spread([1.0, 2.0, 3.0])
-
-    assert (several.mean, several.deviation) == (2.0, 1.0)
-    assert spread([5.0]).deviation is None
-
-
-def test_the_gap_and_the_best_epoch() -> None:
-    assert FIRST.runs[0].gap == pytest.approx(0.19)
-    assert [run.best.epoch for run in FIRST.runs if run.best] == [2, 3]
-    assert SINGLE_PROCESS.runs[0].best is None
-
-
-def test_json_gives_all_back() -> None:
-    assert TypeAdapter(Comparison).validate_json(to_json(COMPARISON)) == COMPARISON
+    assert spread([1.0, 2.0, 3.0]) == (2.0, 1.0)
+    assert spread([5.0]) == (5.0, None)
 
 
 def test_the_page_holds_the_figures() -> None:
     page = to_markdown(COMPARISON)
+    lines = [" ".join(line.split()) for line in page.splitlines()]
 
     assert "    headlight-train compare uci/amazon.tsv\n" in page
-    assert "| `uci/amazon.tsv` | 1,000 | `abababababab` |" in page
+    assert "| `uci/amazon.tsv` | 1,000 | `abababababab` |" in lines
     assert (
         "| four heads | 12,345 | 98.0 ± 1.4 | 81.0 ± 1.4 | 17.0 ± 2.8 | 0.250 ± 0.000 "
-        "| 0.500 ± 0.000 | 4.5 ± 0.7 |\n" in page
-    )
-    assert "| TF-IDF | 99 | 100.0 | 84.0 | 16.0 | 0.100 | 0.400 | 1.5 |\n" in page
-    # Of the best epochs, and not of what has none.
-    assert "| four heads | 2.5 ± 0.7 | 80.0 ± 0.0 | 0.450 ± 0.071 |\n" in page
-    assert page.count("| TF-IDF |") == 1
+        "| 0.500 ± 0.000 | 4.5 ± 0.7 |"
+    ) in lines
+    assert "| TF-IDF | 99 | 100.0 | 84.0 | 16.0 | 0.100 | 0.400 | 1.5 |" in lines
     # Seed by seed: 79 - 80 and 83 - 82.
-    assert "| one head | +0.0 ± 1.4 | -3.5 ± 0.7 |\n" in page
+    assert "| one head | +0.0 ± 1.4 | -3.5 ± 0.7 |" in lines
     assert "interval of 75.0 to 85.8 %" in page
     assert "the last rows of the files, taken off before anything was shuffled" in page
 
