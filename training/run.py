@@ -24,7 +24,7 @@ from training.fit.state import remove_state
 from training.fit.trainer import Trainer
 from training.measure.history import Measurement
 from training.tracking.logs import (
-    CombinedLogger,
+    RunLog,
     Target,
     opened_logs,
     parameters_of,
@@ -126,7 +126,7 @@ class Run:
         self,
         name: str,
         report: Callable[[Sequence[Measurement]], None] = lambda _: None,
-    ) -> Iterator[tuple[list[Measurement], CombinedLogger]]:
+    ) -> Iterator[tuple[list[Measurement], RunLog]]:
         """Trains, and keeps the logs open for the figures.
 
         Args:

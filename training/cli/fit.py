@@ -28,7 +28,7 @@ from training.measure.plots import plot_history
 from training.measure.summary import epoch_line
 from training.run import STATE, Run, TrainingContext
 from training.signals import noted_signals, raised_signals
-from training.tracking.logs import check_installed, final_values
+from training.tracking.logs import check_installed
 
 _HISTORY, _PLOT = "history.jsonl", "history.png"
 
@@ -187,9 +187,7 @@ def _fit(
             exported = _write(write, fit, arguments.output, size)
             if not arguments.keep_state:
                 remove_state(fit.state_dir)
-            log.end(
-                final_values(exported.figures, exported.manifest.temperature), step=trainer.step
-            )
+            log.end(exported.figures, exported.manifest.temperature, step=trainer.step)
     return history, exported
 
 
