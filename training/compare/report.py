@@ -115,9 +115,10 @@ def plot_curves(outcomes: Sequence[Outcome], path: Path) -> None:
             accuracy.remove()
             continue
         runs = [run.history for run in trained[index].runs]
+        loss.set_title(trained[index].title, fontsize=8, loc="left")
         for axes, name in ((loss, "loss"), (accuracy, "accuracy")):
             draw_curves(axes, runs, name)
-            axes.set_title(f"{trained[index].title}: {name}", fontsize=7)
+            axes.set_ylabel(name)
             axes.sharey(every[0][0] if name == "loss" else every[0][1])
             axes.set_xlabel("step")
         accuracy.yaxis.set_major_formatter(PercentFormatter(xmax=1.0))
