@@ -4,6 +4,7 @@ import gc
 import math
 import weakref
 from collections.abc import Sequence
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -158,6 +159,21 @@ def test_it_halves_until_it_fits(error: Exception, count: int, room: int) -> Non
 
     assert in_halves(run, range(count), CPU_BACKEND) == [-text for text in range(count)]
     assert sum(size for size in passes if size <= room) == count
+
+
+def test_memory_is_freed_before_a_pass_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    freed = Mock()
+    monkeypatch.setattr(CPU_BACKEND, "free_memory", freed)
+
+    def run(texts: Sequence[int]) -> list[int]:
+        if len(texts) > 1:
+            raise MemoryError
+        return list(texts)
+
+    assert in_halves(run, range(2), CPU_BACKEND) == [0, 1]
+    assert freed.call_count == 1
+    assert isolate(run, range(2), CPU_BACKEND, control=pytest.fail) == [0, 1]
+    assert freed.call_count == 2
 
 
 def test_a_single_text_or_another_error_is_not_tried_again() -> None:
