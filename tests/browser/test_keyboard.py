@@ -64,20 +64,13 @@ def test_what_stands_under_the_pointer_gives_way_to_what_was_chosen(visit: Visit
     visit.page.mouse.move(1, 1)
     assert visit.part(".lists h4").first.inner_text() == "“the” looks most at"
 
-
-def test_views_are_chosen_with_the_keys(visit: Visit) -> None:
-    visit.ask("The plot drags.")
-    page = visit.page
-    page.locator("input[name=reduce][value=none]").focus()
-    with visit.redrawn():
-        page.keyboard.press("ArrowRight")
-    expect(page.locator("input[name=reduce][value=mean]")).to_be_checked()
+    # With one map a layer, both pairs of arrows go along the line.
+    visit.set("reduce", "mean")
     assert visit.part(".overview-title").inner_text() == "6 maps"
     visit.part(".cell button").first.focus()
-    page.keyboard.press("ArrowRight")
-    assert visit.part(".place").inner_text() == "Layer 1, mean of heads 0 to 11"
-    page.keyboard.press("ArrowDown")
-    assert visit.part(".place").inner_text() == "Layer 2, mean of heads 0 to 11"
+    for layer, key in ((1, "ArrowRight"), (2, "ArrowDown")):
+        visit.page.keyboard.press(key)
+        assert visit.part(".place").inner_text() == f"Layer {layer}, mean of heads 0 to 11"
 
 
 def test_the_focus_is_seen_wherever_it_goes(visit: Visit) -> None:
@@ -121,12 +114,12 @@ def test_canvases_have_words_in_their_stead(visit: Visit, client: httpx.Client) 
     assert visit.head(0, 2).get_attribute("aria-label") == f"Layer 0, head 2. {said}"
 
 
-def test_keys_in_the_field_send_but_enter_begins_a_line(visit: Visit) -> None:
-    field = visit.page.get_by_label("Text", exact=True)
+def test_keys_in_the_field_send_and_an_edit_marks_the_answer_as_old(visit: Visit) -> None:
+    field, old = visit.page.get_by_label("Text", exact=True), visit.page.locator("#old")
     field.fill("A dull film.")
     field.press("Enter")
     assert field.input_value() == "A dull film.\n"
-    expect(visit.page.locator("#results")).to_be_hidden()
+    assert visit.page.locator("#results").count() == 0
     for keys, text, label in (
         ("Control+Enter", "A dull film.", "negative"),
         ("Meta+Enter", "A superb film.", "positive"),
@@ -136,12 +129,7 @@ def test_keys_in_the_field_send_but_enter_begins_a_line(visit: Visit) -> None:
             field.press(keys)
         expect(visit.part(".label")).to_have_text(label)
         assert field.input_value() == text
-
-
-def test_an_edited_text_marks_the_answer_as_old_until_it_is_asked_or_back(visit: Visit) -> None:
-    visit.ask(TEXT)
-    field, old = visit.page.get_by_label("Text", exact=True), visit.page.locator("#old")
-    expect(old).to_have_text("")
+        expect(old).to_have_text("")
     field.press("End")
     field.press_sequentially("!")
     expect(old).to_have_text(OLD)
@@ -149,8 +137,3 @@ def test_an_edited_text_marks_the_answer_as_old_until_it_is_asked_or_back(visit:
     field.press("Backspace")
     expect(old).to_have_text("")
     expect(old).to_be_hidden()
-    field.fill("A dull film.")
-    expect(old).to_have_text(OLD)
-    with visit.redrawn():
-        field.press("Control+Enter")
-    expect(old).to_have_text("")

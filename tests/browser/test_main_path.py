@@ -87,18 +87,6 @@ def test_a_small_map_is_the_darker_the_larger_the_weight(
     assert cells[-1][1] == 0x0B  # the end of the scale
 
 
-@pytest.mark.parametrize(("layer", "head"), [(0, 0), (3, 8)])
-def test_every_number_of_a_head_is_the_services(
-    asked: Visit, client: httpx.Client, layer: int, head: int
-) -> None:
-    asked.head(layer, head).click()
-
-    weights = answer_of(client, layer=[layer], head=[head])["attention"][0][0]
-    assert asked.part(".place").inner_text() == f"Layer {layer}, head {head}"
-    assert asked.part(".largest").inner_text() == f"{max(map(max, weights)):.4f}"
-    assert table(asked) == written(weights)
-
-
 def test_a_token_tells_what_it_looks_at_and_what_looks_at_it(
     asked: Visit, client: httpx.Client
 ) -> None:
@@ -152,6 +140,7 @@ def test_views_are_those_of_the_service(visit: Visit, client: httpx.Client) -> N
     visit.open("#layer=2&head=5")
     visit.ask(SENTENCE)
     for reduce, level, place in (
+        ("none", "token", "Layer 2, head 5"),
         ("none", "word", "Layer 2, head 5"),
         ("mean", "word", "Layer 2, mean of heads 0 to 11"),
         ("rollout", "token", "Rollout through layers 0 to 5, heads 0 to 11"),
@@ -162,8 +151,10 @@ def test_views_are_those_of_the_service(visit: Visit, client: httpx.Client) -> N
         fields: dict[str, Any] = {"reduce": reduce, "level": level}
         fields |= {} if reduce == "rollout" else {"layer": [2]}
         fields |= {"head": [5]} if reduce == "none" else {}
+        weights = answer_of(client, **fields)["attention"][0][0]
         assert visit.part(".place").inner_text() == place
-        assert table(visit) == written(answer_of(client, **fields)["attention"][0][0])
+        assert table(visit) == written(weights)
+        assert visit.part(".largest").inner_text() == f"{max(map(max, weights)):.4f}"
 
 
 def test_special_tokens_are_hidden_and_nothing_else_changes(

@@ -14,8 +14,6 @@ from tests.browser.routes import problem_of
 from tests.browser.table_of_many import MadeUp, Many, Prediction, prediction_of
 from tests.browser.visits import Visit
 
-TEXTS = ["A superb film.", "We waited an hour for cold soup.", "The staff was rude.", "Lovely."]
-
 
 @pytest.fixture
 def many(visit: Visit) -> Many:
@@ -429,26 +427,6 @@ def test_requests_keep_the_limits_and_their_size_is_learned(
     assert [len(sentences) for sentences in served.asked] == sizes
 
 
-def test_a_row_opens_above_and_leads_back(many: Many) -> None:
-    many.paste(*TEXTS)
-    many.score()
-    label = many.rows()[1][2]
-    many.button("Open row 2").click()
-    page = many.visit.page
-    back = page.get_by_role("button", name="Back to row 2 of the table")
-    back.wait_for()
-
-    assert page.get_by_label("Text", exact=True).input_value() == TEXTS[1]
-    verdict = page.locator("#answer .verdict")
-    expect(verdict).to_be_focused()
-    expect(verdict).to_be_in_viewport()
-    assert verdict.inner_text().split()[0] == label
-    page.wait_for_url(re.compile("#text$"))
-    back.click()
-    expect(many.button("Open row 2")).to_be_focused()
-    expect(many.button("Open row 2")).to_be_in_viewport()
-
-
 def test_a_run_is_stopped_and_goes_on(many: Many) -> None:
     served, held = held_at_the_second(many)
     texts = [f"Film {at}" for at in range(600)]
@@ -595,8 +573,14 @@ def test_all_is_done_with_the_keys(many: Many) -> None:
     assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "Open row 250"
     page.unroute("**/predict")  # its model is not the served one
     page.keyboard.press("Enter")
-    expect(page.locator("#answer .verdict")).to_be_focused()
+    verdict = page.locator("#answer .verdict")
+    expect(verdict).to_be_focused()
+    expect(verdict).to_be_in_viewport()
     assert page.get_by_label("Text", exact=True).input_value() == "Film 249"
+    page.wait_for_url(re.compile("#text$"))
+    page.get_by_role("button", name="Back to row 250 of the table").click()
+    expect(many.button("Open row 250")).to_be_focused()
+    expect(many.button("Open row 250")).to_be_in_viewport()
 
 
 def test_the_focus_stays_at_its_row_while_others_come(many: Many) -> None:

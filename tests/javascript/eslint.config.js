@@ -25,9 +25,9 @@ module.exports = [
       "no-promise-executor-return": "error",
       "no-restricted-properties": [
         "error",
-        { property: "innerHTML", message: "Text must never become markup: use make() or html." },
-        { property: "outerHTML", message: "Text must never become markup: use make() or html." },
-        { property: "insertAdjacentHTML", message: "Text must never become markup: use make() or html." },
+        { property: "innerHTML", message: "Text must never become markup: use html." },
+        { property: "outerHTML", message: "Text must never become markup: use html." },
+        { property: "insertAdjacentHTML", message: "Text must never become markup: use html." },
       ],
       "no-restricted-syntax": [
         "error",
