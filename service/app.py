@@ -114,8 +114,8 @@ def create_app(
     )
     cors = _cors(settings, has_compat=bool(compat), is_traced=tracing is not None)
     computing = [route for route in _routes(*compat) if "POST" in (route.methods or ())]
-    place = partial(direct_routes, names={"model": checkpoint.name, "version": checkpoint.version})
-    heavy = place([*_routes(*own), *computing])
+    direct = partial(direct_routes, names={"model": checkpoint.name, "version": checkpoint.version})
+    heavy = direct([*_routes(*own), *computing])
     memory = MemoryWatch()
     gate = Gate(
         engine.check_room,
@@ -124,7 +124,7 @@ def create_app(
         memory,
         api_keys=api_keys,
         routes={(method, quote(path)): route.path for (method, path), route in heavy.items()},
-        with_error=frozenset((method, quote(path)) for method, path in place(computing)),
+        with_error=frozenset((method, quote(path)) for method, path in direct(computing)),
         seconds=settings.request_timeout,
         cors=None if cors is None else cors(app),
     )
@@ -195,7 +195,7 @@ def _show_live(state: State) -> None:
     engine, lifecycle, counted = state.engine, state.lifecycle, state.metrics
     full = state.settings.request_timeout  # no admitted request waits longer
     counted.backlog_seconds.set_function(lambda: engine.backlog_seconds(full=full))
-    counted.ready.set_function(lambda: float(engine.fault is None and not lifecycle.draining))
+    counted.ready.set_function(lambda: float(engine.not_ready is None and not lifecycle.draining))
     counted.memory_used.set_function(lambda: state.memory.share)
 
 

@@ -191,16 +191,16 @@ class Gate:
     def answer(
         self,
         error: OverloadedError,
-        place: tuple[bytes, bytes],
+        target: tuple[bytes, bytes],
         headers: Headers,
         *,
         closes: bool,
         route: str = UNMATCHED,
     ) -> bytes:
         """Counts a refused request of a method and path, and returns the whole answer."""
-        method = UNMATCHED if route == UNMATCHED else place[0].decode("ascii")
+        method = UNMATCHED if route == UNMATCHED else target[0].decode("ascii")
         self._metrics.requests.labels(route, method, str(error.status)).inc()
-        repeats = place in self._with_error
+        repeats = target in self._with_error
         self._metrics.count_problem(error)
         head, content = _write(error, repeats)
         own = [(REQUEST_ID.lower().encode("ascii"), request_id(headers).encode("ascii"))]

@@ -182,12 +182,14 @@ class ProblemMiddleware:
         except (ClientDisconnect, asyncio.CancelledError, *_ENDS):
             raise
         # The last resort: no request may stay without an answer. A panic in Rust is no Exception.
-        except BaseException as fault:
-            if answer.begun or not isinstance(fault, ServiceError):
+        except BaseException as raised:
+            if answer.begun or not isinstance(raised, ServiceError):
                 named = {"request_id": scope[_ID_KEY], **ids_of(scope)}
                 logger.exception("a request failed", extra=named)
             if not answer.begun:
-                error = fault if isinstance(fault, ServiceError) else InternalError(INTERNAL_DETAIL)
+                error = (
+                    raised if isinstance(raised, ServiceError) else InternalError(INTERNAL_DETAIL)
+                )
                 self._metrics.count_problem(error)
                 scope[PROBLEM_KEY] = error.type
                 scope[_LOC_KEY] = error.errors[0].loc if error.errors else ()
@@ -209,10 +211,10 @@ class ProblemMiddleware:
         try:
             async with asyncio.timeout(seconds) as answer.deadline:
                 await self._app(scope, receive, answer.send)
-        except TimeoutError as fault:
+        except TimeoutError as error:
             if not answer.deadline.expired():
                 raise  # a bug
-            raise _too_late(seconds) from fault
+            raise _too_late(seconds) from error
 
 
 class _Answer:
@@ -269,10 +271,10 @@ async def hurry(scope: Scope, seconds: float | None) -> AsyncIterator[None]:
     try:
         async with limit:
             yield
-    except TimeoutError as fault:
+    except TimeoutError as error:
         if not limit.expired():
             raise  # a bug
-        raise _too_late(seconds) from fault
+        raise _too_late(seconds) from error
 
 
 def _too_late(seconds: float) -> DeadlineError:

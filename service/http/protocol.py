@@ -79,7 +79,7 @@ class HttpProtocol(HttpToolsProtocol):
     _in_hand: RequestResponseCycle | None = None  # the request being answered, or answered last
     _awaited: tuple[int, _Phase] | None = None
     _rejected = False
-    _fault = _INVALID  # what a bare 400 says
+    _invalid = _INVALID  # what a bare 400 says
     _skipping = False  # the body of a request that does not reach the application
     _is_extra = False  # beyond the limit of connections: only health is answered
 
@@ -146,9 +146,9 @@ class HttpProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Starts the request, unless the parser is about to stop at an offer."""
-        if fault := find_fault(self.parser.get_http_version(), self.url, self.headers):
-            self._fault = fault
-            raise httptools.HttpParserError(fault)
+        if error := find_error(self.parser.get_http_version(), self.url, self.headers):
+            self._invalid = error
+            raise httptools.HttpParserError(error)
         if not self.parser.should_upgrade():
             if self._proxies is not None:
                 self.scope["client"] = self._proxies.client_of(self.client, self.headers)
@@ -302,7 +302,7 @@ class HttpProtocol(HttpToolsProtocol):
     def _reject(self) -> None:
         """Stops parsing: finishes the current answer, or sends 400 if there is none."""
         self._rejected = True
-        message = self._fault
+        message = self._invalid
         if (others := _LINES.others(self.loop.time())) is not None:
             self.logger.warning(_INVALID, extra={"others": others})
         if self._phase is _Phase.BODY:
@@ -331,7 +331,7 @@ class HttpProtocol(HttpToolsProtocol):
                 self.send_400_response(message)
 
 
-def find_fault(version: str, url: bytes, headers: Sequence[tuple[bytes, bytes]]) -> str | None:
+def find_error(version: str, url: bytes, headers: Sequence[tuple[bytes, bytes]]) -> str | None:
     """Returns what is wrong with a head that the parser accepts, or None.
 
     Other servers may read such a head in another way. Sources: RFC 9112, sections 3.2 (`Host`) and

@@ -99,7 +99,7 @@ def listen(host: str, port: int) -> socket.socket:
         OSError: the name is unknown, or the address is taken or belongs to another machine.
     """
     try:
-        family, kind, protocol, _, place = socket.getaddrinfo(
+        family, kind, protocol, _, bound = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
     except UnicodeError as error:  # a part of the name is empty or too long
@@ -107,7 +107,7 @@ def listen(host: str, port: int) -> socket.socket:
     listening = socket.socket(family, kind, protocol)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(place)
+        listening.bind(bound)
         listening.listen(MOST_BACKLOG)
     except OSError:
         listening.close()

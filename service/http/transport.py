@@ -287,20 +287,20 @@ class ResponseBudget:
         sender: ClientTransport | None = scope.get(SENDER)
         if answer <= SMALL_BYTES or sender is None:
             return None
-        fault = None
+        reason = None
         if sender.is_holding:
-            fault = (
+            reason = (
                 "The last large answer on this connection has not been read to its end: read it "
                 "first, or use another connection."
             )
         elif self._reserved + making > self.most:
-            fault = (
+            reason = (
                 f"The answer takes up to {making} bytes, and large answers that are not read yet "
                 f"take {self._reserved} of {self.most} bytes: try again later, or ask for fewer "
                 "layers or heads."
             )
-        if fault is not None:
-            raise OverloadedError(fault, refusal=Refusal.SENDING, retry_after=_RETRY_SECONDS)
+        if reason is not None:
+            raise OverloadedError(reason, refusal=Refusal.SENDING, retry_after=_RETRY_SECONDS)
         reservation = Reservation(self, making)
         sender.hold(reservation)
         return reservation

@@ -85,7 +85,7 @@ class Engine:
         self._lost: str | None = None
 
     @property
-    def fault(self) -> str | None:
+    def not_ready(self) -> str | None:
         """Why the engine is not ready, or None if it is."""
         return self.stuck or self._not_loaded or (_FAILING if self._failing else None)
 
@@ -168,7 +168,7 @@ class Engine:
             self._use(predictor)
         except asyncio.CancelledError:
             raise
-        # The process stays up, and /health/ready reports the fault, a panic of Rust code too.
+        # The process stays up, and /health/ready reports the error, a panic of Rust code too.
         except BaseException as error:
             self._not_loaded = _FAILED
             logger.exception("the model could not be loaded", extra={"fault": str(error)})

@@ -62,11 +62,11 @@ class Workers:
         self._loop = asyncio.get_running_loop()
         self._passes = 0
         self._only: list[Weight | None] = [None] * count + list(EXTRA_WORKERS if extra else ())
-        places = range(len(self._only))
+        positions = range(len(self._only))
         # After how many passes each stopped lately.
-        self._stops: list[deque[int]] = [deque(maxlen=MOST_STOPS) for _ in places]
+        self._stops: list[deque[int]] = [deque(maxlen=MOST_STOPS) for _ in positions]
         self._threads = [
-            self._loop.run_in_executor(executor, self._work, place) for place in places
+            self._loop.run_in_executor(executor, self._work, position) for position in positions
         ]
 
     async def close(self, patience: float | None = None) -> bool:
@@ -77,9 +77,9 @@ class Workers:
         self._queue.fail_all(DrainingError(_STUCK if stuck else DRAINED, retry_after=1))
         return not stuck
 
-    def _work(self, place: int) -> None:
+    def _work(self, position: int) -> None:
         """Runs a worker on a thread of the executor, and has it restarted if it stops."""
-        worker = Worker(self._only[place])
+        worker = Worker(self._only[position])
         try:
             self._begin(worker.only)
             self._run_batches(worker)
@@ -88,7 +88,7 @@ class Workers:
                 self._queue.put_down(worker)
                 self._queue.wake_another()
             finally:
-                self._loop.call_soon_threadsafe(self._replace, place, worker.batch, error)
+                self._loop.call_soon_threadsafe(self._replace, position, worker.batch, error)
 
     def _run_batches(self, worker: Worker) -> None:
         """Runs one batch after the other until the queue is closed."""
@@ -127,9 +127,9 @@ class Workers:
             if batch.encodings:
                 self._count(batch, error, seconds)
                 self._on_pass(batch.path, batch.began, error)
-        except Exception as fault:  # else its items could wait for ever
+        except Exception as own:  # else its items could wait for ever
             logger.exception("the report of a pass failed")
-            batch.fail(failure(fault))
+            batch.fail(failure(own))
 
     def _count(self, batch: Batch, error: Exception | None, seconds: float) -> None:
         if error is not None:
@@ -143,7 +143,7 @@ class Workers:
             computes_padding=self._computes_padding and batch.path != GRADIENT,
         )
 
-    def _replace(self, place: int, batch: Batch | None, error: BaseException) -> None:
+    def _replace(self, position: int, batch: Batch | None, error: BaseException) -> None:
         """Answers the requests of a worker that stopped, and starts another in its place."""
         logger.error(
             "worker thread stopped unexpectedly; restarting it",
@@ -154,19 +154,21 @@ class Workers:
             batch.fail(failure(error))
         else:  # it may have taken any text from the queue
             self._queue.fail_all(failure(error))
-        stops = self._stops[place]
+        stops = self._stops[position]
         stops.append(self._passes)
         if len(stops) == MOST_STOPS and self._passes - stops[0] < WITHIN_PASSES:
             self._lose()
         else:
             # Those who were just answered leave the queue first.
-            self._loop.call_soon(self._start, place)
+            self._loop.call_soon(self._start, position)
 
-    def _start(self, place: int) -> None:
+    def _start(self, position: int) -> None:
         if self._queue.closed:
             return
         try:
-            self._threads[place] = self._loop.run_in_executor(self._executor, self._work, place)
+            self._threads[position] = self._loop.run_in_executor(
+                self._executor, self._work, position
+            )
         except RuntimeError:  # the executor is shut down, or has no thread to give
             logger.exception("worker thread cannot be restarted")
             self._lose()

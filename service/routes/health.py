@@ -43,5 +43,5 @@ def check_ready(request: Request) -> None:
     state = state_of(request)
     if state.lifecycle.draining:
         raise DrainingError("This replica is shutting down.", refusal=None, retry_after=1)
-    if state.engine.fault is not None:
-        raise NotReadyError(state.engine.fault, refusal=None, retry_after=1)
+    if state.engine.not_ready is not None:
+        raise NotReadyError(state.engine.not_ready, refusal=None, retry_after=1)

@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 from service.http import protocol, transport
 from service.http.gate import Gate
-from service.http.protocol import find_fault, without_offer
+from service.http.protocol import find_error, without_offer
 from tests.service.connections import NOT_HTTP, Paced, answer, bodies, get, serving, until
 
 CHUNKED = b"POST /%s HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -204,15 +204,15 @@ HOST = (b"host", b"x")
 
 def test_hosts() -> None:
     for version, hosts in (("1.1", 1), ("1.0", 0), ("1.0", 1)):
-        assert find_fault(version, b"/", [HOST] * hosts + [(b"accept", b"host")]) is None
+        assert find_error(version, b"/", [HOST] * hosts + [(b"accept", b"host")]) is None
     for version, hosts in (("1.1", 0), ("1.1", 2), ("1.0", 2)):
-        fault = find_fault(version, b"/", [HOST] * hosts)
-        assert fault == f"A request has one Host header; this one has {hosts}."
+        error = find_error(version, b"/", [HOST] * hosts)
+        assert error == f"A request has one Host header; this one has {hosts}."
 
 
 def test_other_versions_are_refused() -> None:
-    fault = find_fault("2.0", b"/", [HOST])
-    assert fault == "This service speaks HTTP/1.1 and HTTP/1.0."
+    error = find_error("2.0", b"/", [HOST])
+    assert error == "This service speaks HTTP/1.1 and HTTP/1.0."
 
 
 @pytest.mark.parametrize(
@@ -226,16 +226,16 @@ def test_other_versions_are_refused() -> None:
 )
 def test_a_body_is_chunked_or_has_a_length(codings: list[str], *, sound: bool) -> None:
     headers = [(b"transfer-encoding", coding.encode()) for coding in codings]
-    fault = find_fault("1.1", b"/", [HOST, *headers])
-    assert fault == (None if sound else "Transfer-Encoding may only be chunked, given once.")
+    error = find_error("1.1", b"/", [HOST, *headers])
+    assert error == (None if sound else "Transfer-Encoding may only be chunked, given once.")
 
 
 @given(st.lists(st.sampled_from(["%", "%4", "%2f", "%Fa", "%%", "%zz", "a", "0", "?"]), max_size=6))
 def test_escapes(parts: list[str]) -> None:
     url = "".join(["/", *parts])
     rest = re.sub("%[0-9a-fA-F][0-9a-fA-F]", "", url)
-    fault = find_fault("1.1", url.encode(), [HOST])
-    assert (fault is None) == ("%" not in rest)
+    error = find_error("1.1", url.encode(), [HOST])
+    assert (error is None) == ("%" not in rest)
 
 
 def test_a_head_is_written_again_in_its_version_without_the_offer() -> None:

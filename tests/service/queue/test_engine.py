@@ -70,7 +70,7 @@ async def start(predictor: Predictor, **options: Any) -> Engine:  # noqa: ANN401
     """An engine that has loaded, with some options of `make`."""
     engine = make(lambda: predictor, **options)
     engine.start()
-    await until(lambda: engine.fault is None)
+    await until(lambda: engine.not_ready is None)
     return engine
 
 
@@ -81,7 +81,7 @@ async def explain(engine: Engine) -> list[Explanation]:
 
 async def test_before_it_is_loaded_everything_is_refused(predictor: Predictor) -> None:
     engine = make(lambda: predictor)
-    assert engine.fault == LOADING
+    assert engine.not_ready == LOADING
     with pytest.raises(NotReadyError, match=exactly(LOADING)) as refused:
         _ = engine.queue
     assert refused.value.retry_after == 1
@@ -101,10 +101,10 @@ async def test_it_probes_itself_until_a_pass_works(predictor: Predictor) -> None
         for _ in range(2):  # a second failure starts no second round of probes
             with pytest.raises(InternalError):
                 await explain(engine)
-        assert engine.fault == (
+        assert engine.not_ready == (
             "The last forward pass failed; the service probes itself every second."
         )
-        await until(lambda: engine.fault is None)
+        await until(lambda: engine.not_ready is None)
     assert probe.mock_calls == [mock.call("explicit")] * 5
     assert len(await engine.queue.predict([predictor.encode("good")])) == 1
     await engine.close()
@@ -125,7 +125,7 @@ async def test_the_log_tells_what_torch_says_and_nothing_that_may_hold_a_text(
         ):
             with pytest.raises(InternalError):
                 await explain(engine)
-            await until(lambda: engine.fault is None)
+            await until(lambda: engine.not_ready is None)
         await engine.close()
     records = [record for record in caplog.records if record.name == "headlight.engine"]
     assert [(record.getMessage(), vars(record).get("fault")) for record in records] == [
@@ -143,11 +143,11 @@ async def test_a_pass_that_works_ends_the_probes(predictor: Predictor) -> None:
         ):
             await explain(engine)
         await engine.queue.predict([predictor.encode("good")])
-        assert engine.fault is not None  # the path that failed has not worked yet
+        assert engine.not_ready is not None  # the path that failed has not worked yet
         await explain(engine)
-        assert engine.fault is None
+        assert engine.not_ready is None
         await until(lambda: not engine._tasks)  # though no probe ever worked
-    assert engine.fault is None
+    assert engine.not_ready is None
     await engine.close()
 
 
@@ -172,9 +172,9 @@ async def test_a_pass_that_began_before_a_fault_does_not_clear_it(predictor: Pre
             await engine.queue.predict([predictor.encode("bad")])
         leave.set()
         assert len(await early) == 1
-        assert engine.fault is not None
+        assert engine.not_ready is not None
     await engine.queue.predict([predictor.encode("good")])
-    assert engine.fault is None
+    assert engine.not_ready is None
     await engine.close()
 
 
@@ -207,7 +207,7 @@ async def test_a_lost_device_is_told_apart_and_not_probed(
                 ):
                     await engine.queue.predict([predictor.encode("good")])
                 assert engine.stuck == stuck
-                assert engine.fault is not None
+                assert engine.not_ready is not None
             await asyncio.sleep(0.05)
             probes = probe.call_count
             await asyncio.sleep(0.05)
@@ -229,7 +229,7 @@ async def test_a_warm_up_that_fails_is_a_load_that_fails(
     with mock.patch.object(predictor, "warm_up", side_effect=RuntimeError(error)):
         engine = make(lambda: predictor, kind=Fragile)
         engine.start()
-        await until(lambda: engine.fault != LOADING)
+        await until(lambda: engine.not_ready != LOADING)
     assert engine.stuck == stuck
     with pytest.raises(NotReadyError, match=exactly(fault)):
         _ = engine.predictor
@@ -245,8 +245,8 @@ async def test_whatever_ends_the_loading_is_no_loading_for_ever(
     engine = make(lambda: predictor, kind=Fragile)
     with mock.patch.object(engine, "_use", side_effect=error):
         engine.start()
-        await until(lambda: engine.fault != LOADING)
-    assert engine.fault == "The model could not be loaded; the log of the service says why."
+        await until(lambda: engine.not_ready != LOADING)
+    assert engine.not_ready == "The model could not be loaded; the log of the service says why."
     await engine.close()
 
 
@@ -298,7 +298,7 @@ async def test_a_pass_that_does_not_end_is_told_and_does_not_hold_up_the_end(
     with mock.patch.object(base_module, "collate", side_effect=lambda *_, **__: release.wait()):
         waiting = asyncio.create_task(engine.queue.predict([predictor.encode("good")]))
         await until(lambda: engine.stuck is not None)
-        assert engine.stuck == engine.fault
+        assert engine.stuck == engine.not_ready
         assert await engine.close() is False
         with pytest.raises(DrainingError, match="does not end"):
             await waiting
@@ -313,7 +313,7 @@ async def test_a_pass_that_does_not_end_makes_a_replica_look_full_and_not_idle(
     engine = make(lambda: predictor, watchdog_seconds=1.0)
     assert engine.backlog_seconds(full=0.5) == 0  # it loads
     engine.start()
-    await until(lambda: engine.fault is None)
+    await until(lambda: engine.not_ready is None)
     assert engine.backlog_seconds(full=0.5) == 0
     text = engine.predictor.encode("good")
 
@@ -334,5 +334,5 @@ async def test_a_pass_that_does_not_end_makes_a_replica_look_full_and_not_idle(
         release.set()
     await asyncio.gather(waiting, return_exceptions=True)
     await until(lambda: engine.backlog_seconds(full=0.5) == 0)
-    assert engine.fault is None
+    assert engine.not_ready is None
     await engine.close()
