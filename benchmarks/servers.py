@@ -181,8 +181,8 @@ def _deferred_signals() -> Iterator[None]:
     finally:
         for number, handler in zip(numbers, before, strict=True):
             signal.signal(number, handler)
-        for number in received:
-            signal.raise_signal(number)
+        for caught in received:
+            signal.raise_signal(caught)
 
 
 def environment(inherited: Mapping[str, str], *, sees_gpu: bool = False) -> dict[str, str]:
