@@ -40,7 +40,7 @@ class EncodedRows:
     perturbed: Sequence[Encoding] | None = None
 
     @property
-    def kinds(self) -> Sequence[Sequence[Encoding]]:
+    def versions(self) -> Sequence[Sequence[Encoding]]:
         """The texts, and the perturbed ones if there are any."""
         return [self.encodings] if self.perturbed is None else [self.encodings, self.perturbed]
 
@@ -162,14 +162,14 @@ def _load(
 ) -> Step:
     parts = share.parts(len(indices))
     # All passes of a step have one length, so that masks are drawn alike for all of them.
-    lengths = [max(len(texts[index].input_ids) for index in indices) for texts in rows.kinds]
+    lengths = [max(len(texts[index].input_ids) for index in indices) for texts in rows.versions]
     batches = [
         _load_part(rows, indices[part.first :: part.step], lengths, pad_token_id, accelerator)
         for part in parts
     ]
     token_ids = None
     if share.processes > 1:
-        read = (texts[index] for texts in rows.kinds for index in indices)
+        read = (texts[index] for texts in rows.versions for index in indices)
         used = {token for encoding in read for token in encoding.input_ids}
         token_ids = accelerator.send(torch.tensor(sorted(used)))
     return Step(parts, batches, token_ids)
@@ -182,7 +182,7 @@ def _load_part(
     pad_token_id: int,
     accelerator: Accelerator,
 ) -> TrainingBatch:
-    """Loads the texts of a pass, each kind of them padded to its length."""
+    """Loads the texts of a pass, each version of them padded to its length."""
     inputs, *perturbed = (
         collate(
             [texts[index] for index in indices],
@@ -190,7 +190,7 @@ def _load_part(
             device=accelerator.device,
             pad_to=longest,
         )
-        for texts, longest in zip(rows.kinds, lengths, strict=True)
+        for texts, longest in zip(rows.versions, lengths, strict=True)
     )
     label_ids = accelerator.send(torch.tensor([rows.label_ids[index] for index in indices]))
     targets = label_ids

@@ -180,16 +180,16 @@ def load_together(
     """
     if ranks.count == 1:
         return load_state(folder, fingerprint)
-    state, fault = TrainerState(), ""
+    state, message = TrainerState(), ""
     tensors: dict[str, Tensor] = {}
     if ranks.is_first:
         try:
             state, tensors = load_state(folder, fingerprint)
         except ResumeError as error:
-            fault = str(error)
-    shared = ranks.share_object({"fault": fault, "state": asdict(state)})
-    if shared["fault"]:
-        raise ResumeError(shared["fault"])
+            message = str(error)
+    shared = ranks.share_object({"message": message, "state": asdict(state)})
+    if shared["message"]:
+        raise ResumeError(shared["message"])
     tensors = ranks.share_tensors(tensors)
     if not ranks.is_first:
         history = [Measurement(**measurement) for measurement in shared["state"].pop("history")]

@@ -51,7 +51,6 @@ def make_trainer(
     folder: Path | None,
     network: EncoderClassifier,
     *,
-    bfloat16: bool = False,
     measure_training: bool = False,
     known: EncodedRows | None = None,
     **changes: object,
@@ -61,7 +60,7 @@ def make_trainer(
         network,
         known or rows(tiny_tokenizer()),
         Recipe.model_validate({**RECIPE, **changes}),
-        accelerator=Accelerator(CPU, bfloat16),
+        accelerator=Accelerator(CPU),
         state_dir=folder and folder / "state",
         measure_training=measure_training,
     )
@@ -225,23 +224,6 @@ def test_some_tokens_are_dropped_others_stay(tmp_path: Path) -> None:
     changed = dropped[words] != whole[words]
     assert set(dropped[words][changed].tolist()) == {unknown}
     assert 0.2 < float(changed.double().mean()) < 0.4
-
-
-@pytest.mark.parametrize(("bfloat16", "dtype"), [(True, torch.bfloat16), (False, torch.float32)])
-def test_matrix_products_are_in_the_type_asked_for(
-    tmp_path: Path, *, bfloat16: bool, dtype: torch.dtype
-) -> None:
-    network = still_network()
-    seen: set[tuple[bool, torch.dtype]] = set()
-
-    def note(module: nn.Module, _: object, output: Tensor) -> None:
-        seen.add((module.training, output.dtype))
-
-    network.layers[0].get_submodule("intermediate").register_forward_hook(note)
-    run(make_trainer(tmp_path, network, bfloat16=bfloat16))
-
-    assert seen == {(True, dtype), (False, dtype)}
-    assert {parameter.dtype for parameter in network.parameters()} == {torch.float32}
 
 
 def test_no_state_is_saved_after_a_loss_that_is_no_number(tmp_path: Path) -> None:
