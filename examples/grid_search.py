@@ -10,18 +10,19 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from numpy.typing import ArrayLike
 from sklearn.model_selection import GridSearchCV
 
 from examples.cross_validation import read
 from training import TextClassifier
 
-VALUES: Mapping[str, Sequence[float]] = {"learning_rate": [3e-5, 1e-4, 3e-4], "epochs": [3, 6]}
+VALUES: Mapping[str, ArrayLike] = {"learning_rate": [3e-5, 1e-4, 3e-4], "epochs": [3, 6]}
 
 
 def search(
     texts: Sequence[str],
     labels: Sequence[str],
-    values: Mapping[str, Sequence[float]] = VALUES,
+    values: Mapping[str, ArrayLike] = VALUES,
     **options: Any,  # noqa: ANN401
 ) -> GridSearchCV:
     """Trains a network for each combination and fold, and the best one on all rows."""

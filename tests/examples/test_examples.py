@@ -4,6 +4,7 @@ import csv
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from examples.cross_validation import accuracies, read
@@ -36,7 +37,7 @@ def test_cross_validation_measures_each_fold(folder: Path, options: dict[str, An
 
 
 def test_grid_search_keeps_the_best(folder: Path, options: dict[str, Any], tmp_path: Path) -> None:
-    values = {"learning_rate": [1e-9, 5e-3]}
+    values = {"learning_rate": np.array([1e-9, 5e-3])}
 
     best = search(*read(folder / "rows.csv"), values, **options)
 
