@@ -32,7 +32,7 @@ def files_of_a_request(checkpoint: Path, folder: Path) -> set[str]:
             assert client.post("/predict", json=BODY).status_code == 200
             is_noted.clear()
     finally:
-        threading.setprofile(None)  # type: ignore[arg-type]
+        threading.setprofile(None)
     packages = tuple(f"{ROOT / name}/" for name in ("service", "model"))
     return {str(Path(name).relative_to(ROOT)) for name in entered if name.startswith(packages)}
 
