@@ -12,6 +12,7 @@ from tests.end_to_end.servers import RunningService
 
 TEXT = "The plot drags, but the cast is superb."
 WORDS = TEXT.split()
+TWICE = "A superb film. A superb cast. A wonderful, lovely story that I loved."
 LONG = "The plot drags, and it is a chore. The cast \U0001f602 is fine! " * 8
 
 
@@ -114,7 +115,7 @@ def test_each_word_is_shaded_by_what_leaving_it_out_changes(
 
 
 def test_a_text_that_says_it_twice_was_decided_by_no_single_word(visit: Visit) -> None:
-    read(visit, "A superb film. A superb cast. A wonderful, lovely story that I loved.")
+    read(visit, TWICE)
     expect(part(visit, ".because")).to_have_text(
         "Leaving out any one word changes positive by less than 1 point. "
         "No single word decided it: without any one, the verdict stays."
@@ -152,23 +153,22 @@ def test_nothing_is_shown_before_it_is_known(visit: Visit) -> None:
     expect(because).to_contain_text("Without “dull”, negative falls")
 
 
-def test_a_reason_that_fails_leaves_the_verdict_and_the_trials(visit: Visit) -> None:
+def test_a_reason_that_fails_or_is_a_part_leaves_the_verdict_and_the_trials(visit: Visit) -> None:
+    def cut(route: Route) -> None:
+        route.fulfill(json=route.fetch().json() | {"partial": True})
+
     refuse(visit, 504, "timeout", path="attributions")
     read(visit, LONG)
     visit.complained("504")
     assert part(visit, ".label").is_visible()
     assert part(visit, ".how").inner_text() == "What leaving out changes is not computed: Details."
-    expect(visit.page.locator("#problem")).to_be_hidden()
+    expect(visit.page.locator("#problem")).to_have_count(0)
     part(visit, ".leave button").nth(0).click()
     expect(part(visit, ".outcome")).to_contain_text("Without “The”: ")
 
-
-def test_a_part_is_said_to_be_a_part(visit: Visit) -> None:
-    def cut(route: Route) -> None:
-        route.fulfill(json=route.fetch().json() | {"partial": True})
-
     visit.page.route("**/attributions", cut)
-    read(visit, "A superb film. A superb cast. A wonderful, lovely story that I loved.")
+    visit.page.get_by_label("Text", exact=True).fill(TWICE)
+    heard(visit, visit.page.get_by_role("button", name="Analyse").click, "attributions")
     expect(part(visit, ".how")).to_contain_text("Partial: there was no time for every word. ")
     # What is not computed may have decided it.
     assert "decided" not in part(visit, ".because").inner_text()
@@ -233,6 +233,27 @@ def test_the_text_goes_along_from_tab_to_tab(visit: Visit) -> None:
     visit.page.get_by_role("link", name="Many texts", exact=True).click()
     expect(visit.page.locator("#many-lines")).to_be_visible()
     expect(visit.page.get_by_role("button", name="Analyse")).to_be_hidden()
+
+
+@pytest.mark.parametrize(
+    ("path", "tab", "shown"),
+    [("predict", "A text", "#answer .label"), ("attention", "Heads", ".panel .label")],
+)
+def test_an_answer_to_a_tab_that_was_left_is_there_on_return(
+    visit: Visit, path: str, tab: str, shown: str
+) -> None:
+    held: list[Route] = []
+    visit.page.route(f"**/{path}", lambda route: held.append(route))
+    visit.page.get_by_role("link", name=tab, exact=True).click()
+    visit.page.get_by_label("Text", exact=True).fill("A dull film.")
+    visit.page.get_by_role("button", name="Analyse").click()
+    visit.wait_until(lambda: "dull" in str([each.request.post_data for each in held[-1:]]))
+    visit.page.get_by_role("link", name="Many texts", exact=True).click()
+    held[-1].continue_()
+    expect(visit.page.locator("#status")).to_contain_text("negative, ")
+    visit.page.get_by_role("link", name=tab, exact=True).click()
+    expect(visit.page.locator(shown)).to_have_text("negative")
+    assert visit.page.locator("#problem").count() == 0
 
 
 def test_each_tab_has_an_address(visit: Visit) -> None:

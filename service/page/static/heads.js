@@ -133,8 +133,8 @@ function draw(next) {
   const place = windows > 1 ? `, window ${part} of ${windows}` : "";
   announce(`${prediction.label}, ${percent(prediction.score)}, ${tokens.length} ${view.level}s${place}. The heads are shown below.`);
   mark();
-  const results = byId("results");
-  const isFar = results.getBoundingClientRect().top > window.innerHeight * 0.6;
+  const results = byId("results"); // none, if another tab is open by now
+  const isFar = results?.getBoundingClientRect().top > window.innerHeight * 0.6;
   if (shown === null && isFar && byId("ask").contains(document.activeElement)) results.scrollIntoView();
 }
 
@@ -144,7 +144,7 @@ function goBack(text, problem) {
   const isShown = shown?.text === text;
   const lost = isShown ? Object.entries(wish).filter(([name, value]) => !isSame(value, shown.view[name])) : [];
   // What was asked by a control stays there, and what was asked by the form at the form.
-  const isOfForm = !isShown || byId("ask").contains(document.activeElement);
+  const isOfForm = !isShown || byId("ask")?.contains(document.activeElement);
   set({ isBusy: false, shown: isShown ? shown : null, wish: isShown ? shown.view : wish });
   if (isShown) keepInAddress(shown.view);
   const retry = () => ask(text, { ...state.heads.wish, ...Object.fromEntries(lost) });

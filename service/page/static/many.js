@@ -45,7 +45,7 @@ async function choose(file, encoding = "") {
   }
   set({ isLooking: true });
   announce(state.many.note.text);
-  byId("many-go").focus();
+  byId("many-go")?.focus();
 }
 
 function forget() {
@@ -132,7 +132,7 @@ async function go() {
   if (!isCurrent()) return;
   const isFocused = document.activeElement === byId("many-stop");
   set({ run: null, ended, wait: "" });
-  if (isFocused && !byId("many-stop")) byId("many-go").focus();
+  if (isFocused && !byId("many-stop")) byId("many-go")?.focus();
   if (ended === "Done" || run.signal.aborted) announce(progressOf(state.many));
 }
 

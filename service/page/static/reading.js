@@ -106,9 +106,9 @@ function show(model, prediction, isExample) {
   announce(`${isExample ? "An example: " : ""}${prediction.label}, ${plain(prediction.score)}.`);
   if (isExample) return;
   // Leads to the verdict, which a reader may have to scroll to.
-  const verdict = document.querySelector("#answer .verdict");
-  /** @type {HTMLElement} */ (verdict).focus({ preventScroll: true });
-  verdict.scrollIntoView({ block: "nearest" });
+  const verdict = document.querySelector("#answer .verdict"); // none, if another tab is open by now
+  /** @type {HTMLElement} */ (verdict)?.focus({ preventScroll: true });
+  verdict?.scrollIntoView({ block: "nearest" });
 }
 
 async function explain() {
