@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from model import AttentionOptions, Encoding, Explanation, Prediction
 from service.errors import DrainingError, InternalError, OverloadedError
+from service.metrics import EXPLICIT, FUSED
+from service.queue.limits import WorkLimits
 from service.queue.request import ClientId, Job
 from tests.service.queueing import (
     FAILING,
@@ -170,6 +172,27 @@ async def test_what_is_let_in_during_one_round_of_the_loop_counts_as_waiting() -
         await asyncio.sleep(0)
         setting.queue.check_room("a", "/predict", 5.0)
     assert [call.kwargs["ahead"] for call in check.mock_calls] == [0, 1, 0]
+    await setting.close()
+
+
+async def test_a_request_counts_by_what_its_path_and_its_numbers_cost() -> None:
+    setting = Setting(limits=WorkLimits({FUSED: 0.001, EXPLICIT: 0.002}))
+    real = setting.queue._admission.admit
+    with mock.patch.object(setting.queue._admission, "admit", side_effect=real) as admit:
+        options = [AttentionOptions(encoding(1, 4))]
+        await setting.queue.explain(options, label_of, numbers=8000)
+    (request, _) = admit.call_args.args
+    assert (request.tokens, request.cost) == (4, 6.0)  # twice, for 4 tokens and 8 tokens' worth
+    await setting.close()
+
+
+async def test_a_pass_tells_what_a_token_takes_unless_several_threads_computed_it() -> None:
+    setting = Setting(workers=2, max_batch_tokens=1000)
+    rate = setting.queue._admission.rate
+    await setting.queue.predict([encoding(20, 300)])
+    assert rate.seconds == 0.0
+    await setting.queue.predict([encoding(20, 4)])
+    assert 0.0 < rate.seconds < 1.0
     await setting.close()
 
 

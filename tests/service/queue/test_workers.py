@@ -221,13 +221,15 @@ async def test_an_executor_without_threads_cannot_replace_a_worker() -> None:
 
 
 async def test_a_report_that_fails_leaves_nobody_waiting(caplog: pytest.LogCaptureFixture) -> None:
-    setting = Setting()
+    setting = Setting(max_batch_tokens=1)
     with mock.patch.object(setting.metrics, "observe_pass", side_effect=RuntimeError):
-        assert len(await setting.queue.predict([encoding(20)])) == 1
+        # Two passes: what the first has delivered stays.
+        assert len(await setting.queue.predict([encoding(20), encoding(21)])) == 2
         await asyncio.sleep(0)
-    assert len(await setting.queue.predict([encoding(21)])) == 1
+    assert len(await setting.queue.predict([encoding(22)])) == 1
     await setting.close()
-    assert [record.getMessage() for record in caplog.records] == ["the report of a pass failed"]
+    messages = [record.getMessage() for record in caplog.records]
+    assert messages == ["the report of a pass failed"] * 2
 
 
 async def test_a_pass_with_too_few_results_fails() -> None:
