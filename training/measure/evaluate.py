@@ -34,7 +34,7 @@ from training.errors import RecipeError
 from training.measure.inference import Probabilities, predict_probabilities
 from training.measure.metrics import choose_among, expected_calibration_error, measure, uncalibrated
 from training.measure.plots import Scores
-from training.measure.report import FileReport, length_reports, to_json
+from training.measure.report import FileReport, length_reports
 
 
 class Measured(NamedTuple):
@@ -74,16 +74,22 @@ def evaluate(
     figures = measure(answers.values, truth)
     correct = answers.values.argmax(axis=1) == truth
     raw = uncalibrated(answers.values, temperature)
-    report = to_json(
-        path,
-        dataset.sources[0],
-        figures,
-        labels=dataset.labels,
-        truncated=answers.truncated,
-        ece_uncalibrated=expected_calibration_error(raw.max(axis=1), correct),
-        by_length=length_reports(answers.token_counts, correct),
-        by_threshold=threshold_reports(answers.values, truth, dataset.labels),
-    )
+    report: FileReport = {
+        "file": path,
+        "sha256": dataset.sources[0].sha256,
+        "rows": figures.rows,
+        "truncated": answers.truncated,
+        "accuracy": figures.accuracy,
+        "accuracy_interval": list(figures.interval),
+        "macro_f1": figures.macro_f1,
+        "f1": dict(zip(dataset.labels, figures.f1, strict=True)),
+        "log_loss": figures.log_loss,
+        "ece": figures.ece,
+        "ece_uncalibrated": expected_calibration_error(raw.max(axis=1), correct),
+        "by_length": length_reports(answers.token_counts, correct),
+        "confusion": [list(row) for row in figures.confusion],
+        "by_threshold": threshold_reports(answers.values, truth, dataset.labels),
+    }
     title = "/".join(Path(path).parts[-2:])
     scores = Scores(title, answers.values.max(axis=1), raw.max(axis=1), correct)
     return Measured(report, scores, answers, truth)

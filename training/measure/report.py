@@ -9,9 +9,8 @@ import numpy as np
 import tabulate
 from numpy.typing import NDArray
 
-from model.checkpoint.records import DataSource, ThresholdReport
+from model.checkpoint.records import ThresholdReport
 from model.predictor import ModelInfo
-from training.measure.metrics import Figures
 
 tabulate.MIN_PADDING = 0  # a heading needs no more room than its text
 _LENGTHS = (16, 32, 64, 128, 256)
@@ -42,36 +41,6 @@ class FileReport(TypedDict):
     by_length: list[LengthReport]
     confusion: list[list[int]]
     by_threshold: list[ThresholdReport]
-
-
-def to_json(
-    path: str,
-    source: DataSource,
-    figures: Figures,
-    *,
-    labels: Sequence[str],
-    truncated: int,
-    ece_uncalibrated: float,
-    by_length: Sequence[LengthReport],
-    by_threshold: Sequence[ThresholdReport],
-) -> FileReport:
-    """Builds the JSON of one file; `path` is as the user wrote it."""
-    return {
-        "file": path,
-        "sha256": source.sha256,
-        "rows": figures.rows,
-        "truncated": truncated,
-        "accuracy": figures.accuracy,
-        "accuracy_interval": list(figures.interval),
-        "macro_f1": figures.macro_f1,
-        "f1": dict(zip(labels, figures.f1, strict=True)),
-        "log_loss": figures.log_loss,
-        "ece": figures.ece,
-        "ece_uncalibrated": ece_uncalibrated,
-        "by_length": list(by_length),
-        "confusion": [list(row) for row in figures.confusion],
-        "by_threshold": list(by_threshold),
-    }
 
 
 def to_text(report: FileReport) -> str:

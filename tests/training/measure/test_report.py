@@ -2,27 +2,14 @@
 
 import numpy as np
 
-from model.checkpoint.records import DataSource, ThresholdReport, threshold_reports
-from training.measure.metrics import Figures
+from model.checkpoint.records import ThresholdReport, threshold_reports
 from training.measure.report import (
+    FileReport,
     length_reports,
     threshold_table,
-    to_json,
     to_text,
 )
 
-FIGURES = Figures(
-    rows=12_345,
-    accuracy=0.81234,
-    interval=(0.80531, 0.81915),
-    macro_f1=0.7654321,
-    f1=(0.81, None, 0.72),
-    log_loss=0.45678,
-    ece=0.01234,
-    confusion=((10_000, 0, 45), (0, 0, 0), (2_272, 0, 28)),
-)
-SOURCE = DataSource(file="reviews.csv", rows=12_345, sha256="ab" * 32)
-LABELS = ("negative", "mixed", "positive")
 THRESHOLD: ThresholdReport = {
     "threshold": 0.9,
     "rows": 5,
@@ -34,19 +21,25 @@ THRESHOLD: ThresholdReport = {
 
 
 def test_people_read_a_table() -> None:
-    report = to_json(
-        "data/reviews.csv",
-        SOURCE,
-        FIGURES,
-        labels=LABELS,
-        truncated=1_067,
-        ece_uncalibrated=0.05678,
-        by_length=[
+    report: FileReport = {
+        "file": "data/reviews.csv",
+        "sha256": "ab" * 32,
+        "rows": 12_345,
+        "truncated": 1_067,
+        "accuracy": 0.81234,
+        "accuracy_interval": [0.80531, 0.81915],
+        "macro_f1": 0.7654321,
+        "f1": {"negative": 0.81, "mixed": None, "positive": 0.72},
+        "log_loss": 0.45678,
+        "ece": 0.01234,
+        "ece_uncalibrated": 0.05678,
+        "by_length": [
             {"tokens": [1, 16], "rows": 345, "accuracy": 0.9},
             {"tokens": [17, 30], "rows": 12_000, "accuracy": 0.80983},
         ],
-        by_threshold=[THRESHOLD],
-    )
+        "confusion": [[10_000, 0, 45], [0, 0, 0], [2_272, 0, 28]],
+        "by_threshold": [THRESHOLD],
+    }
 
     assert to_text(report) == (
         "data/reviews.csv\n"
