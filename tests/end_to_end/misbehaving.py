@@ -14,110 +14,30 @@ FOLDER OPTIONS` runs one. The files in the folder:
   `probe`
 - `poison`: the word whose embedding is too large to compute with, read at the start
 - `tokenizer`: while it is there at the start, the tokenizer panics at 40 times the letter x
+- `watchdog`: while it is there at the start, a pass may take one second
 """
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import torch
 from tokenizers import Regex, pre_tokenizers
 
 import service.app
-from model import (
-    AttentionOptions,
-    Batch,
-    Checkpoint,
-    Encoding,
-    Explanation,
-    Gradients,
-    HeadInspector,
-    HeadSteps,
-    Prediction,
-    Predictor,
-)
-from model.backends.base import Backend, HostOutput, Pass, Runner, Selection
+from model import AttentionOptions, Checkpoint, Encoding, Predictor
+from model.backends.base import Backend
 from model.backends.eager import CpuBackend, CudaBackend
-from model.errors import NotFiniteError
 from model.loading import load_on
-from model.predictor import PathName
 from service.__main__ import main
 from service.queue import engine
 
 # Seconds after which a pass goes on all the same, so that a test that failed lets go of it.
 _LONGEST_HOLD = 60.0
-
-
-class MisbehavingPredictor(Predictor):
-    """A real predictor that first does as the files say."""
-
-    folder: Path
-
-    def _predict(self, encodings: Sequence[Encoding]) -> list[Prediction | NotFiniteError]:
-        count(self.folder / "begun", len(encodings))
-        misbehave(self.folder / "pass", encodings)
-        count(self.folder / "computed", len(encodings))
-        return super()._predict(encodings)
-
-    def _explain(self, questions: Sequence[AttentionOptions]) -> list[Explanation | NotFiniteError]:
-        misbehave(self.folder / "explicit")
-        misbehave(self.folder / "pass", [question.encoding for question in questions])
-        count(self.folder / "computed", len(questions))
-        return super()._explain(questions)
-
-    def probe(self, path: PathName = "fused") -> None:
-        lose(self.folder, "probe")
-        super().probe(path)
-
-
-class MisbehavingRunner(Runner):
-    """A real runner that loses the device as a file says."""
-
-    folder: Path
-
-    def predict(self, batch: Batch) -> Pass:
-        lose(self.folder, "predict")
-        return super().predict(batch)
-
-    def explain(self, batch: Batch, selection: Selection) -> Pass:
-        lose(self.folder, "explain")
-        return super().explain(batch, selection)
-
-    def to_host(self, started: Pass) -> HostOutput:
-        lose(self.folder, "to_host")
-        return super().to_host(started)
-
-
-class MisbehavingGradients(Gradients):
-    """Real gradients that first do as the files say."""
-
-    folder: Path
-
-    def _batch(self, encoding: Encoding, size: int = 1) -> Batch:
-        misbehave_in_gradients(self.folder, encoding)
-        return super()._batch(encoding, size)
-
-
-class MisbehavingInspector(HeadInspector):
-    """Real steps that first do as the files say."""
-
-    folder: Path
-
-    def steps(self, encoding: Encoding, *, layer: int, head: int, query: int) -> HeadSteps:
-        misbehave_in_gradients(self.folder, encoding)
-        return super().steps(encoding, layer=layer, head=head, query=query)
-
-
-def misbehave_in_gradients(folder: Path, encoding: Encoding) -> None:
-    """Does as the files say; a pass counts as one text."""
-    lose(folder, "gradients")
-    misbehave(folder / "pass", [encoding])
-    count(folder / "computed", 1)
 
 
 def count(file: Path, texts: int) -> None:
@@ -164,19 +84,45 @@ def read(order: Path) -> str | None:
         return None
 
 
+def precede(part: object, name: str, before: Callable[..., None]) -> None:
+    """Lets something happen before each call of a method of one object."""
+    real = getattr(part, name)
+
+    def call(*args: object, **named: object) -> object:
+        before(*args, **named)
+        return real(*args, **named)
+
+    setattr(part, name, call)
+
+
 def load_misbehaving(folder: Path, checkpoint: Checkpoint, backend: Backend) -> Predictor:
-    """Loads a real predictor and changes the classes of its parts."""
+    """Loads a real predictor whose parts do as the files say before they compute."""
     misbehave(folder / "load")
     predictor = load_on(checkpoint, backend)
-    parts: list[tuple[Any, type]] = [
-        (predictor, MisbehavingPredictor),
-        (predictor._runner, MisbehavingRunner),
-        (predictor.gradients, MisbehavingGradients),
-        (predictor.inspector, MisbehavingInspector),
-    ]
-    for part, kind in parts:
-        part.__class__ = kind
-        part.folder = folder
+    order = folder / "pass"
+
+    def fused(encodings: Sequence[Encoding]) -> None:
+        count(folder / "begun", len(encodings))
+        misbehave(order, encodings)
+        count(folder / "computed", len(encodings))
+
+    def explicit(questions: Sequence[AttentionOptions]) -> None:
+        misbehave(folder / "explicit")
+        misbehave(order, [question.encoding for question in questions])
+        count(folder / "computed", len(questions))
+
+    def gradient(encoding: Encoding, *_: object, **__: object) -> None:
+        lose(folder, "gradients")
+        misbehave(order, [encoding])
+        count(folder / "computed", 1)
+
+    precede(predictor, "_predict", fused)
+    precede(predictor, "_explain", explicit)
+    precede(predictor.gradients, "_batch", gradient)
+    precede(predictor.inspector, "steps", gradient)
+    precede(predictor, "probe", lambda *_: lose(folder, "probe"))
+    for stage in ("predict", "explain", "to_host"):
+        precede(predictor._runner, stage, lambda *_, stage=stage: lose(folder, stage))
     if poisoned := read(folder / "poison"):
         # Both networks share the embeddings.
         token = predictor._tokenizer.token_id(poisoned)
