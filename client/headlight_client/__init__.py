@@ -13,7 +13,14 @@ from headlight_client.answers import (
     Thresholds,
     Token,
 )
-from headlight_client.attention import Attention, Thumbnails
+from headlight_client.arrays import (
+    Attention,
+    AttentionSteps,
+    Attributions,
+    Importance,
+    Thumbnails,
+    Unit,
+)
 from headlight_client.client import AsyncClient, Client
 from headlight_client.errors import (
     FailedPart,
@@ -27,9 +34,8 @@ from headlight_client.errors import (
     UnavailableError,
     UnexpectedAnswerError,
 )
-from headlight_client.explanations import AttentionSteps, Attributions, Importance, Unit
 from headlight_client.plot import plot_heads
-from headlight_client.predictions import Predictions
+from headlight_client.tables import Predictions
 from headlight_client.version import __version__
 
 __all__ = [

@@ -10,21 +10,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Generic, Literal, SupportsIndex, TypedDict, TypeVar, Unpack, get_args
 
+from headlight_client import reading
 from headlight_client.answers import Answer, ItemError, ModelInfo, Prediction
-from headlight_client.attention import Attention, Thumbnails
-from headlight_client.explanations import AttentionSteps, Attributions, Importance
-from headlight_client.indices import Indices, one_index, several_indices
-from headlight_client.reading import (
-    read_attention,
-    read_attentions,
-    read_attributions,
-    read_importance,
-    read_model,
-    read_predictions,
-    read_ready,
-    read_steps,
-    read_thumbnails,
-)
+from headlight_client.arrays import Attention, AttentionSteps, Attributions, Importance, Thumbnails
+from headlight_client.config import Indices, one_index, several_indices
 
 T = TypeVar("T")
 
@@ -43,12 +32,19 @@ HeadMask = Iterable[Mapping[str, SupportsIndex]]
 class PredictOptions(TypedDict, total=False):
     """The options of `predict` that do not change the type of its result."""
 
+    progress: bool
     truncation: Reading
     granularity: Granularity
     labels: Sequence[str] | None
     abstain_below: float | None
     head_mask: HeadMask | None
     omit: Indices | None
+
+
+class AsyncPredictOptions(PredictOptions, total=False):
+    """The options of `AsyncClient.predict`."""
+
+    concurrency: int
 
 
 class ViewOptions(TypedDict, total=False):
@@ -91,17 +87,15 @@ class Call(Generic[T]):
 
 def predict(
     sentences: Sequence[str | None],
-    *,
-    on_error: OnError = "request",
-    **options: Unpack[PredictOptions],
+    **options: Any,  # noqa: ANN401
 ) -> Call[list[Prediction | ItemError]]:
     """Asks for labels."""
     texts = texts_of(sentences)
-    sent = {"truncation": "right", **_converted(options)}
+    sent = {"truncation": "right", "on_error": "request", **_converted(options)}
     if sent.get("granularity") == "text":
         del sent["granularity"]  # an older service does not know it
-    read = partial(read_predictions, count=len(texts))
-    return _post("/predict", read, sentences=texts, **sent, on_error=on_error)
+    read = partial(reading.read_predictions, count=len(texts))
+    return _post("/predict", read, sentences=texts, **sent)
 
 
 def attention(
@@ -132,9 +126,7 @@ def attention(
         head_mask: as in `predict`.
         omit: indices of tokens that are left out; special tokens stay.
     """
-    options = {name: value for name, value in locals().items() if name != "sentence"}
-    text = _one("attention", sentence, "use attentions for several")
-    return _post("/attention", read_attention, accept=_NPZ, sentence=text, **_converted(options))
+    return _of_one("attention", "/attention", reading.read_attention, _NPZ, locals())
 
 
 def attentions(sentences: Sequence[str], **options: Unpack[ViewOptions]) -> Call[list[Attention]]:
@@ -144,7 +136,7 @@ def attentions(sentences: Sequence[str], **options: Unpack[ViewOptions]) -> Call
     the service's limit. The options are those of `attention`, without `omit`.
     """
     texts = texts_of(sentences)
-    read = partial(read_attentions, count=len(texts))
+    read = partial(reading.read_attentions, count=len(texts))
     return _post("/attention", read, accept=_NPZ, sentences=texts, **_converted(options))
 
 
@@ -161,10 +153,8 @@ def thumbnails(
     has at most `size` rows and columns, from 8; `special` False leaves special tokens out. The
     other options are those of `attention`.
     """
-    sent = _converted(options)
-    sent |= {"thumbnail": one_index("size", size), "special": bool(special)}
-    text = _one("thumbnails", sentence, "call it once for each")
-    return _post("/attention", read_thumbnails, accept=_NPZ, sentence=text, **sent)
+    given = {"sentence": sentence, "size": size, "special": bool(special), **options}
+    return _of_one("thumbnails", "/attention", reading.read_thumbnails, _NPZ, given)
 
 
 def attention_steps(
@@ -180,12 +170,8 @@ def attention_steps(
     `query` is the token that gives the weights, as `attention` numbers tokens. The options are
     `truncation`, `window`, `head_mask` and `omit` of `attention`.
     """
-    sent: dict[str, Any] = {
-        name: one_index(name, index)
-        for name, index in {"layer": layer, "head": head, "query": query}.items()
-    }
-    text = _one("attention_steps", sentence, "call it once for each")
-    return _post("/attention/steps", read_steps, sentence=text, **sent, **_converted(options))
+    given = {"sentence": sentence, "layer": layer, "head": head, "query": query, **options}
+    return _of_one("attention_steps", "/attention/steps", reading.read_steps, _JSON, given)
 
 
 def attributions(
@@ -210,9 +196,7 @@ def attributions(
         level: `token`, `word`, or with `leave_out` `sentence`.
         truncation: as in `predict`; `window` only with `leave_out`.
     """
-    options = {name: value for name, value in locals().items() if name != "sentence"}
-    text = _one("attributions", sentence, "call it once for each")
-    return _post("/attributions", read_attributions, sentence=text, **_converted(options))
+    return _of_one("attributions", "/attributions", reading.read_attributions, _JSON, locals())
 
 
 def importance(
@@ -226,14 +210,12 @@ def importance(
 
     The measure is that of Michel, Levy and Neubig 2019. Arguments are those of `attributions`.
     """
-    options = {name: value for name, value in locals().items() if name != "sentence"}
-    text = _one("importance", sentence, "call it once for each")
-    return _post("/importance", read_importance, sentence=text, **_converted(options))
+    return _of_one("importance", "/importance", reading.read_importance, _JSON, locals())
 
 
 def model() -> Call[ModelInfo]:
     """Describes the served model, with its recorded measurements."""
-    return Call("GET", "/model", read_model)
+    return Call("GET", "/model", reading.read_model)
 
 
 def is_ready() -> Call[bool]:
@@ -242,7 +224,7 @@ def is_ready() -> Call[bool]:
     Raises:
         UnexpectedAnswerError: something else answers, such as a login page.
     """
-    return Call("GET", "/health/ready", read_ready, when_away=False)
+    return Call("GET", "/health/ready", reading.read_ready, when_away=False)
 
 
 def show_as_method(
@@ -283,21 +265,18 @@ def _head_mask(head_mask: HeadMask) -> list[dict[str, int]]:
     ]
 
 
-_SENT_AS = {"layers": "layer", "heads": "head"}
+_SENT_AS = {"layers": "layer", "heads": "head", "size": "thumbnail"}
+_NUMBERS = ("window", "steps", "size", "layer", "head", "query")
 _CONVERTERS: dict[str, Callable[[Any], object]] = {
     **{name: partial(several_indices, name) for name in ("layers", "heads", "omit")},
-    **{name: partial(one_index, name) for name in ("window", "steps")},
+    **{name: partial(one_index, name) for name in _NUMBERS},
     "labels": _labels,
     "head_mask": _head_mask,
 }
 
 
 def texts_of(sentences: Sequence[str | None]) -> list[str | None]:
-    """Returns the sentences as they are sent.
-
-    Raises:
-        TypeError: it is one string, or a table or mapping, whose names would be read.
-    """
+    """Returns the sentences as they are sent; refuses a table or mapping, whose names these are."""
     if isinstance(sentences, str):
         raise TypeError("sentences is one string: put it in a list")
     if isinstance(sentences, Mapping) or hasattr(sentences, "columns"):
@@ -306,16 +285,17 @@ def texts_of(sentences: Sequence[str | None]) -> list[str | None]:
     return [_text(sentence) for sentence in sentences]
 
 
-def _one(method: str, sentence: object, instead: str) -> str | None:
-    """Returns the sentence as it is sent.
-
-    Raises:
-        TypeError: it is a list or another collection.
-    """
+def _of_one(
+    method: str, path: str, read: Callable[[Answer], T], accept: str, given: Mapping[str, Any]
+) -> Call[T]:
+    """Builds the call of a method that is given one sentence."""
+    options = dict(given)
+    sentence = options.pop("sentence")
     if isinstance(sentence, Iterable) and not isinstance(sentence, str | bytes):
         kind = type(sentence).__name__
+        instead = "use attentions for several" if method == "attention" else "call it once for each"
         raise TypeError(f"{method} takes one sentence, got a {kind}: {instead}")
-    return _text(sentence)
+    return _post(path, read, accept=accept, sentence=_text(sentence), **_converted(options))
 
 
 def _text(sentence: object) -> str | None:

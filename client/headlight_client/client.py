@@ -1,23 +1,23 @@
 """Asks a Headlight service, from ordinary code and from asyncio."""
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from functools import wraps
-from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, Unpack, overload
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, Self, TypeVar, Unpack, overload
 
 import httpx
 
 from headlight_client import calls
 from headlight_client.answers import ItemError, Prediction
-from headlight_client.calls import Call, OnError, PredictOptions
-from headlight_client.config import make_config
+from headlight_client.calls import AsyncPredictOptions, Call, OnError, PredictOptions
+from headlight_client.config import ClientConfig
 from headlight_client.errors import HeadlightError, InvalidRequestError
 from headlight_client.exchange import Awaiting, Blocking, Transport, exchange, run
-from headlight_client.portions import Limits, Portions, limits_of
-from headlight_client.predictions import Predictions
-from headlight_client.progress import Progress
+from headlight_client.portions import Limits, Portions, Progress, limits_of
+from headlight_client.tables import Predictions
 
 P = ParamSpec("P")
 T = TypeVar("T")
+Http = TypeVar("Http")
 
 
 def _method(build: Callable[P, Call[T]]) -> Callable[Concatenate["Client", P], T]:
@@ -25,7 +25,7 @@ def _method(build: Callable[P, Call[T]]) -> Callable[Concatenate["Client", P], T
 
     @wraps(build)
     def method(self: "Client", /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return run(self._session.send(build(*args, **kwargs)))
+        return run(self._send(build(*args, **kwargs)))
 
     calls.show_as_method(method, build, of="Client", module=__name__)
     return method
@@ -38,46 +38,60 @@ def _async_method(
 
     @wraps(build)
     async def method(self: "AsyncClient", /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self._session.send(build(*args, **kwargs))
+        return await self._send(build(*args, **kwargs))
 
     calls.show_as_method(method, build, of="AsyncClient", module=__name__)
     return method
 
 
-class _Session:
+class _Client(Generic[Http]):
     """What both clients do; the transport says how they wait."""
 
-    def __init__(self, transport: Transport, base_url: str, **config: Any) -> None:  # noqa: ANN401
-        self._transport = transport
-        self._config = make_config(base_url, **config)
+    _transport_of: Callable[..., Transport]
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        api_key: str | None = None,
+        timeout: float = 30.0,
+        retries: int = 2,
+        http_client: Http | None = None,
+    ) -> None:
+        self._config = ClientConfig(base_url, api_key=api_key, timeout=timeout, retries=retries)
+        self._transport = self._transport_of(http_client)
         self._limits: Limits | None = None
 
-    async def send(self, call: Call[T]) -> T:
+    async def _send(self, call: Call[T]) -> T:
         return await exchange(call, self._config, self._transport)
 
-    async def predict(
+    async def _predict(
         self,
         sentences: Sequence[str],
         *,
         progress: bool,
         concurrency: int,
-        on_error: OnError = "request",
-        **options: Unpack[PredictOptions],
+        **options: Any,  # noqa: ANN401
     ) -> Predictions[Any]:
         if concurrency < 1:
             raise ValueError(f"concurrency must be at least 1, got {concurrency}")
-        portions = Portions(sentences, on_error=on_error, **options)
+        portions = Portions(sentences, **options)
         with Progress(len(portions), shown=progress) as shown:
             must_ask = self._limits is None and not portions.fit(Limits())
             while True:
                 if must_ask:
-                    self._limits = limits_of((await self.send(calls.model())).limits)
+                    self._limits = limits_of((await self._send(calls.model())).limits)
                 cut = portions.cut(self._limits or Limits(), at_once=concurrency)
                 waiting = iter(cut)
 
-                async def work(waiting: Any = waiting) -> None:  # noqa: ANN401 - shared
-                    for portion in waiting:
-                        await self._predict(portions, portion)
+                async def work(waiting: Iterator[range] = waiting) -> None:
+                    for portion in waiting:  # which all that work at once share
+                        try:
+                            answers = await self._send(portions.call(portion))
+                        except HeadlightError as error:
+                            portions.fail(portion, error)
+                        else:
+                            portions.take(portion, answers)
                         shown.update(portions.answered)
 
                 try:
@@ -90,16 +104,8 @@ class _Session:
                     if not must_ask:
                         raise
 
-    async def _predict(self, portions: Portions, portion: range) -> None:
-        try:
-            answers = await self.send(portions.call(portion))
-        except HeadlightError as error:
-            portions.fail(portion, error)
-        else:
-            portions.take(portion, answers)
 
-
-class Client:
+class Client(_Client[httpx.Client]):
     """Asks a Headlight service. Threads may share it.
 
     Every method raises a `HeadlightError` if no answer comes or the service rejects the request.
@@ -125,38 +131,19 @@ class Client:
         ValueError: an argument is not valid.
     """
 
-    def __init__(
-        self,
-        base_url: str,
-        *,
-        api_key: str | None = None,
-        timeout: float = 30.0,
-        retries: int = 2,
-        http_client: httpx.Client | None = None,
-    ) -> None:
-        self._owns_http = http_client is None
-        self._http = httpx.Client() if http_client is None else http_client
-        self._session = _Session(
-            Blocking(self._http), base_url, api_key=api_key, timeout=timeout, retries=retries
-        )
+    _transport_of = Blocking
 
     @overload
     def predict(
         self,
         sentences: Sequence[str],
         *,
-        progress: bool = False,
         on_error: Literal["request"] = "request",
         **options: Unpack[PredictOptions],
     ) -> Predictions[Prediction]: ...
     @overload
     def predict(
-        self,
-        sentences: Sequence[str],
-        *,
-        progress: bool = False,
-        on_error: OnError,
-        **options: Unpack[PredictOptions],
+        self, sentences: Sequence[str], *, on_error: OnError, **options: Unpack[PredictOptions]
     ) -> Predictions[Prediction | ItemError]: ...
     def predict(
         self, sentences: Sequence[str], *, progress: bool = False, **options: Any
@@ -185,8 +172,7 @@ class Client:
         Returns:
             One prediction per sentence, in order: a list that can become a table of pandas.
         """
-        predicting = self._session.predict(sentences, progress=progress, concurrency=1, **options)
-        return run(predicting)
+        return run(self._predict(sentences, progress=progress, concurrency=1, **options))
 
     attention = _method(calls.attention)
     attentions = _method(calls.attentions)
@@ -199,8 +185,7 @@ class Client:
 
     def close(self) -> None:
         """Closes the connections."""
-        if self._owns_http:
-            self._http.close()
+        run(self._transport.close())
 
     def __enter__(self) -> Self:
         return self
@@ -209,47 +194,26 @@ class Client:
         self.close()
 
 
-class AsyncClient:
+class AsyncClient(_Client[httpx.AsyncClient]):
     """Asks a Headlight service from asyncio. Tasks of one event loop may share it.
 
     Arguments, results and errors are those of `Client`. A client has 100 connections, unless
     `http_client` sets other limits. The wait for a free one counts towards `timeout`.
     """
 
-    def __init__(
-        self,
-        base_url: str,
-        *,
-        api_key: str | None = None,
-        timeout: float = 30.0,
-        retries: int = 2,
-        http_client: httpx.AsyncClient | None = None,
-    ) -> None:
-        self._owns_http = http_client is None
-        self._http = httpx.AsyncClient() if http_client is None else http_client
-        self._session = _Session(
-            Awaiting(self._http), base_url, api_key=api_key, timeout=timeout, retries=retries
-        )
+    _transport_of = Awaiting
 
     @overload
     async def predict(
         self,
         sentences: Sequence[str],
         *,
-        progress: bool = False,
-        concurrency: int = 4,
         on_error: Literal["request"] = "request",
-        **options: Unpack[PredictOptions],
+        **options: Unpack[AsyncPredictOptions],
     ) -> Predictions[Prediction]: ...
     @overload
     async def predict(
-        self,
-        sentences: Sequence[str],
-        *,
-        progress: bool = False,
-        concurrency: int = 4,
-        on_error: OnError,
-        **options: Unpack[PredictOptions],
+        self, sentences: Sequence[str], *, on_error: OnError, **options: Unpack[AsyncPredictOptions]
     ) -> Predictions[Prediction | ItemError]: ...
     async def predict(
         self,
@@ -266,9 +230,7 @@ class AsyncClient:
         Raises:
             ValueError: `concurrency` is less than 1.
         """
-        return await self._session.predict(
-            sentences, progress=progress, concurrency=concurrency, **options
-        )
+        return await self._predict(sentences, progress=progress, concurrency=concurrency, **options)
 
     attention = _async_method(calls.attention)
     attentions = _async_method(calls.attentions)
@@ -281,8 +243,7 @@ class AsyncClient:
 
     async def aclose(self) -> None:
         """Closes the connections."""
-        if self._owns_http:
-            await self._http.aclose()
+        await self._transport.close()
 
     async def __aenter__(self) -> Self:
         return self

@@ -1,55 +1,51 @@
-"""Checks the arguments of a client once, for every call to share."""
+"""Checks the arguments of a client, and whole numbers of any call, numpy's included."""
 
+import operator
 import random
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from uuid import uuid4
+from collections.abc import Callable, Iterable
+from typing import SupportsIndex
 
 import httpx
 
-from headlight_client.indices import one_index
 from headlight_client.version import __version__
+
+Indices = Iterable[SupportsIndex]
 
 _LONGEST_TIMEOUT = 999_999_999.0  # the most that `X-Request-Timeout` can hold
 
 
-@dataclass(frozen=True, slots=True)
 class ClientConfig:
-    """The configuration of one client; the address has no slash at its end."""
+    """The configuration of one client; no error's message holds the key."""
 
-    address: str
-    headers: Mapping[str, str] = field(repr=False)  # they hold the key
-    timeout: float  # seconds, all attempts and pauses of a call included
-    retries: int
-    now: Callable[[], float] = time.monotonic
-    draw: Callable[[], float] = random.random  # from 0 to 1
-    new_id: Callable[[], str] = lambda: uuid4().hex
-
-
-def make_config(
-    base_url: str, *, api_key: str | None, timeout: float, retries: int
-) -> ClientConfig:
-    """Checks the arguments of a client.
-
-    Raises:
-        TypeError: `retries` is not a whole number.
-        ValueError: an argument is not valid; the message does not hold the key.
-    """
-    if not 0 < timeout <= _LONGEST_TIMEOUT:
-        raise ValueError(
-            f"timeout must be a number of seconds above 0 and below 1e9, got {timeout}"
-        )
-    most = one_index("retries", retries)
-    if most < 0:
-        raise ValueError(f"retries must be 0 or more, got {retries}")
-    headers = {"User-Agent": f"headlight-client/{__version__}"}
-    if api_key is not None:
-        # Any other character would end the header, or fail with a message that holds the key.
-        if not (api_key.isascii() and api_key.isprintable() and api_key.strip() == api_key != ""):
-            raise ValueError("api_key must be printable ASCII without spaces around it")
-        headers["Authorization"] = f"Bearer {api_key}"
-    return ClientConfig(_address(base_url), headers, timeout, most)
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        api_key: str | None,
+        timeout: float,
+        retries: int,
+        now: Callable[[], float] = time.monotonic,
+        draw: Callable[[], float] = random.random,
+    ) -> None:
+        if not 0 < timeout <= _LONGEST_TIMEOUT:
+            raise ValueError(
+                f"timeout must be a number of seconds above 0 and below 1e9, got {timeout}"
+            )
+        self.timeout = timeout  # seconds, all attempts and pauses of a call included
+        self.retries = one_index("retries", retries)
+        if self.retries < 0:
+            raise ValueError(f"retries must be 0 or more, got {retries}")
+        self.headers = httpx.Headers({"User-Agent": f"headlight-client/{__version__}"})
+        if api_key is not None:
+            # Any other character would end the header, or fail with a message that holds the key.
+            if not (
+                api_key.isascii() and api_key.isprintable() and api_key.strip() == api_key != ""
+            ):
+                raise ValueError("api_key must be printable ASCII without spaces around it")
+            self.headers["Authorization"] = f"Bearer {api_key}"
+        self.address = _address(base_url)  # without a slash at its end
+        self.now, self.draw = now, draw  # draws from 0 to 1
 
 
 def _address(base_url: str) -> str:
@@ -66,3 +62,20 @@ def _address(base_url: str) -> str:
             f"got {base_url!r}"
         )
     return str(url).rstrip("/")
+
+
+def one_index(name: str, number: SupportsIndex) -> int:
+    """Converts a whole number to an int, which JSON can hold, without rounding."""
+    try:
+        return operator.index(number)
+    except TypeError as error:
+        raise TypeError(f"{name} takes whole numbers, got {number!r}: give an int") from error
+
+
+def several_indices(name: str, numbers: Indices) -> list[int]:
+    """Converts whole numbers to ints; a single number is refused."""
+    try:
+        each = list(numbers)
+    except TypeError as error:
+        raise TypeError(f"{name} takes a list of whole numbers, got {numbers!r}") from error
+    return [one_index(name, number) for number in each]

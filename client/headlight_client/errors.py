@@ -1,4 +1,4 @@
-"""Defines every error of this package, as one tree.
+"""Defines every error of this package, as one tree, and reads those of the service.
 
 HeadlightError
 ├── NoAnswerError                 nothing listens at the address, or the connection broke
@@ -15,13 +15,23 @@ Any other rejection, such as a wrong path, is a plain ProblemError. No message h
 sentence or the key.
 """
 
+import json
+import math
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import Any, Self
 
-from headlight_client.answers import FieldError, ItemError, Prediction, Problem
+import httpx
 
+from headlight_client.answers import Answer, FieldError, ItemError, Prediction, Problem
+
+_PROBLEM_PREFIX = "/problems/"
+# A longer number is no sensible wait, and a very long one is more than `int` accepts.
+_SECONDS = re.compile("[0-9]{1,9}")
 _SERVER_ERROR = 500
 
 
@@ -83,56 +93,28 @@ class UnexpectedAnswerError(HeadlightError):
 
 
 class ProblemError(HeadlightError):
-    """The service, or something in front of it, answered with an error: its `problem`."""
+    """The service, or something in front of it, answered with an error: its `problem`.
+
+    The error has each member of the problem too, such as `type` and `retry_after`.
+    """
 
     def __init__(self, problem: Problem, *, request_id: str | None = None) -> None:
-        super().__init__(_message(problem, request_id), request_id=request_id)
-        self.problem = problem
+        super().__init__("", request_id=request_id)
+        self.replace_problem(problem)
 
     def replace_problem(self, problem: Problem) -> None:
         """Sets the problem and the message that is made of it."""
         self.problem = problem
+        self.type, self.status = problem.type, problem.status
+        self.title, self.detail = problem.title, problem.detail
+        self.errors, self.fits = problem.errors, problem.fits
+        self.retry_after = problem.retry_after
         self.args = (_message(problem, self.request_id),)
 
     def __reduce__(self) -> tuple[partial[Self], tuple[Problem], dict[str, Any]]:
         # By default an exception is copied by its message, which `__init__` does not take.
         again = partial(type(self), request_id=self.request_id)
         return again, (self.problem,), self.__dict__
-
-    @property
-    def type(self) -> str:
-        """A stable word that identifies the error."""
-        return self.problem.type
-
-    @property
-    def status(self) -> int:
-        """The status of the answer."""
-        return self.problem.status
-
-    @property
-    def title(self) -> str:
-        """The type in words."""
-        return self.problem.title
-
-    @property
-    def detail(self) -> str:
-        """What is wrong this time, the limit, and what to do."""
-        return self.problem.detail
-
-    @property
-    def errors(self) -> tuple[FieldError, ...]:
-        """Each error of the request."""
-        return self.problem.errors
-
-    @property
-    def retry_after(self) -> float | None:
-        """Seconds to wait before the next try."""
-        return self.problem.retry_after
-
-    @property
-    def fits(self) -> Mapping[str, int] | None:
-        """How much would not be too much work: `tokens` of all texts, or `steps`."""
-        return self.problem.fits
 
 
 class InvalidRequestError(ProblemError):
@@ -160,17 +142,96 @@ def _message(problem: Problem, request_id: str | None) -> str:
 
 
 _BY_STATUS: dict[int, type[ProblemError]] = {
-    400: InvalidRequestError,
+    **dict.fromkeys((400, 413, 422), InvalidRequestError),
     401: UnauthorizedError,
-    413: InvalidRequestError,
-    422: InvalidRequestError,
-    429: UnavailableError,
-    502: UnavailableError,
-    503: UnavailableError,
+    **dict.fromkeys((429, 502, 503), UnavailableError),
     504: ServiceTimedOutError,
 }
 
 
-def problem_error(problem: Problem, *, request_id: str | None) -> ProblemError:
-    """Returns the error to raise for a problem, by its status."""
-    return _BY_STATUS.get(problem.status, ProblemError)(problem, request_id=request_id)
+def read_problem(answer: Answer, *, request_id: str) -> ProblemError:
+    """Reads an error answer. Only the status decides the class of the error.
+
+    No member of a problem is required (RFC 9457), and a gateway may say less than the service. The
+    status replaces a member that is missing or of another type.
+    """
+    phrase = httpx.codes.get_reason_phrase(answer.status) or f"Status {answer.status}"
+    problem = Problem(
+        type="about:blank",
+        status=answer.status,
+        title=phrase,
+        detail=f"{phrase}: something before the service answered in its place",
+        retry_after=_retry_after(answer.headers),
+    )
+    if answer.headers.get("content-type", "").startswith("application/problem+json"):
+        problem = replace(problem, **_members(_object(answer.content)))
+    request_id = answer.headers.get("x-request-id", request_id)
+    return _BY_STATUS.get(answer.status, ProblemError)(problem, request_id=request_id)
+
+
+def read_item_error(content: Mapping[str, Any]) -> ItemError:
+    """Reads the error of one sentence; a missing member raises one of `reading.MALFORMED`."""
+    members = ("type", "status", "title", "detail")
+    error = ItemError(**{name: content[name] for name in members})
+    return replace(error, **_members(content))
+
+
+def _object(content: bytes) -> Mapping[str, Any]:
+    """Parses a JSON object; returns an empty one if the content is not an object."""
+    try:
+        parsed = json.loads(content)
+    except (ValueError, RecursionError):
+        return {}
+    return parsed if isinstance(parsed, dict) else {}
+
+
+def _members(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the members of a problem that have the right type, without the status."""
+    members: dict[str, Any] = {
+        name: content[name]
+        for name in ("type", "title", "detail")
+        if isinstance(content.get(name), str)
+    }
+    if "type" in members:
+        members["type"] = members["type"].removeprefix(_PROBLEM_PREFIX)
+    if isinstance(content.get("errors"), list):
+        errors = filter(_is_field_error, content["errors"])
+        members["errors"] = tuple(FieldError(tuple(each["loc"]), each["msg"]) for each in errors)
+    seconds: Any = content.get("retry_after")
+    # In Python True is a number, and the JSON parser accepts NaN and Infinity.
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if is_number and 0 <= seconds < math.inf:
+        members["retry_after"] = seconds
+    fits: Any = content.get("fits")
+    if isinstance(fits, dict) and all(type(most) is int for most in fits.values()):
+        members["fits"] = fits
+    return members
+
+
+def _is_field_error(content: object) -> bool:
+    return (
+        isinstance(content, dict)
+        and isinstance(content.get("loc"), list)
+        and isinstance(content.get("msg"), str)
+    )
+
+
+def _retry_after(headers: Mapping[str, str]) -> int | None:
+    """Reads `Retry-After`, a number of seconds or a date, as seconds; None without one."""
+    wanted = headers.get("retry-after", "").strip()
+    if _SECONDS.fullmatch(wanted):
+        return int(wanted)
+    until = _date(wanted)
+    if until is None:
+        return None
+    # Compare with the sender's clock: the two machines may differ.
+    now = _date(headers.get("date", "")) or datetime.now(UTC)
+    return max(0, math.ceil((until - now).total_seconds()))
+
+
+def _date(header: str) -> datetime | None:
+    try:
+        date = parsedate_to_datetime(header)
+    except (ValueError, OverflowError):
+        return None
+    return date if date.tzinfo is not None else date.replace(tzinfo=UTC)

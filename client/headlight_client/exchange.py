@@ -1,6 +1,6 @@
 """Sends calls, again where that may help, within their deadline.
 
-Everything is written once, as coroutines over a `Transport`. That of `Client` never suspends, so
+Everything is written once, as coroutines over a transport. That of `Client` never suspends, so
 `run` carries a coroutine out at once, without an event loop.
 """
 
@@ -8,9 +8,10 @@ import asyncio
 import itertools
 import math
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+import uuid
+from collections import UserDict
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, TypeVar
 
 import httpx
 
@@ -24,8 +25,8 @@ from headlight_client.errors import (
     TimedOutError,
     UnavailableError,
     UnexpectedAnswerError,
+    read_problem,
 )
-from headlight_client.problems import read_problem
 from headlight_client.reading import MALFORMED
 
 T = TypeVar("T")
@@ -41,33 +42,6 @@ LEAST_SECONDS = 0.001  # the least that httpx and `X-Request-Timeout` can hold
 
 _MOST_DOUBLINGS = 32  # the pause has its limit long before; far more doublings overflow
 
-Outcome = Answer | httpx.RequestError
-
-
-@dataclass(frozen=True, slots=True)
-class Send:
-    """A request whose whole answer is wanted."""
-
-    method: str
-    url: str
-    headers: httpx.Headers = field(repr=False)
-    body: bytes | None = field(repr=False)  # it holds the sentences
-    seconds: float  # after them the answer is useless
-    timeout: httpx.Timeout  # of each single wait
-
-
-class Transport(Protocol):
-    """What differs between waiting and awaiting."""
-
-    async def send(self, request: Send) -> Outcome:
-        """Sends a request; returns its whole answer, or why there is none."""
-
-    async def sleep(self, seconds: float) -> None:
-        """Waits."""
-
-    async def together(self, work: Sequence[Coroutine[Any, Any, None]]) -> None:
-        """Carries all work out; the first error ends the rest."""
-
 
 class Blocking:
     """Waits for each answer; no timer interrupts a wait.
@@ -76,34 +50,36 @@ class Blocking:
     the body.
     """
 
-    def __init__(self, http: httpx.Client, now: Callable[[], float] = time.monotonic) -> None:
-        self._http = http
+    def __init__(
+        self, http: httpx.Client | None = None, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.http = httpx.Client() if http is None else http
+        self._owns_http = http is None
         self._now = now
 
-    async def send(self, request: Send) -> Outcome:
-        """See `Transport`."""
-        until = self._now() + request.seconds
-        waits = _Waits(request.timeout.as_dict(), lambda: until - self._now())
+    async def send(self, request: httpx.Request, seconds: float) -> Answer:
+        """Sends a request, and returns its whole answer, which is useless after these seconds.
+
+        Raises:
+            httpx.RequestError: there is no answer in time.
+        """
+        until = self._now() + seconds
+        limits = request.extensions["timeout"]
+        request.extensions["timeout"] = _Waits(limits, lambda: until - self._now())
         content = bytearray()
+        response = self.http.send(request, stream=True)
         try:
-            with self._http.stream(
-                request.method,
-                request.url,
-                headers=request.headers,
-                content=request.body,
-                extensions={"timeout": waits},
-            ) as response:
-                # The empty first piece checks the time after the headers, which may come late.
-                for piece in itertools.chain([b""], response.iter_bytes()):
-                    content += piece
-                    if self._now() > until:
-                        return httpx.ReadTimeout("the answer came too slowly")
-        except httpx.RequestError as error:
-            return error
+            # The empty first piece checks the time after the headers, which may come late.
+            for piece in itertools.chain([b""], response.iter_bytes()):
+                content += piece
+                if self._now() > until:
+                    raise httpx.ReadTimeout("the answer came too slowly")
+        finally:
+            response.close()
         return Answer(response.status_code, response.headers, bytes(content))
 
     async def sleep(self, seconds: float) -> None:
-        """See `Transport`."""
+        """Waits."""
         time.sleep(seconds)  # noqa: ASYNC251 - there is no event loop
 
     async def together(self, work: Sequence[Coroutine[Any, Any, None]]) -> None:
@@ -111,36 +87,34 @@ class Blocking:
         for each in work:
             await each
 
+    async def close(self) -> None:
+        """Closes the connections, unless the caller made them."""
+        if self._owns_http:
+            self.http.close()
+
 
 class Awaiting:
-    """Awaits answers; a timer ends each request."""
+    """Awaits answers as `Blocking` waits for them; a timer ends each request."""
 
-    def __init__(self, http: httpx.AsyncClient) -> None:
-        self._http = http
+    def __init__(self, http: httpx.AsyncClient | None = None) -> None:
+        self.http = httpx.AsyncClient() if http is None else http
+        self._owns_http = http is None
 
-    async def send(self, request: Send) -> Outcome:
-        """See `Transport`."""
+    async def send(self, request: httpx.Request, seconds: float) -> Answer:
+        """See `Blocking`."""
         try:
-            async with asyncio.timeout(request.seconds):
-                response = await self._http.request(
-                    request.method,
-                    request.url,
-                    headers=request.headers,
-                    content=request.body,
-                    timeout=request.timeout,
-                )
-        except TimeoutError:
-            return httpx.ReadTimeout("there was no answer in time")
-        except httpx.RequestError as error:
-            return error
+            async with asyncio.timeout(seconds):
+                response = await self.http.send(request)
+        except TimeoutError as error:
+            raise httpx.ReadTimeout("there was no answer in time") from error
         return Answer(response.status_code, response.headers, response.content)
 
     async def sleep(self, seconds: float) -> None:
-        """See `Transport`."""
+        """See `Blocking`."""
         await asyncio.sleep(seconds)
 
     async def together(self, work: Sequence[Coroutine[Any, Any, None]]) -> None:
-        """See `Transport`."""
+        """Carries all work out at once; the first error ends the rest."""
         tasks = [asyncio.create_task(each) for each in work]
         try:
             await asyncio.gather(*tasks)
@@ -148,6 +122,14 @@ class Awaiting:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def close(self) -> None:
+        """See `Blocking`."""
+        if self._owns_http:
+            await self.http.aclose()
+
+
+Transport = Blocking | Awaiting
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -160,28 +142,19 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
     raise AssertionError("a blocking transport never suspends")
 
 
-class _Waits(Mapping[str, float]):
+class _Waits(UserDict[str, float | None]):
     """The limits of each wait of a request, in seconds, computed when they are looked up.
 
     httpcore looks up a limit when a part of the request begins: the connection, sending, the
     headers of the answer, its body. With fixed limits each part would get the whole time again.
-    Only the remaining time limits a wait without a limit.
     """
 
     def __init__(self, limits: Mapping[str, float | None], left: Callable[[], float]) -> None:
-        self._limits = limits
+        super().__init__(limits)
         self._left = left
 
     def __getitem__(self, name: str) -> float:
-        limit = self._limits[name]
-        left = max(self._left(), LEAST_SECONDS)
-        return left if limit is None else min(limit, left)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._limits)
-
-    def __len__(self) -> int:
-        return len(self._limits)
+        return min(self.data[name] or math.inf, max(self._left(), LEAST_SECONDS))
 
 
 async def exchange(call: Call[T], config: ClientConfig, transport: Transport) -> T:
@@ -195,96 +168,100 @@ async def exchange(call: Call[T], config: ClientConfig, transport: Transport) ->
     """
     deadline = config.now() + config.timeout
     # All attempts share one id, so that a search of the log finds them together.
-    request_id = config.new_id()
+    request_id = uuid.uuid4().hex
     retries = config.retries if call.when_away is None else 0
     for attempt in itertools.count():
-        outcome = await transport.send(_send(call, config, deadline - config.now(), request_id))
-        if isinstance(outcome, Answer) and outcome.status == httpx.codes.OK:
-            return _understood(call.read, outcome, config, request_id)
-        error = _error(outcome, config, request_id)
-        if attempt < retries and isinstance(error, UnavailableError | NoAnswerError):
+        left = max(deadline - config.now(), LEAST_SECONDS)
+        request = _request(call, config, transport.http, left, request_id)
+        try:
+            return _read(call, await transport.send(request, left), config, request_id)
+        except httpx.RequestError as cause:
+            error = _without_answer(cause, config, request_id)
+            error.__cause__ = cause
+        except (UnavailableError, TimedOutError) as rejection:
+            error = rejection
+        may_help = isinstance(error, UnavailableError | NoAnswerError)
+        if attempt < retries and may_help:
             pause = _pause(error, attempt, config.draw())
             if config.now() + pause < deadline:
                 await transport.sleep(pause)
                 if config.now() < deadline:
                     continue
-        if call.when_away is not None and isinstance(
-            error, UnavailableError | NoAnswerError | TimedOutError
-        ):
+        if call.when_away is not None and (may_help or isinstance(error, TimedOutError)):
             return call.when_away
-        raise error from (outcome if isinstance(outcome, Exception) else None)
+        raise error
     raise AssertionError  # the loop never ends by itself
 
 
-def _send(call: Call[T], config: ClientConfig, left: float, request_id: str) -> Send:
-    left = max(left, LEAST_SECONDS)
+def _request(
+    call: Call[Any],
+    config: ClientConfig,
+    http: httpx.Client | httpx.AsyncClient,
+    left: float,
+    request_id: str,
+) -> httpx.Request:
     # httpx.Headers hides the key in `repr`; error trackers store the `repr` of local variables.
-    headers = httpx.Headers(
-        {
-            **config.headers,
-            "Accept": call.accept,
-            # The service drops work that nobody waits for.
-            "X-Request-Timeout": f"{math.floor(left * 1000) / 1000:.3f}",
-            "X-Request-ID": request_id,
-        }
-    )
+    headers = config.headers.copy()
+    headers.update({"Accept": call.accept, "X-Request-ID": request_id})
+    # The service drops work that nobody waits for.
+    headers["X-Request-Timeout"] = f"{math.floor(left * 1000) / 1000:.3f}"
     if call.body is not None:
         headers["Content-Type"] = "application/json"
     timeout = httpx.Timeout(left, connect=min(left, CONNECT_SECONDS), pool=left * POOL_SHARE)
-    return Send(call.method, config.address + call.path, headers, call.body, left, timeout)
+    url = config.address + call.path
+    return http.build_request(call.method, url, headers=headers, content=call.body, timeout=timeout)
 
 
-def _understood(
-    read: Callable[[Answer], T], answer: Answer, config: ClientConfig, request_id: str
-) -> T:
+def _read(call: Call[T], answer: Answer, config: ClientConfig, request_id: str) -> T:
+    """Returns what an answer says, or raises its error."""
+    if answer.status >= httpx.codes.BAD_REQUEST:
+        raise read_problem(answer, request_id=request_id)
+    request_id = answer.headers.get("x-request-id", request_id)
+    if answer.status != httpx.codes.OK:
+        raise UnexpectedAnswerError(
+            f"{config.address} answered with status {answer.status}, which a Headlight service "
+            "does not: check base_url",
+            request_id=request_id,
+        )
     try:
-        return read(answer)
+        return call.read(answer)
     except MALFORMED as error:
         raise UnexpectedAnswerError(
             f"an answer of {config.address} with status {answer.status} cannot be read: "
             "a Headlight service must be there, of a version that this client knows",
-            request_id=answer.headers.get("x-request-id", request_id),
+            request_id=request_id,
         ) from error
 
 
-def _error(outcome: Outcome, config: ClientConfig, request_id: str) -> HeadlightError:
-    if isinstance(outcome, Answer):
-        if outcome.status >= httpx.codes.BAD_REQUEST:
-            return read_problem(outcome, request_id=request_id)
-        return UnexpectedAnswerError(
-            f"{config.address} answered with status {outcome.status}, which a Headlight service "
-            "does not: check base_url",
-            request_id=outcome.headers.get("x-request-id", request_id),
-        )
-    kind, message = _without_answer(outcome, config, request_id)
-    return kind(message, request_id=request_id)
-
-
 def _without_answer(
-    outcome: httpx.RequestError, config: ClientConfig, request_id: str
-) -> tuple[type[HeadlightError], str]:
+    cause: httpx.RequestError, config: ClientConfig, request_id: str
+) -> HeadlightError:
     """Explains why no answer came; names the request if the service may have received it."""
-    address, reason = config.address, str(outcome) or type(outcome).__name__
-    if isinstance(outcome, httpx.PoolTimeout):
-        return TimedOutError, (
+    address, reason = config.address, str(cause) or type(cause).__name__
+    kind: type[HeadlightError] = NoAnswerError
+    if isinstance(cause, httpx.PoolTimeout):
+        kind = TimedOutError
+        message = (
             f"too many calls at once: none of this client's connections to {address} was free "
             f"within {config.timeout:g} s: ask with fewer calls at a time, or raise timeout or "
             "max_connections of an http_client of your own"
         )
-    if isinstance(outcome, httpx.ConnectTimeout):
-        return NoAnswerError, f"{address} takes no connection: check base_url and the network"
-    if isinstance(outcome, httpx.ConnectError):
-        return NoAnswerError, f"no answer from {address}: {reason}; does a service run there?"
-    if isinstance(outcome, httpx.TimeoutException):
-        return TimedOutError, (
+    elif isinstance(cause, httpx.ConnectTimeout):
+        message = f"{address} takes no connection: check base_url and the network"
+    elif isinstance(cause, httpx.TimeoutException):
+        kind = TimedOutError
+        message = (
             f"{address} gave no answer within {config.timeout:g} s: send less at once, or raise "
             f"timeout (request {request_id})"
         )
-    if isinstance(outcome, httpx.DecodingError | httpx.TooManyRedirects):
-        return UnexpectedAnswerError, f"an answer of {address} cannot be read: {reason}"
-    return NoAnswerError, (
-        f"no answer from {address}: {reason}; does a service run there? (request {request_id})"
-    )
+    elif isinstance(cause, httpx.DecodingError | httpx.TooManyRedirects):
+        kind = UnexpectedAnswerError
+        message = f"an answer of {address} cannot be read: {reason}"
+    else:
+        message = f"no answer from {address}: {reason}; does a service run there?"
+        if not isinstance(cause, httpx.ConnectError):
+            message += f" (request {request_id})"
+    return kind(message, request_id=request_id)
 
 
 def _pause(error: HeadlightError, attempt: int, drawn: float) -> float:

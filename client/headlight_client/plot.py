@@ -4,8 +4,8 @@ import warnings
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, SupportsIndex
 
-from headlight_client.attention import Attention
-from headlight_client.indices import Indices, one_index, several_indices
+from headlight_client.arrays import Attention
+from headlight_client.config import Indices, one_index, several_indices
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

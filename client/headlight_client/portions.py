@@ -7,13 +7,12 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TypeVar, Unpack
+from typing import Any, Self, TypeVar
 
 from headlight_client.answers import FieldError, ItemError, Prediction, Problem
-from headlight_client.calls import Call, OnError, PredictOptions, as_json, predict, texts_of
+from headlight_client.calls import Call, as_json, predict, texts_of
 from headlight_client.errors import FailedPart, HeadlightError, InvalidRequestError, ProblemError
-from headlight_client.predictions import Predictions
-from headlight_client.tables import index_of
+from headlight_client.tables import Predictions, index_of
 
 P = TypeVar("P", bound=Problem)
 
@@ -23,6 +22,7 @@ _TOO_LARGE, _TOO_MUCH_WORK = 413, "too-much-work"
 # A byte is a token at most, so most requests leave room for others. It is read twice at most where
 # windows overlap, as a part of the text and of a sentence, which has two special tokens of its own.
 _TOKENS_A_BYTE = 4
+_MOST_LINES = 10  # of progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,34 +49,18 @@ def limits_of(settings: Mapping[str, float | str | None]) -> Limits:
 
 
 class Portions:
-    """The sentences of one call, with their answers so far.
+    """The sentences of one call of `predict`, with their answers so far."""
 
-    Args:
-        sentences: any number.
-        on_error: as in `predict`, like the other options.
-
-    Raises:
-        TypeError: `sentences` is one string or a table.
-    """
-
-    def __init__(
-        self,
-        sentences: Sequence[str | None],
-        *,
-        on_error: OnError = "request",
-        **options: Unpack[PredictOptions],
-    ) -> None:
+    def __init__(self, sentences: Sequence[str | None], **options: Any) -> None:  # noqa: ANN401
         self._texts = texts_of(sentences)
         self._index = index_of(sentences)
-        self._on_error: OnError = on_error
-        self._options = options
-        # Each request reads these again.
-        if (head_mask := options.get("head_mask")) is not None:
-            options["head_mask"] = list(head_mask)
-        if (omit := options.get("omit")) is not None:
-            options["omit"] = list(omit)
+        # Each request reads the options again.
+        self._options = {
+            name: list(value) if isinstance(value, Iterator) else value
+            for name, value in options.items()
+        }
         self._answers: list[Prediction | ItemError | None] = [None] * len(self._texts)
-        self._answered = 0
+        self.answered = 0  # how many sentences have an answer
         self._several = False
         self._most = sys.maxsize  # bytes of a portion; less since one was too much work
         self._may_ask = True
@@ -85,56 +69,44 @@ class Portions:
     def __len__(self) -> int:
         return len(self._texts)
 
-    @property
-    def answered(self) -> int:
-        """How many sentences have an answer."""
-        return self._answered
-
     def fit(self, limits: Limits) -> bool:
         """Whether one request takes all of them."""
-        return len(list(self._cut(limits))) <= 1
+        return len(self._cut(limits)) <= 1
 
     def cut(self, limits: Limits, *, at_once: int = 1) -> list[range]:
         """Cuts what has no answer yet into portions, in order.
 
         If there are several, `at_once` of them together are not too much work.
         """
-        portions = list(self._cut(limits))
+        portions = self._cut(limits)
         if len(portions) > 1 < at_once:
-            shared = replace(limits, work_tokens=limits.work_tokens // at_once)
-            portions = list(self._cut(shared))
+            portions = self._cut(replace(limits, work_tokens=limits.work_tokens // at_once))
         self._several |= len(portions) > 1
         return portions
 
-    def _cut(self, limits: Limits) -> Iterator[range]:
+    def _cut(self, limits: Limits) -> list[range]:
+        is_read_again = (
+            self._options.get("truncation") == "window"
+            or self._options.get("granularity") == "sentence"
+        )
+        tokens = limits.work_tokens // (_TOKENS_A_BYTE if is_read_again else 1)
+        most_bytes = min(limits.body_bytes, self._most, tokens)
         around = self._bytes(range(0)) - 1  # the first text has no comma
-        most_bytes = self._most_bytes(limits)
-        start = size = 0
+        portions: list[range] = []
+        size = 0
         for index, text in enumerate(self._texts):
             if self._answers[index] is not None:
-                if index > start:
-                    yield range(start, index)
-                start, size = index + 1, 0
                 continue
             added = len(as_json(text)) + 1  # and a comma
-            is_full = index - start >= limits.sentences or around + size + added > most_bytes
-            if index > start and is_full:
-                yield range(start, index)
-                start, size = index, 0
-            size += added
-        if start < len(self._texts):
-            yield range(start, len(self._texts))
-
-    def _most_bytes(self, limits: Limits) -> int:
-        """The most bytes of a portion, so that its tokens are not too many either."""
-        most = min(limits.body_bytes, self._most)
-        is_read_once = (
-            self._options.get("truncation") != "window"
-            and self._options.get("granularity") != "sentence"
-        )
-        if is_read_once:
-            return min(most, limits.work_tokens)
-        return min(most, limits.work_tokens // _TOKENS_A_BYTE)
+            last = portions[-1] if portions else range(-1)
+            fits = len(last) < limits.sentences and size + added <= most_bytes
+            if last.stop == index and fits:
+                portions[-1] = range(last.start, index + 1)
+                size += added
+            else:
+                portions.append(range(index, index + 1))
+                size = around + added
+        return portions
 
     def _bytes(self, portion: range) -> int:
         return len(self.call(portion).body or b"")
@@ -142,33 +114,30 @@ class Portions:
     def call(self, portion: range) -> Call[list[Prediction | ItemError]]:
         """The request of a portion."""
         texts = self._texts[portion.start : portion.stop]
-        return predict(texts, on_error=self._on_error, **self._options)
+        return predict(texts, **self._options)
 
     def take(self, portion: range, answers: Sequence[Prediction | ItemError]) -> None:
         """Keeps the answers of a portion; an index in an error becomes one of all sentences."""
         for index, answer in zip(portion, answers, strict=True):
             if isinstance(answer, ItemError):
-                self._answers[index] = _moved(answer, portion.start)
-            else:
-                self._answers[index] = answer
-        self._answered += len(answers)
+                answer = _moved(answer, portion.start)
+            self._answers[index] = answer
+        self.answered += len(answers)
 
     def fail(self, portion: range, error: HeadlightError) -> None:
         """Keeps the error as the answer of a sentence that is too large, or raises it.
 
-        Raises:
-            HeadlightError: the error itself. If there are several portions, its `part` shows which
-                one failed and what is answered.
+        If there are several portions, its `part` shows which one failed and what is answered.
         """
         if len(portion) > 1 and isinstance(error, ProblemError) and error.type == _TOO_MUCH_WORK:
             self._too_much = error
             half = (self._bytes(portion) + self._bytes(range(0))) // 2
             self._most = min(self._most, half, (error.fits or {}).get("tokens", half))
-        is_item = len(portion) == 1 and self._on_error == "item"
+        is_item = len(portion) == 1 and self._options.get("on_error") == "item"
         if is_item and isinstance(error, InvalidRequestError) and error.status == _TOO_LARGE:
             item = {name: getattr(error.problem, name) for name in Problem.__slots__}
             self._answers[portion.start] = ItemError(**item)
-            self._answered += 1
+            self.answered += 1
             return
         if self._several:
             if isinstance(error, ProblemError):
@@ -206,3 +175,39 @@ def _moved_error(error: FieldError, start: int) -> FieldError:
     if not isinstance(index, int):
         return error
     return replace(error, loc=(*_LIST, index + start, *error.loc[3:]))
+
+
+class Progress:
+    """Shows how many sentences are answered: by tqdm if it is installed, else by lines."""
+
+    def __init__(self, total: int, *, shown: bool) -> None:
+        self._total = total
+        self._done = self._lines = 0
+        self._bar: Any = _bar(total) if shown else None
+        self._in_lines = shown and self._bar is None
+
+    def update(self, done: int) -> None:
+        """Shows how many sentences are answered by now."""
+        if self._bar is not None:
+            self._bar.update(done - self._done)
+        self._done = done
+        lines = done * _MOST_LINES // max(self._total, 1)
+        if self._in_lines and lines > self._lines:
+            self._lines = lines
+            sys.stderr.write(f"headlight: {done} of {self._total} sentences\n")
+            sys.stderr.flush()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+
+def _bar(total: int) -> Any:  # noqa: ANN401 - tqdm may be missing
+    try:
+        from tqdm.auto import tqdm
+    except ImportError:
+        return None
+    return tqdm(total=total, unit=" sentences")

@@ -25,9 +25,8 @@ from headlight_client.answers import (
     Prediction,
     Token,
 )
-from headlight_client.attention import Attention, Thumbnails
-from headlight_client.explanations import AttentionSteps, Attributions, Importance
-from headlight_client.problems import read_item_error
+from headlight_client.arrays import Attention, AttentionSteps, Attributions, Importance, Thumbnails
+from headlight_client.errors import read_item_error
 
 T = TypeVar("T")
 
@@ -67,25 +66,23 @@ def read_model(answer: Answer) -> ModelInfo:
 
 def read_attention(answer: Answer) -> Attention:
     """Reads the archive of one sentence."""
-    with _archive(answer) as arrays:
-        return _attention(arrays, "")
+    return _attention(_arrays(answer))
 
 
 def read_attentions(answer: Answer, count: int) -> list[Attention]:
     """Reads the archive of several sentences."""
-    with _archive(answer) as arrays:
-        return [_attention(arrays, f"_{number}") for number in range(count)]
+    arrays, several = _arrays(answer), []
+    for ending in (f"_{number}" for number in range(count)):
+        names = [name for name in arrays if name.endswith(ending)]
+        several.append(_attention({name.removesuffix(ending): arrays[name] for name in names}))
+    return several
 
 
 def read_thumbnails(answer: Answer) -> Thumbnails:
     """Reads the archive of one sentence with reduced maps."""
-    with _archive(answer) as arrays:
-        result = Thumbnails(
-            **_view(arrays, ""),
-            maps=arrays["attention"],
-            strongest=arrays["strongest"],
-            strongest_weights=arrays["strongest_weights"],
-        )
+    arrays = _arrays(answer)
+    kept = {name: arrays[name] for name in ("strongest", "strongest_weights")}
+    result = Thumbnails(**_view(arrays), maps=arrays["attention"], **kept)
     names = (len(result.layer_names), len(result.head_names))
     length, size = len(result.tokens), result.maps.shape[-1]
     _check_shape("attention", result.maps, (*names, size, size))
@@ -168,53 +165,45 @@ def _check_shape(name: str, array: NDArray[Any], shape: tuple[int, ...]) -> None
         raise ValueError(f"{name} has the shape {array.shape}, not {shape}")
 
 
-def _archive(answer: Answer) -> Any:  # noqa: ANN401 - its type has another name in older numpy
-    return np.load(io.BytesIO(answer.content), allow_pickle=False)
+def _arrays(answer: Answer) -> dict[str, Any]:
+    with np.load(io.BytesIO(answer.content), allow_pickle=False) as archive:
+        return dict(archive)
 
 
-def _attention(arrays: Mapping[str, NDArray[Any]], ending: str) -> Attention:
-    attention = Attention(**_view(arrays, ending), weights=arrays[f"attention{ending}"])
+def _attention(arrays: Mapping[str, NDArray[Any]]) -> Attention:
+    attention = Attention(**_view(arrays), weights=arrays["attention"])
     names = (attention.layer_names, attention.head_names, attention.tokens, attention.tokens)
     _check_shape("attention", attention.weights, tuple(map(len, names)))
     return attention
 
 
-def _view(arrays: Mapping[str, NDArray[Any]], ending: str) -> dict[str, Any]:
+def _view(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
     """Returns what `Attention` and `Thumbnails` both hold, by name."""
-    name, version = arrays[f"model{ending}"].tolist()
-    labels = arrays[f"labels{ending}"].tolist()
-    probabilities = arrays[f"probabilities{ending}"].tolist()
+    content = {name: array.tolist() for name, array in arrays.items() if array.ndim < 2}
+    model = ModelName(*content["model"])
+    labels, probabilities = content["labels"], content["probabilities"]
     best = probabilities.index(max(probabilities))
-    model = ModelName(name, version)
     prediction = Prediction(
         label=labels[best],
         score=probabilities[best],
         probabilities=dict(zip(labels, probabilities, strict=True)),
-        token_count=int(arrays[f"token_count{ending}"]),
-        truncated=bool(arrays[f"truncated{ending}"]),
+        token_count=content["token_count"],
+        truncated=content["truncated"],
         model=model,
-        warnings=_strings(arrays, f"warnings{ending}"),
+        warnings=tuple(content.get("warnings", ())),
     )
-    columns = (arrays[name + ending].tolist() for name in ("tokens", "start", "end", "special"))
-    words = (None if word < 0 else word for word in arrays[f"word{ending}"].tolist())
+    columns = (content[name] for name in ("tokens", "start", "end", "special"))
+    words = (None if word < 0 else word for word in content["word"])
     return {
         "model": model,
         "prediction": prediction,
         "tokens": tuple(Token(*row) for row in zip(*columns, words, strict=True)),
-        "layers": tuple(arrays[f"layers{ending}"].tolist()),
-        "heads": tuple(arrays[f"heads{ending}"].tolist()),
-        "view": str(arrays[f"view{ending}"]),
-        "window": _number(arrays, f"window{ending}"),
-        "windows": _number(arrays, f"windows{ending}"),
+        "layers": tuple(content["layers"]),
+        "heads": tuple(content["heads"]),
+        "view": content["view"],
+        "window": content.get("window"),
+        "windows": content.get("windows"),
     }
-
-
-def _number(arrays: Mapping[str, NDArray[Any]], name: str) -> int | None:
-    return int(arrays[name]) if name in arrays else None
-
-
-def _strings(arrays: Mapping[str, NDArray[Any]], name: str) -> tuple[str, ...]:
-    return tuple(arrays[name].tolist()) if name in arrays else ()
 
 
 def _predicted(content: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,9 +1,7 @@
 """Carries a call out without a socket, by a clock that only the test moves."""
 
-import itertools
 import json
-from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -11,12 +9,17 @@ import httpx
 from headlight_client import HeadlightError
 from headlight_client.answers import Answer
 from headlight_client.calls import Call
-from headlight_client.config import ClientConfig, make_config
-from headlight_client.exchange import Outcome, Send, exchange, run
+from headlight_client.config import ClientConfig
+from headlight_client.exchange import Blocking, exchange, run
 
 CALL = Call("POST", "/predict", lambda answer: answer.content, body=b"{}")
 DONE = Answer(200, httpx.Headers(), b"done")
 REFUSED = httpx.ConnectError("refused")
+
+Outcome = Answer | httpx.RequestError
+
+# It only builds requests.
+_HTTP = httpx.Client(transport=httpx.MockTransport(lambda _: httpx.Response(500)))
 
 
 class Clock:
@@ -34,9 +37,7 @@ class Clock:
 
 def client_config(clock: Clock, *, draw: float = 0.5, **changes: Any) -> ClientConfig:  # noqa: ANN401
     given = {"api_key": None, "timeout": 30.0, "retries": 2, **changes}
-    made = make_config("http://there:8000", **given)
-    names = (f"call-{number}" for number in itertools.count(1))
-    return replace(made, now=clock, draw=lambda: draw, new_id=lambda: next(names))
+    return ClientConfig("http://there:8000", now=clock, draw=lambda: draw, **given)
 
 
 def unavailable(retry_after: int | None = None, *, status: int = 503) -> Answer:
@@ -46,32 +47,34 @@ def unavailable(retry_after: int | None = None, *, status: int = 503) -> Answer:
     return Answer(status, headers, json.dumps(content | members).encode())
 
 
-class Played:
+class Played(Blocking):
     """A transport without a socket: notes what is sent and how long is waited."""
 
     def __init__(self, clock: Clock, outcomes: Callable[[int], Outcome]) -> None:
-        self.sends: list[Send] = []
+        super().__init__(_HTTP)
+        self.sends: list[httpx.Request] = []
         self.waits: list[float] = []
         self._clock = clock
         self._outcomes = outcomes
 
-    async def send(self, request: Send) -> Outcome:
+    async def send(self, request: httpx.Request, seconds: float) -> Answer:
+        assert request.extensions["timeout"]["read"] == seconds
         self.sends.append(request)
         self._clock.begun.append(self._clock.at)
         self._clock.at += self._clock.attempt
-        return self._outcomes(len(self.sends) - 1)
+        outcome = self._outcomes(len(self.sends) - 1)
+        if isinstance(outcome, Answer):
+            return outcome
+        raise outcome
 
     async def sleep(self, seconds: float) -> None:
         self.waits.append(seconds)
         self._clock.at += seconds + self._clock.asleep
 
-    async def together(self, work: Sequence[Coroutine[Any, Any, None]]) -> None:
-        raise NotImplementedError
-
 
 def play(
     call: Call[Any], config: ClientConfig, clock: Clock, outcomes: Callable[[int], Outcome]
-) -> tuple[Any, list[Send], list[float]]:
+) -> tuple[Any, list[httpx.Request], list[float]]:
     """Carries a call out: its result or error, what was sent and how long was waited."""
     played = Played(clock, outcomes)
     try:

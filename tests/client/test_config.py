@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headlight_client.config import make_config
+from headlight_client.config import ClientConfig
 from tests.matching import exactly
 
 URL = "base_url must be like http://127.0.0.1:8000, without query and fragment, got "
@@ -34,11 +34,11 @@ KEY = "api_key must be printable ASCII without spaces around it"
 def test_what_a_client_cannot_be_made_with(change: dict[str, Any], message: str) -> None:
     given = {"base_url": "http://there", "api_key": None, "timeout": 1.0, "retries": 0, **change}
     with pytest.raises(ValueError, match=exactly(message)):
-        make_config(**given)
+        ClientConfig(**given)
 
 
 def test_a_service_below_a_path() -> None:
-    config = make_config("https://there/headlight/", api_key="k", timeout=1.0, retries=0)
+    config = ClientConfig("https://there/headlight/", api_key="k", timeout=1.0, retries=0)
 
     assert config.address == "https://there/headlight"
     assert config.headers["Authorization"] == "Bearer k"
@@ -47,7 +47,7 @@ def test_a_service_below_a_path() -> None:
 def test_retries_are_a_whole_number() -> None:
     given: Any = {"api_key": None, "timeout": 1.0}
     two: Any = np.int64(2)
-    assert type(make_config("http://there", retries=two, **given).retries) is int
+    assert type(ClientConfig("http://there", retries=two, **given).retries) is int
     message = exactly("retries takes whole numbers, got 1.5: give an int")
     with pytest.raises(TypeError, match=message):
-        make_config("http://there", retries=1.5, **given)  # type: ignore[arg-type]
+        ClientConfig("http://there", retries=1.5, **given)  # type: ignore[arg-type]

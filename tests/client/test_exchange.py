@@ -16,8 +16,16 @@ from headlight_client import (
 )
 from headlight_client.answers import Answer
 from headlight_client.calls import is_ready
-from headlight_client.exchange import Outcome, Send
-from tests.client.played import CALL, DONE, REFUSED, Clock, client_config, play, unavailable
+from tests.client.played import (
+    CALL,
+    DONE,
+    REFUSED,
+    Clock,
+    Outcome,
+    client_config,
+    play,
+    unavailable,
+)
 
 
 def test_the_first_answer_is_the_result() -> None:
@@ -25,24 +33,15 @@ def test_the_first_answer_is_the_result() -> None:
     result, sends, waits = play(CALL, client_config(clock), clock, lambda _: DONE)
 
     assert (result, waits) == (b"done", [])
-    assert sends == [
-        Send(
-            "POST",
-            "http://there:8000/predict",
-            httpx.Headers(
-                {
-                    "User-Agent": "headlight-client/0.1.0",
-                    "Accept": "application/json",
-                    "X-Request-Timeout": "30.000",
-                    "X-Request-ID": "call-1",
-                    "Content-Type": "application/json",
-                }
-            ),
-            b"{}",
-            30.0,
-            httpx.Timeout(30.0, connect=5.0, pool=28.5),
-        )
-    ]
+    (sent,) = sends
+    assert (sent.method, str(sent.url), sent.content) == (
+        *("POST", "http://there:8000/predict"),
+        b"{}",
+    )
+    assert sent.headers["User-Agent"] == "headlight-client/0.1.0"
+    assert sent.headers["X-Request-Timeout"] == "30.000"
+    assert sent.headers["Accept"] == sent.headers["Content-Type"] == "application/json"
+    assert sent.extensions["timeout"] == {"connect": 5.0, "read": 30.0, "write": 30.0, "pool": 28.5}
 
 
 @pytest.mark.parametrize(
@@ -67,11 +66,11 @@ def test_what_is_asked_again(failure: Outcome) -> None:
     assert result == b"done"
     assert waits == [0.25 * 0.75, 0.5 * 0.75]
     # All attempts of a call have one name.
-    assert [send.headers["X-Request-ID"] for send in sends] == ["call-1"] * 3
+    assert len({send.headers["X-Request-ID"] for send in sends}) == 1
     # The service hears what is left, rounded down.
     left = [send.headers["X-Request-Timeout"] for send in sends]
     assert left == ["30.000", "28.812", "27.437"]
-    assert [send.seconds for send in sends] == [30.0, 28.8125, 27.4375]
+    assert [send.extensions["timeout"]["read"] for send in sends] == [30.0, 28.8125, 27.4375]
 
 
 @pytest.mark.parametrize(
@@ -120,14 +119,15 @@ def test_the_message_without_an_answer(
     outcome: httpx.RequestError, kind: type[HeadlightError], says: str, names_request: bool
 ) -> None:
     clock = Clock()
-    error, *_ = play(CALL, client_config(clock, retries=0), clock, lambda _: outcome)
+    error, (sent,), _ = play(CALL, client_config(clock, retries=0), clock, lambda _: outcome)
 
     assert type(error) is kind
     assert says in str(error)
     assert "http://there:8000" in str(error)
     # Only a request that the service may have received can be found in its log.
-    assert str(error).endswith("(request call-1)") is names_request
-    assert error.request_id == "call-1"
+    request_id = sent.headers["X-Request-ID"]
+    assert str(error).endswith(f"(request {request_id})") is names_request
+    assert error.request_id == request_id
     assert error.__cause__ is outcome
 
 
@@ -191,9 +191,9 @@ def test_nothing_is_begun_after_the_deadline(
     assert all(at < 1000.0 + timeout for at in clock.begun)
     for at, (send, when) in enumerate(zip(sends, clock.begun, strict=True)):
         left = 1000.0 + timeout - when
-        assert send.seconds == max(left, 0.001)
-        assert send.timeout.read == send.seconds
-        assert send.timeout.connect == min(send.seconds, 5.0)
+        limits = send.extensions["timeout"]
+        assert limits["read"] == max(left, 0.001)
+        assert limits["connect"] == min(limits["read"], 5.0)
         assert 0.001 <= float(send.headers["X-Request-Timeout"]) <= max(left, 0.001)
         if at < len(waits):
             growing = min(0.25 * 2**at, 8.0)

@@ -17,7 +17,7 @@ texts = st.lists(st.text(max_size=12) | st.none(), max_size=20)
 
 
 def portions_of(sentences: Sequence[str | None], on_error: str = "request") -> Portions:
-    return Portions(sentences, truncation="right", on_error=on_error)  # type: ignore[arg-type]
+    return Portions(sentences, truncation="right", on_error=on_error)
 
 
 @given(texts, st.integers(1, 7), st.integers(60, 160))

@@ -18,7 +18,7 @@ from headlight_client import (
     UnavailableError,
 )
 from headlight_client.answers import Answer
-from headlight_client.problems import read_problem
+from headlight_client.errors import read_problem
 
 KINDS = [
     (400, "Bad Request", InvalidRequestError),

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from headlight_client.progress import Progress
+from headlight_client.portions import Progress
 from tests.client.conftest import Ask
 from tests.end_to_end.servers import RunningService
 

@@ -7,7 +7,7 @@ import pytest
 
 from headlight_client import HeadlightError, calls
 from headlight_client.answers import Answer
-from headlight_client.config import make_config
+from headlight_client.config import ClientConfig
 from headlight_client.exchange import exchange, run
 from tests.client.conftest import Ask
 from tests.client.played import Clock, Played
@@ -17,18 +17,16 @@ KEY, SENTENCE = "a-secret-key", "a private sentence"
 
 
 def test_what_a_call_goes_through() -> None:
-    config = make_config("http://there", api_key=KEY, timeout=1.0, retries=0)
+    config = ClientConfig("http://there", api_key=KEY, timeout=1.0, retries=0)
     call = calls.predict([SENTENCE], truncation="right", on_error="request")
     played = Played(Clock(), lambda _: Answer(200, {}, predicted("good").content))
     run(exchange(call, config, played))
-    (step,) = played.sends
-    assert step.headers["Authorization"] == f"Bearer {KEY}"
-    assert SENTENCE.encode() in (step.body or b"")
+    (request,) = played.sends
+    assert request.headers["Authorization"] == f"Bearer {KEY}"
+    assert SENTENCE.encode() in request.content
 
-    # Its headers hide the key themselves, which another kind of mapping would not.
-    assert "headers=" not in repr(step)
     answer = Answer(200, {}, SENTENCE.encode())
-    for value in (config, call, step, step.headers, answer):
+    for value in (config, config.headers, call, request, request.headers, answer):
         assert KEY not in repr(value)
         assert SENTENCE not in repr(value)
 
@@ -56,7 +54,7 @@ def test_the_variables_of_a_failure(ask: Ask, reply: Reply) -> None:
         ask(server.url, "predict", [SENTENCE], options={"api_key": KEY, "retries": 0})
 
     recorded = list(frames(caught.value))
-    assert {name for _, name, _ in recorded} >= {"call", "config", "outcome"}
+    assert {name for _, name, _ in recorded} >= {"call", "config", "request"}
     # What the caller passed is the caller's own.
     shown = [each for each in recorded if each[1] not in ("sentences", "self")]
     assert not [each for each in shown if KEY in each[2] or SENTENCE in each[2]]

@@ -30,7 +30,7 @@ def test_an_older_service_is_sent_nothing_that_it_does_not_know() -> None:
     ],
 )
 def test_a_portion_fits_into_the_queue_too(options: dict[str, str], counts: list[int]) -> None:
-    portions = Portions(["x" * 60] * 10, on_error="request", **options)  # type: ignore[arg-type]
+    portions = Portions(["x" * 60] * 10, on_error="request", **options)
     limits = limits_of({"max_queue_tokens": 1000})
     assert limits == Limits(work_tokens=1000)
     assert [len(portion) for portion in portions.cut(limits)] == counts
