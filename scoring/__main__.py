@@ -102,10 +102,7 @@ def _score(parsed: argparse.Namespace, started: "Started", progress: "_Progress"
     left = sum(started.manifest.units[number].rows for number in started.left)
     progress.total = len(started.left)
     failures = []
-    with (
-        _tidied(started),
-        shown(started.done + left, "score", done=started.done) as advance,
-    ):
+    with shown(started.done + left, "score", done=started.done) as advance:
         for result in _results(parsed, started):
             progress.done += 1
             if isinstance(result, UnitFailure):
@@ -122,16 +119,6 @@ def _score(parsed: argparse.Namespace, started: "Started", progress: "_Progress"
         )
     _report(parsed, started, left, time.monotonic() - began)
     return 0
-
-
-@contextmanager
-def _tidied(started: "Started") -> Iterator[None]:
-    """Removes what workers leave half written when they are ended, now and before."""
-    started.output.tidy(started.left)
-    try:
-        yield
-    finally:
-        started.output.tidy(started.left)
 
 
 def _report(parsed: argparse.Namespace, started: "Started", rows: int, seconds: float) -> None:

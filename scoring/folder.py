@@ -34,7 +34,6 @@ _OWN = re.compile(
     r"\.records/.*|manifest\.json|SUCCESS\.json|bad-rows\.jsonl|part-\d{5,}\.[a-z.]+"
     r"|\.(manifest|SUCCESS|bad-rows|part-\d{5,})\..*\.tmp"
 )
-_HALF_WRITTEN = re.compile(r"(?:\.records/\.|\.part-)(\d{5,})\..*")
 _BLOCK_BYTES = 1024 * 1024
 _Content = TypeVar("_Content", bound=BaseModel)
 
@@ -134,15 +133,6 @@ class Output:
             Path(self._path(RECORDS)).mkdir(exist_ok=True)
         self._store.write(self._path(_record_name(record.number)), [to_json(record)])
         self._store.write(self._path(record.part), [part])
-
-    def tidy(self, numbers: Sequence[int]) -> None:
-        """Removes half-written files of killed workers; no worker may run these units now."""
-        if isinstance(self._store, LocalStore):
-            ended = set(numbers)
-            for name in self._names():
-                half = _HALF_WRITTEN.fullmatch(name)
-                if half is not None and int(half[1]) in ended:
-                    self._remove(name)
 
     def finish(self, manifest: Manifest, own: Collection[int] = ()) -> Success | None:
         """Checks and adds up all units, writes bad rows and totals, and returns the totals.

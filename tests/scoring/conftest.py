@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -123,11 +123,12 @@ def workers_of(driver: int) -> list[int]:
     """The processes that a driver has started to score."""
     tasks = Path(f"/proc/{driver}/task").glob("*/children")
     children = [child for task in tasks for child in task.read_text().split()]
-    return [
-        int(child)
-        for child in children
-        if "spawn_main" in Path(f"/proc/{child}/cmdline").read_text(encoding="utf-8")
-    ]
+    found = []
+    for child in children:
+        with suppress(OSError):  # it has ended meanwhile
+            if "spawn_main" in Path(f"/proc/{child}/cmdline").read_text(encoding="utf-8"):
+                found.append(int(child))
+    return found
 
 
 def is_alive(process: int) -> bool:

@@ -17,6 +17,8 @@ from pyarrow import parquet
 from model.errors import TableError
 from model.tables.columns import Columns
 from model.tables.lines import NOT_UTF8
+from model.tables.rows import read_rows
+from model.tables.values import text_fault
 from scoring.inputs import find_inputs
 from scoring.manifest import Manifest, Model
 from scoring.parts import PartReader
@@ -278,3 +280,30 @@ def test_a_parquet_file_that_is_damaged_later_is_refused_where_it_is(tmp_path: P
     assert str(caught.value) == (
         f"{path}: has changed since the job began: put it back, or start again with --overwrite"
     )
+
+
+MARK = b"\xef\xbb\xbf"
+FILES: dict[str, bytes] = {
+    "sep.csv": MARK + b"sep=;\r\ntext;label\r\na;1\r\n\r\nb;2\r\n",
+    "quotes.csv": b'text,label\n"a ""b""\nc",1\n"d"e,1\nf,1\n',
+    "bytes.csv": b"text,label\na,1\ncaf\xe9,1\nb,\xff\nd,1\n",
+    "old.csv": b'text,label\r"a\rb",1\rc,1\r',
+    "wide.tsv": "text\tlabel\ncaf\u00e9\t1\n\u20ac\t1\n".encode("utf-16-be"),
+    "members.tsv.gz": gzip.compress(b"text\tlabel\na\t1") + gzip.compress(b"\nb\t1\n"),
+    "late.jsonl": MARK
+    + b'{"label": 1}\n\n{"text": "a", "label": NaN}\nno\n{"text": "b", "label": 2}\n',
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_pieces_of_a_file_have_the_rows_of_the_whole(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(FILES[name])
+    rows = list(read_rows(path, path.read_bytes(), Columns()))
+
+    found = read(plan(path, part_bytes=1, columns=["text"]))
+
+    assert [number for number, _ in found] == [row.number for row in rows]
+    assert [answer if isinstance(answer, str) else answer[0] for _, answer in found] == [
+        row.fault or text_fault(row.text) or row.text for row in rows
+    ]

@@ -136,3 +136,11 @@ def test_texts_that_are_cut_at_their_commas_are_refused(tmp_path: Path) -> None:
     message = "has rows of 1 to 3 columns and no header: quote texts that hold the delimiter"
     with pytest.raises(TableError, match=message):
         read(tmp_path / "a.csv", content, Columns(header=False, label="column_1"))
+
+
+def test_a_header_in_another_encoding_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes("text,gr\u00f6\u00dfe\ngood,1\n".encode("cp1252"))
+    fault = r"line 1: the header is not UTF-8 \(byte 0xf6\): .* such as --encoding cp1252$"
+    with pytest.raises(TableError, match=fault):
+        list(read_rows(path, path.read_bytes(), Columns()))

@@ -1,6 +1,5 @@
-"""Training and scoring read every file alike: the same rows, numbers and faults."""
+"""The values of kept columns stay as the file has them, in every form of a part."""
 
-import gzip
 import json
 from pathlib import Path
 
@@ -8,73 +7,7 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from model.tables.columns import Columns
-from model.tables.rows import read_rows
-from model.tables.values import text_fault
-from scoring.inputs import find_inputs
-from scoring.plan import make_manifest
 from tests.scoring.conftest import Run, rows_of
-from tests.scoring.test_plan import MODEL, read
-
-MARK = b"\xef\xbb\xbf"
-FILES: dict[str, bytes] = {
-    "plain.csv": b"text,label\na,1\n",
-    "mark.csv": MARK + b'"text",label\na,1\n',
-    "mark.jsonl": MARK + b'{"text": "a", "label": 1}\n',
-    "sep.csv": MARK + b"sep=;\r\ntext;label\r\na;1\r\n\r\nb;2\r\n",
-    "bars.csv": b"text|label\na|1\n",
-    "quotes.csv": b'text,label\n"a ""b""\nc",1\n"d"e,1\nf,1\n',
-    "counts.csv": b"text,label\na\nb,1,2\nc,1\n",
-    "spaces.csv": b" text , label\na,1\n \n,1\nb,1\n",
-    "bytes.csv": b"text,label\na,1\ncaf\xe9,1\nb,\xff\nd,1\n",
-    "old.csv": b'text,label\r"a\rb",1\rc,1\r',
-    "old.tsv": b"text\tlabel\ra\t1\rb\t1\r",
-    "quotes.tsv": b'text\tlabel\r\n"a\t1\r\n\r\nb"\t1',
-    "wide.csv": "text,label\ncaf\u00e9,1\n\u20ac,1\n".encode("utf-16"),
-    "wide.tsv": "text\tlabel\ncaf\u00e9\t1\n".encode("utf-16-be"),
-    "zeros.csv.gz": gzip.compress(b"text,label\na,1\n") + bytes(600),
-    "members.tsv.gz": gzip.compress(b"text\tlabel\na\t1") + gzip.compress(b"\nb\t1\n"),
-    "packed.csv.zst": pyarrow.Codec("zstd").compress(b"text,label\na,1\n", asbytes=True),
-    "late.jsonl": b'{"id": 1}\n\n{"text": "a", "label": NaN}\n{"label": 1, "text": "b"}\n',
-    "kinds.jsonl": b'no\n[1]\n"a"\n{"text": null, "label": 1}\n{"text": 1, "label": 1}\n'
-    b'{"text": "\\ud83d", "label": 1}\n{"text": "a", "label": -Infinity}\n'
-    b'{"text": "b", "label": ' + b"9" * 40 + b'}\n{"text": "c", "label": ' + b"9" * 5000 + b"}\n"
-    b'{"text": "\xff", "label": 1}\n{"text": "d", "\\udc00": 1, "label": 1}\n'
-    b'{"text": "e", "label": ' + b"[" * 300 + b"]" * 300 + b"}\n",
-}
-
-
-@pytest.mark.parametrize("name", FILES)
-def test_a_file_has_the_same_rows_for_all(tmp_path: Path, name: str) -> None:
-    path = tmp_path / name
-    path.write_bytes(FILES[name])
-
-    rows = list(read_rows(path, path.read_bytes(), Columns()))
-
-    assert rows
-    expected = [
-        (row.number, row.fault or text_fault(row.text) or str(row.text))
-        for row in rows
-        # A label is no business of those who only read texts.
-        if row.fault != "lacks 'label'"
-    ]
-    for part_bytes in (1, 2**40):
-        manifest = make_manifest(
-            find_inputs([str(path)], output="elsewhere").files,
-            spelling=Columns(text="text"),
-            columns=["text"],
-            output_format="input",
-            part_bytes=part_bytes,
-            model=MODEL,
-        )
-        found = [
-            (number, answer if isinstance(answer, str) else answer[0])
-            for number, answer in read(manifest)
-        ]
-        assert [
-            (number, answer.replace("lacks 'text' and 'label'", "lacks 'text'"))
-            for number, answer in expected
-        ] == found
 
 
 @pytest.mark.parametrize("form", ["parquet", "input"])
