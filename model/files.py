@@ -5,11 +5,12 @@ import hashlib
 import json
 import os
 import re
+import secrets
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from model.errors import CheckpointError
 
@@ -158,6 +159,28 @@ def write_whole(path: Path, content: bytes) -> None:
         with suppress(OSError):  # half a file is useless, and takes space
             beside.unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def replacing(path: Path, *, exclusive: bool = False) -> Iterator[BinaryIO]:
+    """Opens a hidden file that takes the place of another at the end, if nothing failed.
+
+    Args:
+        exclusive: raises FileExistsError at the end if another is there.
+    """
+    fresh = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    try:
+        with fresh.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        if exclusive:
+            os.link(fresh, path)
+        else:
+            fresh.replace(path)
+        sync(path.parent)
+    finally:
+        fresh.unlink(missing_ok=True)
 
 
 def replace_folder(fresh: Path, path: Path, old: Path) -> None:

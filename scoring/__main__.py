@@ -7,8 +7,8 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import fields
 from pathlib import Path
 from types import FrameType
@@ -102,8 +102,11 @@ def _score(parsed: argparse.Namespace, started: "Started", progress: "_Progress"
     left = sum(started.manifest.units[number].rows for number in started.left)
     progress.total = len(started.left)
     failures = []
-    with shown(started.done + left, "score", done=started.done) as advance:
-        for result in _results(parsed, started):
+    with (
+        closing(_results(parsed, started)) as results,  # ends the workers if a signal comes
+        shown(started.done + left, "score", done=started.done) as advance,
+    ):
+        for result in results:
             progress.done += 1
             if isinstance(result, UnitFailure):
                 failures.append(result)
@@ -144,7 +147,7 @@ def _counts(success: "Success") -> str:
     )
 
 
-def _results(parsed: argparse.Namespace, started: "Started") -> "Iterator[Result]":
+def _results(parsed: argparse.Namespace, started: "Started") -> "Generator[Result, None, None]":
     """Runs the parts that are left on the engine of the options."""
     import torch
 

@@ -34,7 +34,6 @@ _OWN = re.compile(
     r"\.records/.*|manifest\.json|SUCCESS\.json|bad-rows\.jsonl|part-\d{5,}\.[a-z.]+"
     r"|\.(manifest|SUCCESS|bad-rows|part-\d{5,})\..*\.tmp"
 )
-_BLOCK_BYTES = 1024 * 1024
 _Content = TypeVar("_Content", bound=BaseModel)
 
 
@@ -259,7 +258,8 @@ class Output:
         reasons: Counter[str] = Counter()
         sums: Counter[str] = Counter()
         for unit, record in zip(manifest.units, self._records(manifest), strict=True):
-            if self._digest(record.part) != record.sha256:
+            part = self._store.read(self._path(record.part)) or b""
+            if hashlib.sha256(part).hexdigest() != record.sha256:
                 raise OutputError(
                     self._path(record.part),
                     "is not what this job has written: remove it, and run the same command again",
@@ -286,13 +286,6 @@ class Output:
             bytes=sums["size"],
             model_version=manifest.model.version,
         )
-
-    def _digest(self, name: str) -> str:
-        digest = hashlib.sha256()
-        with self._store.open(self._path(name)) as file:
-            while block := file.read(_BLOCK_BYTES):
-                digest.update(block)
-        return digest.hexdigest()
 
     def _bad_lines(self, manifest: Manifest) -> Iterator[bytes]:
         for record in self._records(manifest):

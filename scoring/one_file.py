@@ -79,9 +79,7 @@ def is_for_one_file(options: Options, output: str | None, *, parts: bool) -> boo
         return True
     if is_url(output) or output.endswith("/") or Path(output).is_dir():
         return False
-    suffixes = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson", ".json", ".parquet", ".xlsx", ".zip")
-    packed = tuple(f"{suffix}{end}" for suffix in suffixes for end in (".gz", ".zst", ".bz2"))
-    return output.lower().endswith(suffixes + packed)
+    return format_of(output) is not None or output.lower().endswith(_NOT_WRITTEN)
 
 
 def score_one(

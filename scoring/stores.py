@@ -8,7 +8,6 @@ import errno
 import os
 import posixpath
 import re
-import secrets
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -18,6 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, cast
 
 from model.errors import TableError
+from model.files import replacing
 from model.tables.lines import first_line, reason
 from scoring.errors import OutputError, ScoringError
 
@@ -111,19 +111,19 @@ class LocalStore:
 
     def write(self, path: str, pieces: Iterable[bytes]) -> None:
         """Writes a file completely or not at all, and replaces what is there."""
-        with _writing(path, pieces), _beside(path, pieces) as fresh:
-            fresh.replace(path)
-            _sync_folder(Path(path).parent)
+        with _writing(path, pieces), replacing(Path(path)) as file:
+            file.writelines(pieces)
 
     def create(self, path: str, content: bytes) -> bool:
         """Writes a file unless it is there; returns whether it did."""
-        with _writing(path, [content]), _beside(path, [content]) as fresh:
-            try:
-                os.link(fresh, path)
-            except FileExistsError:
-                return False
-            _sync_folder(Path(path).parent)
-            return True
+        try:
+            with replacing(Path(path), exclusive=True) as file:
+                file.write(content)
+        except FileExistsError:
+            return False
+        except OSError as error:
+            raise _unwritten(path, error, len(content)) from error
+        return True
 
     def remove(self, path: str) -> None:
         """Removes a file, if it is there."""
@@ -234,30 +234,6 @@ def _raise(error: OSError) -> None:
 
 
 @contextmanager
-def _beside(path: str, pieces: Iterable[bytes]) -> Iterator[Path]:
-    """Writes a hidden file in the same folder, which is gone afterwards."""
-    target = Path(path)
-    fresh = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
-    try:
-        with fresh.open("xb") as file:
-            file.writelines(pieces)
-            file.flush()
-            os.fsync(file.fileno())
-        yield fresh
-    finally:
-        with suppress(FileNotFoundError):
-            fresh.unlink()
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-@contextmanager
 def _reading(path: str) -> Iterator[None]:
     try:
         yield
@@ -271,8 +247,12 @@ def _writing(path: str, pieces: Iterable[bytes] = ()) -> Iterator[None]:
         yield
     except OSError as error:
         size = sum(map(len, pieces)) if isinstance(pieces, list) else 0
-        needed = f" ({size:,} bytes)" if size else ""
-        advice = ""
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            advice = ": make room, then run the same command to go on"
-        raise OutputError(path, f"cannot be written{needed}: {reason(error)}{advice}") from error
+        raise _unwritten(path, error, size) from error
+
+
+def _unwritten(path: str, error: OSError, size: int) -> OutputError:
+    needed = f" ({size:,} bytes)" if size else ""
+    advice = ""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        advice = ": make room, then run the same command to go on"
+    return OutputError(path, f"cannot be written{needed}: {reason(error)}{advice}")

@@ -12,13 +12,10 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO
 
 from model.errors import TableError
-from model.tables.columns import TEXT_COLUMNS, Columns, choose_text_and_label
+from model.tables.columns import Columns, choose_text_and_label
 from model.tables.files import FORMATS, format_of
-from model.tables.lines import NOT_UTF8, LineReader
 from model.tables.pieces import TableFile
-from model.tables.raw_rows import read_raw
 from model.tables.table import TextTable, open_table
-from model.tables.values import text_fault
 
 if TYPE_CHECKING:
     from model.tables.parquet import ParquetTable
@@ -79,30 +76,6 @@ def read_rows(path: Path, content: bytes, columns: Columns) -> Iterator[Row]:
             else:
                 text, label = row.values
                 yield Row(row.number, text, label)
-
-
-def read_texts(path: Path) -> list[str]:
-    """Reads a file of texts without labels, one text a line, and skips a header."""
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise TableError(path, f"cannot be read: {error.strerror}") from error
-    _, compression = format_of(path.name) or (None, None)
-    texts = []
-    with closing(LineReader(path, io.BytesIO(content), compression)) as reader:
-        for raw in read_raw(reader, path, "tsv"):
-            try:
-                text = raw.content.decode().removesuffix("\n").removesuffix("\r")
-                if raw.line == 1 and text.strip().casefold() in TEXT_COLUMNS:
-                    continue
-            except UnicodeDecodeError as error:
-                raise TableError(path, NOT_UTF8, row=raw.line) from error
-            if (fault := text_fault(text)) is not None:
-                raise TableError(path, fault, row=raw.line)
-            texts.append(text)
-    if not texts:
-        raise TableError(path, "is empty: it must hold a text on each line")
-    return texts
 
 
 def _rows_of_parquet(table: "ParquetTable", columns: Columns) -> Iterator[Row]:

@@ -5,7 +5,6 @@ import csv
 import gzip
 import io
 import os
-import secrets
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -18,6 +17,7 @@ import pyarrow
 from pyarrow import parquet
 
 from model.errors import TableError
+from model.files import replacing
 from model.tables.files import Compression, Format
 from model.tables.lines import reason
 from model.tables.values import MISSING, to_json
@@ -96,16 +96,8 @@ def _destination(target: Target) -> Iterator[BinaryIO]:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    path = Path(target.path)
-    fresh = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
-    try:
-        with fresh.open("xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(path)
-    finally:
-        fresh.unlink(missing_ok=True)
+    with replacing(Path(target.path)) as file:
+        yield file
 
 
 @contextmanager

@@ -4,7 +4,7 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
@@ -27,7 +27,7 @@ class LocalEngine:
         self._workers = workers
         self._gpus = gpus
 
-    def run(self, numbers: Sequence[int]) -> Iterator[Result]:
+    def run(self, numbers: Sequence[int]) -> Generator[Result, None, None]:
         """Runs parts; see `run_parts`."""
         os.environ["OMP_NUM_THREADS"] = str(self._job.threads)  # of the processes that start
         try:

@@ -10,7 +10,7 @@ import signal
 import socket
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -42,7 +42,7 @@ class RayEngine:
         self._signals = _Signals()
         self.ended: tuple[type[Exception], ...] = ()
 
-    def run(self, numbers: Sequence[int]) -> Iterator[Result]:
+    def run(self, numbers: Sequence[int]) -> Generator[Result, None, None]:
         """Runs parts; see `run_parts`."""
         if not numbers:
             return

@@ -11,9 +11,6 @@ from typing import Any
 import pytest
 
 import scoring.__main__ as command
-from scoring.engines.ray import RayEngine
-from scoring.errors import ScoringError
-from scoring.parts import Job
 from tests.scoring.conftest import (
     PARTS,
     Run,
@@ -87,25 +84,6 @@ def test_an_interruption_and_lost_actors_and_nodes_change_nothing(
     assert (code, told_of(said)) == (0, [])
     assert files_of(output) == whole
     assert "good" not in said
-
-
-def test_actors_that_end_while_they_load_the_model_end_the_job(
-    cluster: Any,  # noqa: ANN401
-    checkpoint_folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    class Deadly:
-        def load(self, *_: object) -> None:
-            os._exit(1)
-
-    node = cluster.add_node(num_cpus=1)
-    monkeypatch.setattr("scoring.engines.ray.PartActor", Deadly)
-    job = Job("", "", str(checkpoint_folder), device="cpu", dtype="float32", threads=1)
-    try:
-        with pytest.raises(ScoringError, match="3 workers in a row ended before they had loaded"):
-            list(RayEngine(job, address=cluster.address, workers=1).run([0, 1]))
-    finally:
-        cluster.remove_node(node)
 
 
 def test_an_address_at_which_nothing_answers_is_told(

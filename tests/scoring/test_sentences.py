@@ -130,15 +130,6 @@ def test_in_the_form_of_the_input_sentences_are_json(
         assert int(row["windows"]) == read_whole(predictor, text).windows
 
 
-def test_a_job_that_an_older_version_began_goes_on(run: Run, table: Path, tmp_path: Path) -> None:
-    output = tmp_path / "out"
-    assert run(table, "--output", output, "--dtype", "float32") == 0
-    manifest = json.loads((output / "manifest.json").read_text())
-    assert manifest["model"].pop("granularity") == "text"
-    (output / "manifest.json").write_text(json.dumps(manifest))
-    assert run(table, "--output", output, "--dtype", "float32") == 0
-
-
 def test_a_scorer_in_a_process_of_ones_own(checkpoint_folder: Path) -> None:
     scorer = Scorer(
         checkpoint_folder, dtype="float32", truncation="window", granularity="sentence", threads=1

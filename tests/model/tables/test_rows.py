@@ -15,7 +15,7 @@ from pyarrow import parquet
 from model.errors import TableError
 from model.tables.columns import TEXT_COLUMNS, Columns
 from model.tables.files import FORMATS
-from model.tables.rows import Row, read_rows, read_texts
+from model.tables.rows import Row, read_rows
 from tests.labelled_files import SUFFIXES, write_rows
 from tests.matching import exactly
 
@@ -302,22 +302,6 @@ def test_a_quote_in_the_middle_of_a_csv_field_is_a_bad_row(tmp_path: Path) -> No
     fault = """is not CSV: ',' expected after '"': write a quote inside a field twice ("")"""
     path = write(tmp_path / "a.csv", 'text,label\n"one"more,0\ntwo,1\n')
     assert read(path) == [Row(2, fault=fault), Row(3, "two", "1")]
-
-
-def test_a_bare_file_is_read_line_by_line(tmp_path: Path) -> None:
-    path = tmp_path / "bare.tsv"
-    path.write_text("sentence\nOne text.\r\n\nAnother.\n", encoding="utf-8")
-    assert read_texts(path) == ["One text.", "Another."]
-    path.write_text("One text.\n", encoding="utf-8")
-    assert read_texts(path) == ["One text."]
-    path.write_text("text\n \u200b\n", encoding="utf-8")
-    with pytest.raises(TableError, match="line 2: the text is blank"):
-        read_texts(path)
-    path.write_text("\n\n", encoding="utf-8")
-    with pytest.raises(TableError, match="is empty: it must hold a text on each line"):
-        read_texts(path)
-    with pytest.raises(TableError, match="cannot be read: No such file"):
-        read_texts(tmp_path / "none.tsv")
 
 
 SEMICOLONS = 'text;label\n"Good; really, good";positive\nBad.;negative\n'
