@@ -9,7 +9,7 @@ import os
 import posixpath
 import re
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -135,34 +135,34 @@ class RemoteStore:
     """An object store that fsspec reaches."""
 
     def __init__(self, url: str) -> None:
-        self._scheme = url.partition("://")[0].lower()
-        self._fs = _file_system(url, self._scheme)
+        self._fs, self._key = _file_system(url)
 
     def status(self, path: str) -> FileStatus | None:
         """Describes a file; None if there is none."""
         with _reading(path):
             try:
-                return self._describe(self._fs.info(_key(path)))
+                return _describe(path, self._fs.info(self._key(path)))
             except FileNotFoundError:
                 return None
 
     def files(self, folder: str) -> Iterator[FileStatus]:
         """Lists all files below a folder, in the order of their paths."""
+        key = self._key(folder).rstrip("/")
         with _reading(folder):
             self._fs.invalidate_cache()
             try:
-                found = self._fs.find(_key(folder), detail=True)
+                found = self._fs.find(key, detail=True)
             except FileNotFoundError:
                 found = {}
-        for _, info in sorted(found.items()):
-            status = self._describe(info)
+        for name, info in sorted(found.items()):
+            status = _describe(folder.rstrip("/") + name.removeprefix(key), info)
             if status is not None:
                 yield status
 
     def open(self, path: str) -> BinaryIO:
         """Opens a file for reading."""
         with _reading(path):
-            return cast(BinaryIO, self._fs.open(_key(path), "rb"))
+            return cast(BinaryIO, self._fs.open(self._key(path), "rb"))
 
     def read(self, path: str) -> bytes | None:
         """Reads a whole file; None if there is none."""
@@ -174,7 +174,7 @@ class RemoteStore:
     def write(self, path: str, pieces: Iterable[bytes]) -> None:
         """Uploads a file; it is there once the upload is complete."""
         with _writing(path, pieces):
-            output = self._fs.open(_key(path), "wb")
+            output = self._fs.open(self._key(path), "wb")
             for piece in pieces:
                 output.write(piece)
             output.close()  # completes an upload, so an error must not close it
@@ -190,42 +190,46 @@ class RemoteStore:
         """Removes a file, if it is there."""
         if self.status(path) is not None:
             with _writing(path):
-                self._fs.rm_file(_key(path))
-
-    def _describe(self, info: Mapping[str, Any]) -> FileStatus | None:
-        if info["type"] != "file":
-            return None
-        changed = (info[name] for name in _CHANGED if isinstance(info.get(name), datetime))
-        modified = next(changed, datetime.fromtimestamp(0, UTC)).timestamp()
-        return FileStatus(f"{self._scheme}://{info['name']}", info["size"], int(modified * 1e9))
+                self._fs.rm_file(self._key(path))
 
 
-def _key(url: str) -> str:
-    return url.partition("://")[2].rstrip("/")
+def _describe(path: str, info: Mapping[str, Any]) -> FileStatus | None:
+    if info["type"] != "file":
+        return None
+    changed = (info[name] for name in _CHANGED if isinstance(info.get(name), datetime))
+    modified = next(changed, datetime.fromtimestamp(0, UTC)).timestamp()
+    return FileStatus(path, info["size"], int(modified * 1e9))
 
 
 Store = LocalStore | RemoteStore
 
 
-def _file_system(url: str, scheme: str) -> Any:  # noqa: ANN401
-    """Returns the file system of fsspec: pyarrow's own, or that of another package."""
+def _file_system(url: str) -> tuple[Any, Callable[[str], str]]:
+    """Returns the file system of fsspec, pyarrow's own or that of another package.
+
+    Also what turns a URL into the name that the file system has for it.
+    """
     from fsspec.core import url_to_fs
     from fsspec.implementations.arrow import ArrowFSWrapper
     from pyarrow import ArrowInvalid, fs
 
     try:
-        return ArrowFSWrapper(fs.FileSystem.from_uri(url)[0])
+        own = ArrowFSWrapper(fs.FileSystem.from_uri(url)[0])
     except ArrowInvalid as error:
         if "Unrecognized filesystem type" not in str(error):
             raise ScoringError(f"{url}: {first_line(error)}") from error
     except OSError as error:
         raise ScoringError(f"{url}: cannot be reached: {first_line(error)}") from error
+    else:
+        return own, lambda path: path.partition("://")[2].rstrip("/")
     try:
-        return url_to_fs(url)[0]
+        system, _ = url_to_fs(url)
     except (ImportError, ValueError) as error:
+        scheme = url.partition("://")[0]
         raise ScoringError(
             f"{url}: {scheme}:// is not known: install the package with which fsspec knows it"
         ) from error
+    return system, system._strip_protocol
 
 
 def _raise(error: OSError) -> None:

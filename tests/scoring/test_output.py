@@ -38,8 +38,9 @@ def manifest_of(output: Path) -> Manifest:
     return manifest
 
 
-@pytest.mark.parametrize("alive", [(1, 1), (2, 3)])
-@pytest.mark.parametrize("shard", ["1/1", "1/3", "1/4"])
+@pytest.mark.parametrize(
+    ("alive", "shard"), [((1, 1), "1/1"), ((1, 1), "1/3"), ((2, 3), "1/3"), ((2, 3), "1/4")]
+)
 def test_overwrite_leaves_a_job_at_work_alone(
     run: Run,
     table: Path,
@@ -146,23 +147,22 @@ def test_files_that_only_look_like_parts_are_left_alone(
     assert path.exists()
 
 
-@pytest.mark.parametrize("output", ["./out", "out/", ".//out//", "in/../out", "../{here}/out", "."])
+@pytest.mark.parametrize("output", [".//out//", "in/../out", "."])
 def test_an_output_may_be_spelled_in_any_way(
     run: Run, table: Path, tmp_path: Path, output: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "work" / "in").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "work")
-    spelled = output.format(here="work")
     (tmp_path / "work" / "in").rmdir() if output == "." else None
     for _ in range(2):
-        assert run(table, "--output", spelled, "--part-bytes", "1", most=2) == 1
-    assert run(table, "--output", spelled, "--part-bytes", "1") == 0
+        assert run(table, "--output", output, "--part-bytes", "1", most=2) == 1
+    assert run(table, "--output", output, "--part-bytes", "1") == 0
 
-    assert (Path(spelled) / "SUCCESS.json").exists()
-    assert len(rows_of(Path(spelled))) == 6
+    assert (Path(output) / "SUCCESS.json").exists()
+    assert len(rows_of(Path(output))) == 6
 
 
-@pytest.mark.parametrize("name", ["data", "./data", "data/", ".//data//", "../.work/data"])
+@pytest.mark.parametrize("name", ["data", ".//data//", "../.work/data"])
 def test_a_folder_may_be_spelled_in_any_way(
     run: Run, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+import fsspec
 import pytest
 from pyarrow import csv, fs, parquet
 
@@ -61,6 +62,23 @@ def table_of(file: tuple[str, bytes]) -> tuple[str, object]:
     name, content = file
     is_part = name.startswith("part-")
     return name, parquet.read_table(io.BytesIO(content)) if is_part else content
+
+
+def test_a_store_that_only_fsspec_knows_is_read_and_written(run: Run) -> None:
+    memory = fsspec.filesystem("memory")
+    for name in ("a.csv", "b.csv"):
+        memory.pipe(f"/in/{name}", b"text\ngood\nbad\n")
+    output = ("--output", "memory://out", "--part-bytes", "5", "--format", "input")
+
+    assert run("memory://in/*.csv", *output, most=1) == 1
+    assert run("memory://in/*.csv", *output) == 0
+
+    names = ["SUCCESS.json", "bad-rows.jsonl", "manifest.json"]
+    parts = [f"part-{number:05d}.csv" for number in range(4)]
+    assert memory.find("/out") == [f"/out/{name}" for name in [*names, *parts]]
+    manifest = json.loads(memory.cat("/out/manifest.json"))
+    sources = [source["path"] for source in manifest["sources"]]
+    assert sources == ["memory://in/a.csv", "memory://in/b.csv"]
 
 
 @pytest.mark.parametrize("place", ["other/in.csv", "other/out"])
