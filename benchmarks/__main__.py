@@ -14,8 +14,9 @@ from benchmarks.device import measure_device
 from benchmarks.errors import BenchmarkError
 from benchmarks.loads import find_wrk, loads
 from benchmarks.report import comparison_table, device_table, machine
-from benchmarks.servers import OURS, choose_programs
+from benchmarks.servers import choose_programs
 from model.backends.device import choose_device
+from model.checkpoint.location import DEFAULT
 from model.cli.arguments import LineParser, number, positive
 from model.errors import ModelError
 
@@ -29,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         choose_device(options.device)
         with tempfile.TemporaryDirectory() as folder:
             results, table = _MEASURE[options.what](options, Path(folder))
-        content = {"machine": machine(options.checkpoint, options.device), options.what: results}
+        content = {"machine": machine(options.device), options.what: results}
         options.output.parent.mkdir(parents=True, exist_ok=True)
         options.output.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     except (BenchmarkError, ModelError, OSError) as error:
@@ -54,7 +55,7 @@ def _servers(options: argparse.Namespace, folder: Path) -> tuple[object, str]:
     chosen = loads(options.device)
     runs = comparison.run(programs, chosen, options.repetitions)
     results = {name: [asdict(run) for run in each] for name, each in runs.items()}
-    return results, comparison_table(runs, chosen, ours=OURS)
+    return results, comparison_table(runs, chosen)
 
 
 def _device(options: argparse.Namespace, _folder: Path) -> tuple[object, str]:
@@ -91,7 +92,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument(
         "--checkpoint",
         type=Path,
-        default=Path("checkpoints/default"),
+        default=DEFAULT,
         metavar="FOLDER",
         help="folder to serve (default: %(default)s)",
     )

@@ -21,7 +21,6 @@ from benchmarks.servers import Program, Server, serve
 # Texts that a load may send, so that no two loads send a server the same one.
 _TEXTS_OF_A_LOAD = 200_000
 _WARM_UP_SECONDS = 2.0
-_CHECKED_AT_ONCE = 50
 # Engines in int8 quantize each in their own way, and turn a label of thirty.
 _MOST_DIFFERENT = 8
 
@@ -36,14 +35,7 @@ class Run:
 
 
 class Comparison:
-    """Runs a benchmark.
-
-    Args:
-        checkpoint: the folder that all serve.
-        folder: for logs and texts.
-        seconds: of each load.
-        report: called with each next step.
-    """
+    """Runs a benchmark; `folder` is for logs and texts, `report` is called with each next step."""
 
     def __init__(
         self, checkpoint: Path, *, folder: Path, seconds: float, report: Callable[[str], None]
@@ -95,11 +87,8 @@ class Comparison:
         self._report("checking that all servers answer the same labels")
         labels: dict[str, list[str]] = {}
         for name, server in servers.items():
-            labels[name] = []
             with server.awake():
-                for start in range(0, len(SENTENCES), _CHECKED_AT_ONCE):
-                    part = SENTENCES[start : start + _CHECKED_AT_ONCE]
-                    labels[name] += read_labels(predict_once(server.port, part))
+                labels[name] = read_labels(predict_once(server.port, SENTENCES))
         for name, found in labels.items():
             compare_labels(labels[ours], found, peer=name)
 

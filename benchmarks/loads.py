@@ -138,8 +138,6 @@ def closed_loop(load: Load, *, texts: Path, port: int, first: int, seconds: floa
     if result["failed"]:
         failed, requests = result["failed"], result["requests"]
         raise BenchmarkError(f"{load.name}: {failed} of {requests} requests failed")
-    if not result["requests"]:
-        return Figures(0.0, 0.0, 0.0, 0)
     # Counted from when each connection could have its first answer: a rate over the whole time
     # would miss requests in flight at the end, most on slow servers.
     counted = result["counted"]

@@ -12,38 +12,32 @@ import torch
 from benchmarks.comparison import Run
 from benchmarks.device import Speed
 from benchmarks.loads import Load
-from model import open_checkpoint
-from model.backends.device import choose_dtype, dtype_name
+from benchmarks.servers import OURS
 
-_CPUINFO = Path("/proc/cpuinfo")
 _PROCESSOR = re.compile(r"^model name\s*: (.+)$", re.MULTILINE)
 _MEGABYTE = 1_000_000
 
 
-def machine(checkpoint: Path, device: str) -> dict[str, object]:
-    """Describes what the figures hold for: processor, GPU, number type, versions."""
-    text = _CPUINFO.read_text(encoding="utf-8") if _CPUINFO.exists() else ""
-    processor = _PROCESSOR.search(text)
-    opened = open_checkpoint(checkpoint)
-    choice = choose_dtype("auto", torch.device(device), opened.manifest.precision)
+def machine(device: str) -> dict[str, object]:
+    """Describes what the figures hold for: processor, GPU, versions."""
+    cpuinfo = Path("/proc/cpuinfo")
+    processor = _PROCESSOR.search(cpuinfo.read_text("utf-8") if cpuinfo.exists() else "")
     return {
         "cores": len(os.sched_getaffinity(0)),
         "processor": processor[1] if processor else platform.machine(),
         "gpu": torch.cuda.get_device_name(device) if device == "cuda" else None,
-        "checkpoint": opened.version,
-        "dtype": dtype_name(choice.dtype),
         "python": platform.python_version(),
         "torch": torch.__version__,
     }
 
 
-def comparison_table(runs: Mapping[str, Sequence[Run]], loads: Iterable[Load], *, ours: str) -> str:
+def comparison_table(runs: Mapping[str, Sequence[Run]], loads: Iterable[Load]) -> str:
     """Draws a comparison: a column for each server, medians over the repetitions.
 
     `headlight is faster by` divides the rate of the service by that of the column's server: the
     median of the ratios within each repetition, which a drifting machine distorts least.
     """
-    rows = [row for load in loads for row in _load_rows(runs, load, ours)]
+    rows = [row for load in loads for row in _load_rows(runs, load)]
     totals: dict[str, Callable[[Run], float | None]] = {
         "memory, MB": lambda run: run.memory_bytes / _MEGABYTE,
         "start to first answer, s": lambda run: run.start_seconds,
@@ -54,7 +48,7 @@ def comparison_table(runs: Mapping[str, Sequence[Run]], loads: Iterable[Load], *
     return table(["", *runs], rows)
 
 
-def _load_rows(runs: Mapping[str, Sequence[Run]], load: Load, ours: str) -> Iterator[Sequence[str]]:
+def _load_rows(runs: Mapping[str, Sequence[Run]], load: Load) -> Iterator[Sequence[str]]:
     measured = {
         name: [run for run in each if load.name in run.figures] for name, each in runs.items()
     }
@@ -69,10 +63,10 @@ def _load_rows(runs: Mapping[str, Sequence[Run]], load: Load, ours: str) -> Iter
     yield row("p50, ms", lambda run: 1000 * run.figures[load.name].p50)
     yield row("p99, ms", lambda run: 1000 * run.figures[load.name].p99)
     ratios = (
-        _median(rate(one) / rate(other) for one, other in zip(measured[ours], each, strict=False))
+        _median(rate(one) / rate(other) for one, other in zip(measured[OURS], each, strict=False))
         for each in measured.values()
     )
-    yield [f"{load.name}: {ours} is faster by", *ratios]
+    yield [f"{load.name}: {OURS} is faster by", *ratios]
 
 
 def device_table(results: Sequence[Speed]) -> str:
@@ -98,7 +92,5 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def _median(values: Iterable[float | None]) -> str:
     known = [value for value in values if value is not None]
-    if not known:
-        return ""
-    median = statistics.median(known)
-    return f"{median:.2f}" if median < 10 else f"{median:.1f}"
+    median = statistics.median(known or [0.0])
+    return (f"{median:.2f}" if median < 10 else f"{median:.1f}") if known else ""

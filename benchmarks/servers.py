@@ -42,11 +42,6 @@ class Program:
     explains: bool = False
     sees_gpu: bool = False
 
-    @property
-    def python(self) -> str:
-        """The interpreter that runs the program."""
-        return str(self.environment / "bin" / "python") if self.environment else sys.executable
-
 
 def choose_programs(names: Sequence[str], device: str, peers: Path = _PEERS) -> list[Program]:
     """Returns the service and the named servers, or all that `cpu` or `cuda` computes fast.
@@ -63,9 +58,13 @@ def choose_programs(names: Sequence[str], device: str, peers: Path = _PEERS) -> 
             raise BenchmarkError(
                 f"--servers {name}: not measured on {device}; choose from {', '.join(known)}"
             )
-        if not Path(known[name].python).exists():
+        if not Path(_python(known[name])).exists():
             raise BenchmarkError(f"{name} is not installed in {peers}: run make benchmark")
     return [ours, *(known[name] for name in chosen)]
+
+
+def _python(program: Program) -> str:
+    return str(program.environment / "bin" / "python") if program.environment else sys.executable
 
 
 def _programs(peers: Path, device: str) -> tuple[Program, ...]:
@@ -149,7 +148,7 @@ def serve(program: Program, checkpoint: Path, folder: Path) -> Iterator[Server]:
     try:
         with _deferred_signals(), log.open("wb") as output:
             process = subprocess.Popen(  # noqa: S603 - a module of our own
-                [program.python, "-m", program.module, *fixed, *program.options],
+                [_python(program), "-m", program.module, *fixed, *program.options],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

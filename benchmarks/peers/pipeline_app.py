@@ -22,13 +22,6 @@ class AttentionRequest(BaseModel):
     sentence: str
 
 
-class Prediction(BaseModel):
-    """The answer to one sentence."""
-
-    label: str
-    score: float
-
-
 def create_app(checkpoint: Path, *, device: str = "cpu", batch_size: int = 1) -> FastAPI:
     """Loads the model and builds the app; a pass has up to `batch_size` sentences of a request."""
     classifier = pipeline(
@@ -42,8 +35,8 @@ def create_app(checkpoint: Path, *, device: str = "cpu", batch_size: int = 1) ->
 
     # Not async: FastAPI then runs it on a thread and the event loop stays free, as its manual says.
     @app.post("/predict")
-    def predict(request: PredictRequest) -> list[Prediction]:
-        return [Prediction.model_validate(each) for each in classifier(request.sentences)]
+    def predict(request: PredictRequest) -> list[dict[str, object]]:
+        return list(classifier(request.sentences))
 
     # The usual way to get attention from transformers: the eager implementation, lists of floats.
     model = AutoModelForSequenceClassification.from_pretrained(

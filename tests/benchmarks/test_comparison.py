@@ -189,7 +189,7 @@ def test_the_service_is_measured_beside_the_pipeline(comparison: Comparison) -> 
         (run,) = runs[name]
         assert set(run.figures) == {"load", "weights"}
         assert run.memory_bytes > 0
-    table = comparison_table(runs, [LOAD, ATTENTION], ours="headlight").splitlines()
+    table = comparison_table(runs, [LOAD, ATTENTION]).splitlines()
     assert {line.count("|") for line in table} == {4}
     (ratio,) = (line for line in table if line.startswith("| load: headlight is"))
     assert [float(each) for each in ratio.split("|")[2:4]] == [1.0, 1.0]
