@@ -19,11 +19,16 @@ from model import Prediction
 from model.reading import ReadingOptions
 from model.types import TextResult
 from service.errors import Loc, ServiceError, invalid
-from service.formats.json import json_response
 from service.routes.bodies import counting
 from service.routes.openapi import describes
 from service.routes.request_schemas import RequestBody
-from service.routes.requests import SCHEMA, RequestContext, answer_get, require_key
+from service.routes.requests import (
+    SCHEMA,
+    RequestContext,
+    answer_get,
+    json_response,
+    require_key,
+)
 from service.routes.texts import Texts, classify, only
 
 TAG = "Other systems"

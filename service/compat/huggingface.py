@@ -178,15 +178,17 @@ async def classify_inputs(
     **predict.NAMES,
     **computes("body", PredictAnswer | list[LabelScore] | list[list[LabelScore]]),
 )
-@answers(from_body(PredictRequest, sentences=PredictRequest, inputs=InputsRequest))
+@answers(
+    from_body(PredictRequest, sentences=PredictRequest, inputs=InputsRequest),
+    others={PredictRequest: predict.answer_sentences},
+)
 async def predict_either(
     context: Context,
     body: Annotated[PredictRequest | InputsRequest, Body(openapi_examples=_EITHER)],
 ) -> Response:
     """Returns the sentiment of each sentence, in their order."""
-    if isinstance(body, InputsRequest):
-        return await _answer(context, body, flat=True)
-    return await predict.answer_sentences(context, body)
+    assert isinstance(body, InputsRequest)  # noqa: S101 - the other kind is answered before
+    return await _answer(context, body, flat=True)
 
 
 answer_get(

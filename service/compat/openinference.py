@@ -49,7 +49,7 @@ from service.errors import (
     NotFoundError,
     TooManyWeightsError,
 )
-from service.formats.json import JSON, encode_weights, json_response
+from service.formats.json import JSON, encode_weights
 from service.formats.size_estimates import Form, Size, estimate_size
 from service.http.middleware import hurry, seconds_of
 from service.routes.bodies import parse_json, validate
@@ -61,6 +61,7 @@ from service.routes.requests import (
     State,
     answer_get,
     answers,
+    json_response,
     make_router,
     state_of,
 )

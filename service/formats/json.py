@@ -5,20 +5,16 @@ table turns the first four decimals into bytes, another the last four. Unlike an
 operations release the interpreter's lock. Legend: L layers, H heads, T tokens, N = L * H * T rows.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 import orjson
 from numpy.typing import NDArray
-from starlette.responses import Response
 
 from model import Attribution, HeadImportance, HeadSteps, ModelInfo, Prediction
 from model.explain.leave_one_out import LeaveOutAttribution
 from model.explain.units import UnitLevel
 from model.explain.views import RAW
-from model.types import TextResult
-from service.errors import ServiceError
 from service.formats.views import View
 
 JSON = "application/json"
@@ -35,62 +31,10 @@ _WEIGHT = _UPPER + _LOWER
 _STEP = 8192
 
 
-def json_response(content: object, headers: Mapping[str, str] | None = None) -> Response:
-    """Makes a response of anything that orjson writes, dataclasses included."""
-    return Response(orjson.dumps(content), headers=headers, media_type=JSON)
-
-
-@dataclass(frozen=True, slots=True)
-class ResponseOptions:
-    """What an answer of `POST /predict` shows; a score under `abstain_below` gets no label."""
-
-    windows: bool = False
-    abstain_below: float | None = None
-
-
-_PLAIN = ResponseOptions()
-
-
-def predict_answer(
-    info: ModelInfo, results: Sequence[TextResult | ServiceError], options: ResponseOptions
-) -> dict[str, object]:
-    """Returns the content of an answer of `POST /predict`: a result or an error for each text."""
+def prediction_members(prediction: Prediction, *, abstains: bool = False) -> dict[str, object]:
+    """Returns the members of a prediction; without its label where the service abstains."""
     return {
-        "model": _name(info),
-        "predictions": [
-            {"error": item.problem()} if isinstance(item, ServiceError) else _text(item, options)
-            for item in results
-        ],
-    }
-
-
-def _text(result: TextResult, options: ResponseOptions) -> object:
-    prediction = result.prediction
-    if not (
-        prediction.warnings
-        or result.sentences is not None
-        or options.windows
-        or _abstains(prediction, options)
-    ):
-        return prediction  # orjson writes it faster as it is
-    members = _members(prediction, options)
-    if options.windows:
-        members["windows"] = prediction.windows
-    if result.sentences is not None:
-        members["sentences"] = [
-            {
-                "start": each.span.start,
-                "end": each.span.end,
-                **_members(each.prediction, options),
-            }
-            for each in result.sentences
-        ]
-    return members
-
-
-def _members(prediction: Prediction, options: ResponseOptions) -> dict[str, object]:
-    return {
-        "label": None if _abstains(prediction, options) else prediction.label,
+        "label": None if abstains else prediction.label,
         "score": prediction.score,
         "probabilities": prediction.probabilities,
         "token_count": prediction.token_count,
@@ -100,11 +44,8 @@ def _members(prediction: Prediction, options: ResponseOptions) -> dict[str, obje
 
 
 def _explained(prediction: Prediction) -> object:
-    return _members(prediction, _PLAIN) if prediction.warnings else prediction
-
-
-def _abstains(prediction: Prediction, options: ResponseOptions) -> bool:
-    return options.abstain_below is not None and prediction.score < options.abstain_below
+    # orjson writes it faster as it is.
+    return prediction_members(prediction) if prediction.warnings else prediction
 
 
 def attributions_answer(

@@ -27,7 +27,7 @@ from service.errors import (
 )
 from service.logs import log_request
 from service.metrics import UNMATCHED, Metrics
-from service.tracing.record import PROBLEM_KEY, TRACE_ID_KEY, ids_of
+from service.tracing.record import IDS_KEY, PROBLEM_KEY, TRACE_ID_KEY
 
 logger = logging.getLogger("headlight.request")
 
@@ -141,7 +141,7 @@ class RequestMiddleware:
             status=status,
             milliseconds=round(seconds * 1000, 2),
             **_refusal_of(scope),
-            **ids_of(scope),
+            **scope.get(IDS_KEY, {}),
         )
 
 
@@ -184,7 +184,7 @@ class ProblemMiddleware:
         # The last resort: no request may stay without an answer. A panic in Rust is no Exception.
         except BaseException as raised:
             if answer.begun or not isinstance(raised, ServiceError):
-                named = {"request_id": scope[_ID_KEY], **ids_of(scope)}
+                named = {"request_id": scope[_ID_KEY], **scope.get(IDS_KEY, {})}
                 logger.exception("a request failed", extra=named)
             if not answer.begun:
                 error = (
@@ -193,9 +193,8 @@ class ProblemMiddleware:
                 self._metrics.count_problem(error)
                 scope[PROBLEM_KEY] = error.type
                 scope[_LOC_KEY] = error.errors[0].loc if error.errors else ()
-                response = error.response(
-                    with_error=self._with_error(scope), trace_id=ids_of(scope).get("trace_id")
-                )
+                trace_id = scope.get(IDS_KEY, {}).get("trace_id")
+                response = error.response(with_error=self._with_error(scope), trace_id=trace_id)
                 await response(scope, receive, send)
 
     async def _answer_in_time(self, scope: Scope, receive: Receive, answer: "_Answer") -> None:

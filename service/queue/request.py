@@ -16,7 +16,7 @@ from model.predictor import PathName
 from service.errors import INTERNAL_DETAIL, UNCOMPUTABLE_DETAIL, InternalError
 from service.logs import safe_fault
 from service.metrics import FUSED
-from service.tracing.record import NOTHING, Trace, stage_of
+from service.tracing.record import NOTHING, Trace
 
 Result = TypeVar("Result")
 logger = logging.getLogger("headlight.queue")
@@ -218,8 +218,9 @@ class Batch:
             return failure(result, UNCOMPUTABLE_DETAIL)
         if item.request.finish is None:
             return result
+        trace = item.request.trace
         try:
-            with stage_of(item.request.trace, "write", 1):
+            with NOTHING if trace is None else trace.begin_work("write", 1):
                 return item.request.finish(item.index, result)
         except Exception as error:  # the other items still get their results
             logger.exception("a result could not be finished", extra=safe_fault(error))

@@ -33,17 +33,23 @@ from service.errors import (
     RateLimitedError,
     ServiceError,
 )
-from service.formats.json import attributions_answer, importance_answer, json_response
+from service.formats.json import attributions_answer, importance_answer
 from service.metrics import FUSED
 from service.queue.preparing import Steps, one_step
 from service.queue.request import Job
 from service.routes.attention import encode_one
 from service.routes.openapi import computes
 from service.routes.request_schemas import EXAMPLE, AttributionsRequest, ImportanceRequest
-from service.routes.requests import Context, RequestContext, answers, from_body, make_router
+from service.routes.requests import (
+    Context,
+    RequestContext,
+    answers,
+    from_body,
+    json_response,
+    make_router,
+)
 from service.routes.schemas import AttributionsAnswer, ImportanceAnswer, LeaveOutAnswer
-from service.routes.texts import choice_of, prepare, reading, shape
-from service.tracing.record import stage
+from service.routes.texts import choice_of, prepare, reading, shape, tokenizing
 
 Result = TypeVar("Result")
 Explained = TypeVar("Explained", Attribution, LeaveOutAttribution, HeadImportance)
@@ -159,7 +165,7 @@ def _read_units(context: RequestContext, request: AttributionsRequest) -> Steps[
     predictor = context.state.engine.predictor
     options = ReadingOptions(request.truncation, max_windows=context.state.settings.max_windows)
     steps = read_units_in_steps(predictor, request.sentence, options, request.level)
-    with stage("tokenize", 1), reading(("body", "sentence")):
+    with tokenizing(1), reading(("body", "sentence")):
         return (yield from steps)
 
 

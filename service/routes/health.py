@@ -7,9 +7,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from service.errors import DrainingError, NotReadyError
-from service.formats.json import json_response
 from service.routes.openapi import probes
-from service.routes.requests import answer_get, make_router, state_of
+from service.routes.requests import answer_get, json_response, make_router, state_of
 from service.routes.schemas import HealthAnswer
 
 router = make_router(tags=["health"])

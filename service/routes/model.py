@@ -9,7 +9,6 @@ from model.checkpoint.records import Thresholds
 from model.explain.attribution import MOST_STEPS
 from model.explain.views import MOST_SIDE
 from model.tokenization.tokenizer import MOST_GROWN
-from service.formats.json import json_response
 from service.http.connections import plan_capacity
 from service.http.protocol import LARGEST_HEAD
 from service.metrics import EXPLICIT, FUSED
@@ -18,7 +17,14 @@ from service.routes.attention import most_weights
 from service.routes.bodies import MOST_PARAMETERS
 from service.routes.openapi import describes
 from service.routes.request_schemas import MOST_NUMBERS
-from service.routes.requests import State, answer_get, make_router, require_key, state_of
+from service.routes.requests import (
+    State,
+    answer_get,
+    json_response,
+    make_router,
+    require_key,
+    state_of,
+)
 from service.routes.schemas import ModelAnswer
 from service.settings import Rate
 

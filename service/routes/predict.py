@@ -5,14 +5,22 @@ from typing import Annotated, Any
 from fastapi import Body
 from starlette.responses import Response
 
+from model import Prediction
 from model.reading import ReadingOptions
 from model.tokenization.sentences import MAX_SENTENCES
 from model.types import TextResult
 from service.errors import ServiceError
-from service.formats.json import ResponseOptions, json_response, predict_answer
+from service.formats.json import prediction_members
 from service.routes.openapi import computes
 from service.routes.request_schemas import EXAMPLE, PredictRequest
-from service.routes.requests import Context, RequestContext, answers, from_body, make_router
+from service.routes.requests import (
+    Context,
+    RequestContext,
+    answers,
+    from_body,
+    json_response,
+    make_router,
+)
 from service.routes.schemas import PredictAnswer
 from service.routes.texts import Texts, choice_of, classify, heads_off, is_english
 
@@ -93,5 +101,34 @@ async def answer_sentences(context: RequestContext, body: PredictRequest) -> Res
     for result in results:
         if isinstance(result, ServiceError):
             state.metrics.count_problem(result)
-    shown = ResponseOptions(windows=body.truncation == "window", abstain_below=body.abstain_below)
-    return json_response(predict_answer(state.engine.info, results, shown))
+    info = state.engine.info
+    return json_response(
+        {
+            "model": {"name": info.name, "version": info.version},
+            "predictions": [_answer_of(result, body) for result in results],
+        }
+    )
+
+
+def _answer_of(result: TextResult | ServiceError, body: PredictRequest) -> object:
+    """Returns what is answered for one text: its prediction, or its error."""
+    if isinstance(result, ServiceError):
+        return {"error": result.problem()}
+    prediction, is_whole = result.prediction, body.truncation == "window"
+    is_more = prediction.warnings or result.sentences is not None or is_whole
+    if body.abstain_below is None and not is_more:
+        return prediction  # orjson writes it faster as it is
+    members = _members(prediction, body)
+    if is_whole:
+        members["windows"] = prediction.windows
+    if result.sentences is not None:
+        members["sentences"] = [
+            {"start": each.span.start, "end": each.span.end, **_members(each.prediction, body)}
+            for each in result.sentences
+        ]
+    return members
+
+
+def _members(prediction: Prediction, body: PredictRequest) -> dict[str, object]:
+    least = body.abstain_below
+    return prediction_members(prediction, abstains=least is not None and prediction.score < least)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial, wraps
 from typing import Annotated, Any, Literal, TypeVar, cast
 
+import orjson
 from fastapi import APIRouter, Depends, FastAPI
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
@@ -184,12 +185,15 @@ Context = Annotated[RequestContext, Depends(admit)]
 
 
 def answers(
-    read: Reader[Wanted], *forms: str, same_site: bool = False
+    read: Reader[Wanted],
+    *forms: str,
+    same_site: bool = False,
+    others: Mapping[type, Callable[[RequestContext, Any], Awaitable[Response]]] = {},
 ) -> Callable[[Callable[[RequestContext, Wanted], Awaitable[Response]]], Endpoint]:
     """Makes an endpoint of a function that answers what `read` reads of an admitted request.
 
     `forms` are media types, the preferred one first; JSON if none is given. With `same_site`, POST,
-    too, is refused to pages of other sites.
+    too, is refused to pages of other sites. `others` answer what is read by their schemas.
     """
     offered = forms or (JSON,)
 
@@ -201,7 +205,8 @@ def answers(
             context = admit(request)
             context.form = choose_form(request, *offered)
             wanted = await read(context)
-            return await unless_gone(request, answer(context, wanted))
+            answer_it = others.get(type(wanted), answer)
+            return await unless_gone(request, answer_it(context, wanted))
 
         return endpoint
 
@@ -262,6 +267,11 @@ class DirectApp(FastAPI):
             await self._short_way(scope, receive, send)
         else:
             await super().__call__(scope, receive, send)
+
+
+def json_response(content: object, headers: Mapping[str, str] | None = None) -> Response:
+    """Makes a response of anything that orjson writes, dataclasses included."""
+    return Response(orjson.dumps(content), headers=headers, media_type=JSON)
 
 
 def make_router(**options: Any) -> APIRouter:  # noqa: ANN401 - those of FastAPI

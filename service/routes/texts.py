@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
@@ -31,7 +31,7 @@ from service.metrics import FUSED
 from service.queue.preparing import Steps
 from service.routes.requests import RequestContext, State
 from service.routes.wording import MOST_WORDED
-from service.tracing.record import stage
+from service.tracing.record import CURRENT, NOTHING
 
 Result = TypeVar("Result")
 logger = logging.getLogger("headlight.texts")
@@ -190,7 +190,7 @@ def _encode_items(
     """Encodes the texts; stops as soon as `check` refuses the work of the first."""
     items: list[EncodedText | ServiceError] = []
     tokens = 0
-    with stage("tokenize", len(texts.items)):
+    with tokenizing(len(texts.items)):
         for index, text in enumerate(texts.items):
             yield
             item = yield from _encode_item(predictor, text, texts, index)
@@ -230,7 +230,7 @@ def encode(
         InternalError: the tokenizer breaks on a text.
     """
     encodings = []
-    with stage("tokenize", len(texts.items)):
+    with tokenizing(len(texts.items)):
         for index, text in enumerate(texts.items):
             yield
             loc = (source, *texts.locate(index))
@@ -239,6 +239,12 @@ def encode(
             with reading(loc, texts.cut_by):
                 encodings.append(read_window(predictor, text, texts.options, window))
     return encodings
+
+
+def tokenizing(texts: int) -> AbstractContextManager[object]:
+    """Notes that so many texts are tokenized, if the current request is traced."""
+    trace = CURRENT.get()
+    return NOTHING if trace is None else trace.begin_work("tokenize", texts)
 
 
 @contextmanager

@@ -5,12 +5,10 @@ It needs no package of OpenTelemetry. A request that is not traced has no record
 
 import threading
 import time
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any
 
 # Further stages are counted but not kept: a request of many passes must not hold up others.
 MOST_STAGES = 64
@@ -20,8 +18,8 @@ PROBLEM_KEY = "headlight.problem"
 # The id of a trace that can be looked up, because its spans are sent.
 TRACE_ID_KEY = "headlight.trace_id"
 
-_NO_IDS: Mapping[str, str] = {}
-# Stands for the stages of work for which no request is traced.
+# Stands for the stages of work for which no request is traced. Who notes a stage asks first, so
+# that nothing here runs while traces are off.
 NOTHING = nullcontext()
 
 
@@ -69,6 +67,10 @@ class Trace:
                 self.stages.append(stage)
         return stage
 
+    def begin_work(self, name: str, texts: int) -> Stage:
+        """Adds a stage of work on so many texts, which ends with its block."""
+        return self.begin(Stage(name, {"headlight.texts": texts}))
+
     def begin_waiting(self) -> None:
         """Notes that the request entered the queue."""
         self._waiting = self.begin(Stage("wait"))
@@ -85,19 +87,3 @@ class Trace:
 
 # The record of the request that the current task works for.
 CURRENT: ContextVar[Trace | None] = ContextVar("trace", default=None)
-
-
-def stage(name: str, texts: int) -> AbstractContextManager[object]:
-    """Notes the work of a block on some texts, if the current request is traced."""
-    return stage_of(CURRENT.get(), name, texts)
-
-
-def stage_of(trace: Trace | None, name: str, texts: int) -> AbstractContextManager[object]:
-    """As `stage`, for another request than the current one; None: it is not traced."""
-    return NOTHING if trace is None else trace.begin(Stage(name, {"headlight.texts": texts}))
-
-
-def ids_of(scope: Mapping[str, Any]) -> Mapping[str, str]:
-    """The `trace_id` and `span_id` of a request; empty if it has none."""
-    ids: Mapping[str, str] = scope.get(IDS_KEY, _NO_IDS)
-    return ids

@@ -4,28 +4,26 @@ import threading
 
 import pytest
 
+from service.routes.texts import tokenizing
 from service.tracing.record import (
     CURRENT,
     MOST_STAGES,
     NOTHING,
     Stage,
     Trace,
-    ids_of,
-    stage,
 )
 
 
 def test_nothing_is_noted_of_a_request_that_is_not_traced() -> None:
     assert CURRENT.get() is None
-    assert stage("tokenize", 1) is NOTHING
-    assert ids_of({}) == {}
+    assert tokenizing(1) is NOTHING
 
 
 def test_a_stage_of_the_current_request() -> None:
     trace = Trace()
     token = CURRENT.set(trace)
     try:
-        with stage("tokenize", 3):
+        with tokenizing(3):
             assert trace.stages[0].ended is None
     finally:
         CURRENT.reset(token)
