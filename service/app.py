@@ -38,13 +38,13 @@ from service.metrics import AnswerCounts, Metrics
 from service.page import problems, routes
 from service.queue.engine import Engine
 from service.queue.preparing import Preparer
-from service.routes import attention, attributions, health, metrics, model, predict, steps
+from service.routes import attention, attributions, health, model, predict
 from service.routes.openapi import DESCRIPTION, complete_openapi
 from service.routes.requests import DirectApp, State, direct_routes, request_limits
 from service.settings import Family, Rate, Settings
 
-_EXPLAINING = (attention.router, steps.router, attributions.router)
-_OTHERS = (model.router, health.router, metrics.router, routes.router, problems.router)
+_EXPLAINING = (attention.router, attributions.router)
+_OTHERS = (model.router, health.router, routes.router, problems.router)
 # One for each family of other systems' clients, in the order of the settings.
 COMPAT_ROUTERS: dict[Family, APIRouter] = {
     "huggingface": huggingface.router,

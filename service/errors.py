@@ -73,7 +73,7 @@ class FieldError:
 
 
 class ServiceError(Exception):
-    """Base of all errors; each is answered with a problem.
+    """Base of all errors; each is answered with a problem, and its docstring says when.
 
     Args:
         detail: what happened, the value, the limit, and what to do.
@@ -91,6 +91,11 @@ class ServiceError(Exception):
     when: ClassVar[str]
     remedy: ClassVar[str]
     usual_refusal: ClassVar[Refusal | None] = None
+
+    def __init_subclass__(cls) -> None:
+        """Takes `when` from the docstring."""
+        text = " ".join((cls.__doc__ or "").split()).removesuffix(".")
+        cls.when = text[:1].lower() + text[1:]
 
     def __init__(
         self,
@@ -145,35 +150,30 @@ class ServiceError(Exception):
 
 
 class MalformedJsonError(ServiceError):
-    """The body is empty, not UTF-8 JSON, nested too deeply, or followed by something else."""
+    """The body is empty, is not UTF-8 JSON, is nested too deep, or is followed by something
+    else.
+    """
 
     type, title, status = "malformed-json", "The body is not JSON", 400
-    when = (
-        "the body is empty, is not UTF-8 JSON, is nested too deep, or is followed by something else"
-    )
     remedy = "send one JSON object"
 
 
 class UnauthorizedError(ServiceError):
-    """API keys are set, and the request has no valid one."""
+    """Keys are set and the request has no valid one; `detail` says whether a key is wrong or
+    missing, and the answer has the header `WWW-Authenticate: Bearer`, with `error="invalid_token"`
+    if a key was sent.
+    """
 
     type, title, status = "unauthorized", "An API key is needed", 401
-    when = (
-        "keys are set and the request has no valid one; `detail` says whether a key is wrong or "
-        "missing, and the answer has the header `WWW-Authenticate: Bearer`, with "
-        '`error="invalid_token"` if a key was sent'
-    )
     remedy = "send `Authorization: Bearer <key>`"
 
 
 class CrossSiteError(ServiceError):
-    """A page of another origin made a browser send a request that computes."""
+    """A page of another origin made a browser send `GET /attention`, or `infer`
+    (`Sec-Fetch-Site`).
+    """
 
     type, title, status = "cross-site", "Requests from other origins are not allowed here", 403
-    when = (
-        "a page of another origin made a browser send `GET /attention`, or `infer` "
-        "(`Sec-Fetch-Site`)"
-    )
     remedy = "send it with `POST`, or name the page's origin in `ALLOWED_ORIGINS`"
 
 
@@ -181,115 +181,95 @@ class NotFoundError(ServiceError):
     """Nothing is at this path."""
 
     type, title, status = "not-found", "Nothing is here", 404
-    when = "nothing is at this path"
     remedy = "look at `GET /docs`, which shows what there is"
 
 
 class MethodNotAllowedError(ServiceError):
-    """The path exists, the method does not."""
+    """The path does not take this method; the header `Allow` lists those it takes."""
 
     type, title, status = "method-not-allowed", "The method is not allowed", 405
-    when = "the path does not take this method; the header `Allow` lists those it takes"
     remedy = "use one of those"
 
 
 class NotAcceptableError(ServiceError):
-    """The service offers no form that `Accept` names."""
+    """`Accept` names no form that is offered."""
 
     type, title, status = "not-acceptable", "None of the forms asked for is offered", 406
-    when = "`Accept` names no form that is offered"
     remedy = "accept `application/json`, or leave `Accept` out"
 
 
 class PayloadTooLargeError(ServiceError):
-    """The body exceeds its limit."""
+    """The body is larger than `MAX_BODY_BYTES`, by its declared length or as its bytes arrive; the
+    connection is closed.
+    """
 
     type, title, status = "payload-too-large", "The body is too large", 413
-    when = (
-        "the body is larger than `MAX_BODY_BYTES`, by its declared length or as its bytes arrive; "
-        "the connection is closed"
-    )
     remedy = "send fewer sentences at once"
 
 
 class TooManyWeightsError(ServiceError):
-    """An attention response would exceed its limit."""
+    """An answer of `/attention` or `/attention/steps` would hold more than `MAX_ATTENTION_WEIGHTS`
+    numbers, or be too large with its texts.
+    """
 
     type, title, status = "too-many-weights", "The attention weights are too many", 413
-    when = (
-        "an answer of `/attention` or `/attention/steps` would hold more than "
-        "`MAX_ATTENTION_WEIGHTS` numbers, or be too large with its texts"
-    )
     remedy = "choose layers and heads, or shorten the text"
 
 
 class TooMuchWorkError(ServiceError):
-    """An idle replica could not compute it before the deadline; `fits` says how much it could."""
+    """Even an idle replica cannot compute it in time; `fits` says how many `tokens` or `steps` it
+    can.
+    """
 
     type, title, status = "too-much-work", "The request is too much work", 413
-    when = (
-        "even an idle replica cannot compute it in time; `fits` says how many `tokens` or `steps` "
-        "it can"
-    )
     remedy = "divide the texts among several requests, or ask for fewer steps"
 
 
 class UnsupportedMediaTypeError(ServiceError):
-    """The content type is missing or not JSON, or the body is encoded."""
+    """The content type is missing or is not JSON in UTF-8, or the body is compressed."""
 
     type, title, status = "unsupported-media-type", "The body must be plain JSON", 415
-    when = "the content type is missing or is not JSON in UTF-8, or the body is compressed"
     remedy = "send `Content-Type: application/json` and plain bytes"
 
 
 class MisdirectedError(ServiceError):
-    """The header `Host` does not name this service."""
+    """`ALLOWED_HOSTS` is set, and the header `Host` names none of them."""
 
     type, title, status = "misdirected", "The service has another name", 421
-    when = "`ALLOWED_HOSTS` is set, and the header `Host` names none of them"
     remedy = "use one of the service's own names"
 
 
 class InvalidRequestError(ServiceError):
-    """A field is missing, of the wrong type, out of range, unknown, blank or not valid Unicode."""
+    """A field is missing, unknown, given twice, of the wrong type or out of range; a text is blank
+    or not valid Unicode; or `X-Request-Timeout` is not a number of seconds.
+    """
 
     type, title, status = "invalid-request", "The request is not valid", 422
-    when = (
-        "a field is missing, unknown, given twice, of the wrong type or out of range; a text is "
-        "blank or not valid Unicode; or `X-Request-Timeout` is not a number of seconds"
-    )
     remedy = "correct what `errors` lists"
 
 
 class SentenceTooLongError(ServiceError):
-    """Truncation was refused and a text does not fit."""
+    """`truncation` is `error` and the text does not fit, or it is `window` and the text takes more
+    than `MAX_WINDOWS` windows; the text has more than 1,024 sentences, and `granularity` is
+    `sentence`; or the normalizer of a foreign checkpoint makes a long text more than four times as
+    long.
+    """
 
     type, title, status = "text-too-long", "The text is too long", 422
-    when = (
-        "`truncation` is `error` and the text does not fit, or it is `window` and the text takes "
-        "more than `MAX_WINDOWS` windows; the text has more than 1,024 sentences, and "
-        "`granularity` is `sentence`; or the normalizer of a foreign checkpoint makes a long text "
-        "more than four times as long"
-    )
     remedy = "shorten it, or allow truncation"
 
 
 class RateLimitedError(ServiceError):
-    """The client has used up its requests or tokens."""
+    """The key or the address has used up its requests or tokens."""
 
     type, title, status = "rate-limited", "The client asks for too much", 429
-    when = "the key or the address has used up its requests or tokens"
     remedy = "try again after `Retry-After`"
-
-    def __init__(self, detail: str, *, refusal: Refusal, retry_after: float | None = None) -> None:
-        super().__init__(detail, refusal=refusal, retry_after=retry_after)
 
 
 class InternalError(ServiceError):
-    """The service has a fault; the details are only in the log."""
+    """A fault of the service, or a text that the model cannot compute; the log explains it."""
 
     type, title, status = "internal", "The service failed", 500
-    when = "a fault of the service, or a text that the model cannot compute; the log explains it"
     remedy = (
         "try again, unless `detail` says that it would fail too, and give the `X-Request-ID` to "
         "the operator"
@@ -297,48 +277,36 @@ class InternalError(ServiceError):
 
 
 class OverloadedError(ServiceError):
-    """There is no room: in the queue, the memory, the connections or what waits to be sent."""
+    """The queue has no room, or the wait would be longer than the request has; large answers that
+    clients have not read leave no room; all connections are taken, or the memory nearly is.
+    """
 
     type, title, status = "overloaded", "The service is overloaded", 503
-    when = (
-        "the queue has no room, or the wait would be longer than the request has; large answers "
-        "that clients have not read leave no room; all connections are taken, or the memory "
-        "nearly is"
-    )
     remedy = "try again after `Retry-After`, or ask another replica"
-
-    def __init__(self, detail: str, *, refusal: Refusal, retry_after: float | None = None) -> None:
-        super().__init__(detail, refusal=refusal, retry_after=retry_after)
 
 
 class NotReadyError(ServiceError):
-    """The model is still loading or failed to, or its last forward pass failed."""
+    """The model is loading or could not be loaded, or a forward pass failed or hangs."""
 
     type, title, status = "not-ready", "The model is not ready", 503
-    when = "the model is loading or could not be loaded, or a forward pass failed or hangs"
     remedy = "try again after `Retry-After`, or ask another replica"
     usual_refusal = Refusal.NOT_READY
 
 
 class DrainingError(ServiceError):
-    """The drain time is over, and the process is about to end."""
+    """The drain time is over and the process is about to end; `/health/ready` says it from the
+    start of the drain.
+    """
 
     type, title, status = "draining", "The service is shutting down", 503
-    when = (
-        "the drain time is over and the process is about to end; `/health/ready` says it from the "
-        "start of the drain"
-    )
     remedy = "ask another replica"
     usual_refusal = Refusal.DRAINING
 
 
 class DeadlineError(ServiceError):
-    """The request missed its deadline; its work is dropped."""
+    """No answer was ready within `REQUEST_TIMEOUT` or `X-Request-Timeout`; the work was dropped."""
 
     type, title, status = "timeout", "The request took too long", 504
-    when = (
-        "no answer was ready within `REQUEST_TIMEOUT` or `X-Request-Timeout`; the work was dropped"
-    )
     remedy = "send less at once, or try again later"
 
 

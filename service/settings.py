@@ -60,35 +60,23 @@ def _threads(value: int) -> int:
     return value
 
 
-def _split(
-    value: object, is_right: Callable[[str], object], wanted: str, *, star: bool = False
-) -> object:
+def _listed(
+    is_right: Callable[[str], object], wanted: str, *, star: bool = False
+) -> BeforeValidator:
     """Splits a list with commas, in lower case; None if it is blank. A star may stand for all."""
-    if not isinstance(value, str) or not value.strip():
-        return _blank_is_none(value)
-    if star and value.strip() == "*":
-        return ("*",)
-    given = tuple(part.strip().lower() for part in value.split(",") if part.strip())
-    wrong = next((part for part in given if not is_right(part)), None)
-    if wrong is not None or not given:
-        raise ValueError(f"{value if wrong is None else wrong!r} is not {wanted}")
-    return given
 
+    def split(value: object) -> object:
+        if not isinstance(value, str) or not value.strip():
+            return _blank_is_none(value)
+        if star and value.strip() == "*":
+            return ("*",)
+        given = tuple(part.strip().lower() for part in value.split(",") if part.strip())
+        wrong = next((part for part in given if not is_right(part)), None)
+        if wrong is not None or not given:
+            raise ValueError(f"{value if wrong is None else wrong!r} is not {wanted}")
+        return given
 
-def _hosts(value: object) -> object:
-    return _split(
-        value, _HOST.fullmatch, "a name without a port, such as example.org or *.example.org"
-    )
-
-
-def _origins(value: object) -> object:
-    wanted = "an origin, such as https://example.org, or * alone for all"
-    return _split(value, _ORIGIN.fullmatch, wanted, star=True)
-
-
-def _networks(value: object) -> object:
-    wanted = "an address or a network, such as 10.0.0.0/8, or * alone for all"
-    return _split(value, _is_network, wanted, star=True)
+    return BeforeValidator(split)
 
 
 def _is_network(text: str) -> bool:
@@ -176,6 +164,19 @@ def _families(value: object) -> object:
     return Families(frozenset(cast("list[Family]", given)))
 
 
+_MaybePath = Annotated[Path | None, BeforeValidator(_blank_is_none)]
+_MaybeRate = Annotated[Rate | None, NoDecode, BeforeValidator(_rate)]
+_CountOrAuto = Annotated[int | Literal["auto"], BeforeValidator(_count_or_auto)]
+_Names = tuple[str, ...] | None
+_HOSTS = _listed(_HOST.fullmatch, "a name without a port, such as example.org or *.example.org")
+_ORIGINS = _listed(
+    _ORIGIN.fullmatch, "an origin, such as https://example.org, or * alone for all", star=True
+)
+_NETWORKS = _listed(
+    _is_network, "an address or a network, such as 10.0.0.0/8, or * alone for all", star=True
+)
+
+
 class Settings(BaseSettings):
     """All settings; each but the API keys is also an option of the command."""
 
@@ -185,7 +186,7 @@ class Settings(BaseSettings):
         DEFAULT,
         description="folder of the checkpoint to serve, or hf:NAME@REVISION",
     )
-    checkpoint_key: Annotated[Path | None, BeforeValidator(_blank_is_none)] = Field(
+    checkpoint_key: _MaybePath = Field(
         None, description="public key in PEM form, whose owner must have signed the checkpoint"
     )
     host: Annotated[str, AfterValidator(_not_blank)] = Field(
@@ -211,7 +212,7 @@ class Settings(BaseSettings):
         MAX_WINDOWS, ge=1, le=1_000_000, description="most windows of a text that is read whole"
     )
     max_body_bytes: int = Field(2_000_000, ge=1, le=_GIGABYTE, description="largest request body")
-    max_batch_tokens: Annotated[int | Literal["auto"], BeforeValidator(_count_or_auto)] = Field(
+    max_batch_tokens: _CountOrAuto = Field(
         "auto", description="most tokens in one forward pass, padding counted; auto: the device's"
     )
     max_queue_tokens: int = Field(
@@ -223,7 +224,7 @@ class Settings(BaseSettings):
     max_attention_weights: int = Field(
         2_000_000, ge=1, le=_GIGABYTE, description="most numbers in one attention response"
     )
-    max_connections: Annotated[int | Literal["auto"], BeforeValidator(_count_or_auto)] = Field(
+    max_connections: _CountOrAuto = Field(
         "auto", description="most connections; auto: by the limit of open files, at most 4096"
     )
     request_timeout: float = Field(
@@ -235,15 +236,13 @@ class Settings(BaseSettings):
     api_keys: Annotated[SecretStr | None, BeforeValidator(_blank_is_none)] = Field(
         None, description="API keys, separated by commas"
     )
-    api_keys_file: Annotated[Path | None, BeforeValidator(_blank_is_none)] = Field(
-        None, description="file of API keys, one a line"
-    )
-    rate_limit: Annotated[Rate | None, NoDecode, BeforeValidator(_rate)] = Field(
+    api_keys_file: _MaybePath = Field(None, description="file of API keys, one a line")
+    rate_limit: _MaybeRate = Field(
         None,
         description="most requests of one API key, or of one address if no keys are set, "
         "such as 600/minute",
     )
-    token_quota: Annotated[Rate | None, NoDecode, BeforeValidator(_rate)] = Field(
+    token_quota: _MaybeRate = Field(
         None,
         description="most tokens through the network for one API key or address, "
         "such as 5000000/day",
@@ -258,20 +257,18 @@ class Settings(BaseSettings):
         description="paths of other systems: on, off, or some of "
         f"{', '.join(FAMILIES)}, with commas between",
     )
-    allowed_hosts: Annotated[tuple[str, ...] | None, NoDecode, BeforeValidator(_hosts)] = Field(
+    allowed_hosts: Annotated[_Names, NoDecode, _HOSTS] = Field(
         None,
         description="names in the header Host that are answered, separated by commas; "
         "*.example.org stands for all under it",
     )
-    allowed_origins: Annotated[tuple[str, ...] | None, NoDecode, BeforeValidator(_origins)] = Field(
+    allowed_origins: Annotated[_Names, NoDecode, _ORIGINS] = Field(
         None, description="origins whose pages in a browser may ask, separated by commas"
     )
-    trusted_proxies: Annotated[tuple[str, ...] | None, NoDecode, BeforeValidator(_networks)] = (
-        Field(
-            None,
-            description="addresses and networks whose X-Forwarded-For tells the client's address, "
-            "separated by commas; * trusts all",
-        )
+    trusted_proxies: Annotated[_Names, NoDecode, _NETWORKS] = Field(
+        None,
+        description="addresses and networks whose X-Forwarded-For tells the client's address, "
+        "separated by commas; * trusts all",
     )
     language_warning: Literal["on", "off"] = Field(
         "on",

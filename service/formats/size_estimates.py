@@ -8,9 +8,7 @@ Legend: W tokens or words of a text.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Literal
-from xml.sax.saxutils import escape
 
 Form = Literal["json", "npz", "svg", "tensors"]
 
@@ -37,9 +35,9 @@ _SVG_CHARACTER = 5
 # While a picture is drawn, each cell is a string of its own, of wide characters; then all are
 # joined, and written as UTF-8.
 _SVG_MAKING = 7
-# tensors: of the length before the text of a token, and of all other outputs. While they are made,
-# there are the weights, the same in little-endian order, and the whole body.
-_TENSORS_LENGTH, _TENSORS_HEAD, _TENSORS_MAKING = 4, 4_000, 3
+# tensors: of the length before the text of a token, of a character, and of all other outputs. While
+# they are made, there are the weights, the same in little-endian order, and the whole body.
+_TENSORS_LENGTH, _TENSORS_CHARACTER, _TENSORS_HEAD, _TENSORS_MAKING = 4, 4, 4_000, 3
 # Beside a row of thumbnails: the strongest key and its weight, in JSON, and as Python numbers.
 _JSON_STRONGEST, _MAKING_STRONGEST = 24, 120
 
@@ -55,8 +53,7 @@ class Size:
 
 def estimate_steps(numbers: int, texts: Sequence[str]) -> Size:
     """Estimates an answer of `/attention/steps` by its numbers and the texts of its tokens."""
-    tokens = sum(_JSON_TOKEN + _JSON_CHARACTER * len(text) for text in texts)
-    answer = _HEAD + numbers * _STEP + tokens
+    answer = _HEAD + numbers * _STEP + _spelled(texts, _JSON_TOKEN, _JSON_CHARACTER)
     return Size(numbers, answer, 2 * answer)
 
 
@@ -92,18 +89,18 @@ def estimate_size(
         answer = sum(_HEAD + maps * _svg_map(texts) for texts in sentences)
         return Size(weights, answer, answer * _SVG_MAKING)
     if form == "tensors":
-        texts = sum(_TENSORS_LENGTH + len(text.encode()) for text in chain(*sentences))
-        answer = _TENSORS_HEAD + weights * _FLOAT + texts
+        answer = _TENSORS_HEAD + weights * _FLOAT
+        answer += sum(_spelled(texts, _TENSORS_LENGTH, _TENSORS_CHARACTER) for texts in sentences)
         return Size(weights, answer, answer * _TENSORS_MAKING)
     rows = maps * sum(sides)
-    answer = weights * _JSON_WEIGHT + rows * _JSON_ROW + sum(map(_json_texts, sentences))
-    answer += strongest * _JSON_STRONGEST
+    answer = weights * _JSON_WEIGHT + rows * _JSON_ROW + strongest * _JSON_STRONGEST
+    answer += sum(_HEAD + _spelled(texts, _JSON_TOKEN, _JSON_CHARACTER) for texts in sentences)
     held = weights * _FLOAT + strongest * _MAKING_STRONGEST
     return Size(weights, answer, held + answer * (2 if listed else 1) + _JSON_MAKING)
 
 
-def _json_texts(texts: Sequence[str]) -> int:
-    return _HEAD + sum(_JSON_TOKEN + _JSON_CHARACTER * len(text) for text in texts)
+def _spelled(texts: Sequence[str], each: int, character: int) -> int:
+    return sum(each + character * len(text) for text in texts)
 
 
 def _npz_texts(texts: Sequence[str]) -> int:
@@ -114,11 +111,6 @@ def _npz_texts(texts: Sequence[str]) -> int:
 
 def _svg_map(texts: Sequence[str]) -> int:
     """All cells of a map, which name both texts, and its axes."""
-    spelled = sum(map(_svg_text, texts))
+    spelled = _spelled(texts, 0, _SVG_CHARACTER)
     cells = len(texts) * (2 * spelled + _SVG_CELL * len(texts))
     return _SVG_MAP + cells + 2 * spelled + len(texts) * (_SVG_AXES + _SVG_ROW)
-
-
-def _svg_text(text: str) -> int:
-    """A text in XML, where a mark stands for what XML has no way to write."""
-    return len(escape(text).encode()) if text.isprintable() else _SVG_CHARACTER * len(text)

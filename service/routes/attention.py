@@ -1,4 +1,8 @@
-"""Answers `/attention` with the weights of every head, in the view and the form asked for."""
+"""Answers `/attention` with weights, and `/attention/steps` with how one head makes them.
+
+Weights come in the view and the form asked for. The steps of a head need the layers below it, so
+they go through the queue as gradients do.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,12 +18,13 @@ from model.reading import ReadingOptions
 from model.tokenization.words import group_words
 from model.types import Downsampling, Token, Words
 from service.errors import TooManyWeightsError, invalid
-from service.formats.json import JSON, attention_body, join_list
+from service.formats.json import JSON, attention_body, join_list, steps_body
 from service.formats.npz import npz_archive, npz_arrays
-from service.formats.size_estimates import Size, estimate_size
+from service.formats.size_estimates import Size, estimate_size, estimate_steps
 from service.formats.svg import MOST_CELLS, draw, svg_picture
 from service.formats.views import View, make_view
 from service.queue.preparing import Steps
+from service.queue.request import Job
 from service.routes.bodies import read_query
 from service.routes.openapi import computes
 from service.routes.request_schemas import (
@@ -41,7 +46,7 @@ from service.routes.requests import (
     from_body,
     make_router,
 )
-from service.routes.schemas import AttentionAnswer
+from service.routes.schemas import AttentionAnswer, StepsAnswer
 from service.routes.texts import Texts, encode, heads_off, only, prepare, shape
 
 router = make_router(tags=["attention"])
@@ -71,6 +76,12 @@ _EXAMPLES: dict[str, Any] = {
             "level": "word",
         },
     },
+}
+_STEPS_EXAMPLES: dict[str, Any] = {
+    "steps": {
+        "summary": "The weights that the second token gives, in one head",
+        "value": {"sentence": EXAMPLE, "layer": 0, "head": 0, "query": 1},
+    }
 }
 
 Attention = AttentionQuery | AttentionListRequest
@@ -113,6 +124,44 @@ async def attention_of_body(
 ) -> Response:
     """The same for a text that is too long or too private for a URL, or for several."""
     return await _explain(context, body)
+
+
+@router.post(
+    "/attention/steps",
+    summary="How a head makes its weights",
+    **computes("body", StepsAnswer, TooManyWeightsError),
+)
+@answers(from_body(StepsRequest))
+async def steps_of_body(
+    context: Context, request: Annotated[StepsRequest, Body(openapi_examples=_STEPS_EXAMPLES)]
+) -> Response:
+    """Shows how one head makes the weights of one token, from its queries and keys on."""
+    engine = context.state.engine
+    inspector = engine.predictor.inspector
+    encoding = await encode_one(context, request)
+    length = len(encoding.input_ids)
+    if request.query >= length:
+        raise invalid((context.source, "query"), f"the text has tokens 0 to {length - 1}")
+    numbers = inspector.count_numbers(length)
+    if numbers > (limit := context.state.settings.max_attention_weights):
+        raise TooManyWeightsError(
+            f"The steps of a head over {length} tokens are {numbers} numbers; the limit is "
+            f"{limit}: shorten the text."
+        )
+    size = estimate_steps(numbers, [token.text for token in encoding.tokens or ()])
+    reserved = context.reserve(size, "shorten the text")
+
+    def work() -> bytes:
+        steps = inspector.steps(
+            encoding, layer=request.layer, head=request.head, query=request.query
+        )
+        return steps_body(engine.info, steps)
+
+    job = Job(partial(engine.predictor.attempt, work), [encoding])
+    (body,) = await engine.queue.run([job], deadline=context.deadline, caller=context.client)
+    if reserved is not None:
+        reserved.shrink(len(body))
+    return Response(body, media_type=JSON)
 
 
 async def _explain(context: RequestContext, request: Attention) -> Response:

@@ -32,6 +32,14 @@ class PredictionAnswer(BaseModel):
     )
 
 
+class _Named(BaseModel):
+    model: ModelName
+
+
+class _Explained(_Named):
+    prediction: PredictionAnswer
+
+
 class _Span(BaseModel):
     start: int = Field(ge=0)
     end: int = Field(ge=1)
@@ -82,10 +90,9 @@ class ItemError(BaseModel):
     error: Problem
 
 
-class PredictAnswer(BaseModel):
+class PredictAnswer(_Named):
     """The answer of `POST /predict`."""
 
-    model: ModelName
     predictions: list[ItemAnswer | ItemError]
 
 
@@ -99,15 +106,16 @@ class TokenAnswer(BaseModel):
     word: int | None
 
 
-class AttentionAnswer(BaseModel):
-    """The answer of `/attention`: `attention[l][h][q][k]` is what query q gives to key k."""
-
-    model: ModelName
-    prediction: PredictionAnswer
+class _OfWindow(BaseModel):
     window: int | None = Field(
         None, ge=0, description="Number of the window; there if `truncation` is `window`."
     )
     windows: int | None = Field(None, ge=1, description="Windows of the text; there likewise.")
+
+
+class AttentionAnswer(_OfWindow, _Explained):
+    """The answer of `/attention`: `attention[l][h][q][k]` is what query q gives to key k."""
+
     tokens: list[TokenAnswer]
     layers: list[int]
     heads: list[int]
@@ -121,11 +129,9 @@ class AttentionAnswer(BaseModel):
     )
 
 
-class AttributionsAnswer(BaseModel):
+class AttributionsAnswer(_Explained):
     """The answer of `/attributions`: a number for each entry of `tokens`."""
 
-    model: ModelName
-    prediction: PredictionAnswer
     view: str = Field(description="The method, and `+word` where the tokens of a word are summed.")
     label: str
     tokens: list[TokenAnswer]
@@ -156,11 +162,9 @@ class LeaveOutAnswer(AttributionsAnswer):
     partial: bool = Field(description="Whether units are missing that the time was too short for.")
 
 
-class ImportanceAnswer(BaseModel):
+class ImportanceAnswer(_Explained):
     """The answer of `/importance`: `importance[l][h]` is how much `label` depends on a head."""
 
-    model: ModelName
-    prediction: PredictionAnswer
     view: str
     label: str
     layers: list[int]
@@ -168,14 +172,9 @@ class ImportanceAnswer(BaseModel):
     importance: list[list[Annotated[float, Field(ge=0)]]]
 
 
-class StepsAnswer(BaseModel):
+class StepsAnswer(_OfWindow, _Named):
     """The answer of `/attention/steps`: how a head makes the row of weights of one query."""
 
-    model: ModelName
-    window: int | None = Field(
-        None, ge=0, description="Number of the window; there if `truncation` is `window`."
-    )
-    windows: int | None = Field(None, ge=1, description="Windows of the text; there likewise.")
     tokens: list[TokenAnswer]
     layer: int
     head: int
