@@ -1,74 +1,34 @@
 """Asks a Headlight service for labels, probabilities and attention weights."""
 
-from headlight_client.answers import (
-    FieldError,
-    ItemError,
-    Metric,
-    ModelInfo,
-    ModelName,
-    Prediction,
-    Problem,
-    Sentence,
-    Threshold,
-    Thresholds,
-    Token,
-)
-from headlight_client.arrays import (
-    Attention,
-    AttentionSteps,
-    Attributions,
-    Importance,
-    Thumbnails,
-    Unit,
-)
-from headlight_client.client import AsyncClient, Client
-from headlight_client.errors import (
-    FailedPart,
-    HeadlightError,
-    InvalidRequestError,
-    NoAnswerError,
-    ProblemError,
-    ServiceTimedOutError,
-    TimedOutError,
-    UnauthorizedError,
-    UnavailableError,
-    UnexpectedAnswerError,
-)
-from headlight_client.plot import plot_heads
-from headlight_client.tables import Predictions
-from headlight_client.version import __version__
-
-__all__ = [
-    "AsyncClient",
-    "Attention",
-    "AttentionSteps",
-    "Attributions",
-    "Client",
-    "FailedPart",
-    "FieldError",
-    "HeadlightError",
-    "Importance",
-    "InvalidRequestError",
-    "ItemError",
-    "Metric",
-    "ModelInfo",
-    "ModelName",
-    "NoAnswerError",
-    "Prediction",
-    "Predictions",
-    "Problem",
-    "ProblemError",
-    "Sentence",
-    "ServiceTimedOutError",
-    "Threshold",
-    "Thresholds",
-    "Thumbnails",
-    "TimedOutError",
-    "Token",
-    "UnauthorizedError",
-    "UnavailableError",
-    "UnexpectedAnswerError",
-    "Unit",
-    "__version__",
-    "plot_heads",
-]
+from headlight_client.answers import FieldError as FieldError
+from headlight_client.answers import ItemError as ItemError
+from headlight_client.answers import Metric as Metric
+from headlight_client.answers import ModelInfo as ModelInfo
+from headlight_client.answers import ModelName as ModelName
+from headlight_client.answers import Prediction as Prediction
+from headlight_client.answers import Problem as Problem
+from headlight_client.answers import Sentence as Sentence
+from headlight_client.answers import Threshold as Threshold
+from headlight_client.answers import Thresholds as Thresholds
+from headlight_client.answers import Token as Token
+from headlight_client.arrays import Attention as Attention
+from headlight_client.arrays import AttentionSteps as AttentionSteps
+from headlight_client.arrays import Attributions as Attributions
+from headlight_client.arrays import Importance as Importance
+from headlight_client.arrays import Thumbnails as Thumbnails
+from headlight_client.arrays import Unit as Unit
+from headlight_client.client import AsyncClient as AsyncClient
+from headlight_client.client import Client as Client
+from headlight_client.errors import FailedPart as FailedPart
+from headlight_client.errors import HeadlightError as HeadlightError
+from headlight_client.errors import InvalidRequestError as InvalidRequestError
+from headlight_client.errors import NoAnswerError as NoAnswerError
+from headlight_client.errors import ProblemError as ProblemError
+from headlight_client.errors import ServiceTimedOutError as ServiceTimedOutError
+from headlight_client.errors import TimedOutError as TimedOutError
+from headlight_client.errors import UnauthorizedError as UnauthorizedError
+from headlight_client.errors import UnavailableError as UnavailableError
+from headlight_client.errors import UnexpectedAnswerError as UnexpectedAnswerError
+from headlight_client.plot import plot_heads as plot_heads
+from headlight_client.tables import Predictions as Predictions
+from headlight_client.version import __version__ as __version__

@@ -30,11 +30,7 @@ class ModelName:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Sentence:
-    """The model's prediction for one sentence of a text.
-
-    Args:
-        start: offset of its first character in the text, in code points.
-        end: offset behind its last character.
+    """The model's prediction for the sentence `text[start:end]`, in code points.
 
     The other members are those of `Prediction`.
     """
@@ -154,8 +150,6 @@ class Metric:
     """A measurement on one data set after training.
 
     Args:
-        name: name of the data set.
-        accuracy: share of correct labels.
         interval: 95 % interval of the accuracy.
         log_loss: nats.
         ece: expected calibration error.
@@ -206,9 +200,6 @@ class ModelInfo:
         version: the first 12 hex digits of the SHA-256 of the weights file.
         architecture: the network's name in transformers.
         num_layers: layers with attention weights.
-        num_heads: heads in each layer.
-        hidden_size: features of a token.
-        parameters: number of trained weights.
         max_length: most tokens that the model reads, special tokens included.
         temperature: divides the logits.
         engine: what computes it, like `kernels (avx2)`; blank from an older service.

@@ -4,7 +4,7 @@ L layers, H heads, T tokens or words, D features of a query, a key or a value.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,6 +47,8 @@ class AttentionView(HoldsTokens):
     layers: tuple[int, ...]
     heads: tuple[int, ...]
     view: str
+    window: int | None = field(default=None, kw_only=True)
+    windows: int | None = field(default=None, kw_only=True)
 
     @property
     def layer_names(self) -> list[int | None]:
@@ -87,19 +89,16 @@ class Attention(AttentionView):
     Args:
         prediction: from the same forward pass.
         tokens: T tokens or words: the names of rows and columns.
-        layers: indices of the layers used.
-        heads: indices of the heads used.
+        layers, heads: indices of those used.
         view: `raw` for the softmax as the network used it, else the derived view, such as
             `rollout+word`.
         weights: float32 [L, H, T, T]; `weights[l, h, q, k]` is what token `q` gives to token `k`.
             An axis of merged layers or heads has length 1.
-        window: index of the text's window; None unless `truncation` is `window`.
-        windows: how many windows the text has; None likewise.
+        window, windows: index of the text's window, of how many; None unless `truncation` is
+            `window`.
     """
 
     weights: NDArray[np.float32]
-    window: int | None = None
-    windows: int | None = None
 
     def __repr__(self) -> str:
         shape = " x ".join(map(str, self.weights.shape))
@@ -112,8 +111,8 @@ class Attention(AttentionView):
         """Returns a pandas table with a row for each weight, in the order of `weights`.
 
         Its columns are `layer`, `head`, `query`, `key`, `query_text`, `key_text` and `weight`.
-        A layer or head is missing where several were merged. All
-        layers and heads of a long text make millions of rows: ask for some of them, or for a view.
+        A layer or head is missing where several were merged. All layers and heads of a long text
+        make millions of rows: ask for some of them, or for a view.
         """
         indices = (index.ravel() for index in np.indices(self.weights.shape))
         return self._table(indices, self.weights.ravel())
@@ -136,8 +135,6 @@ class Thumbnails(AttentionView):
     maps: NDArray[np.float32]
     strongest: NDArray[np.integer[Any]]
     strongest_weights: NDArray[np.float32]
-    window: int | None = None
-    windows: int | None = None
 
     def __repr__(self) -> str:
         shape = " x ".join(map(str, self.maps.shape))
@@ -227,8 +224,7 @@ class Importance:
 
     Args:
         label: whose calibrated log-odds are explained.
-        layers: indices of the L layers.
-        heads: indices of the H heads in each layer.
+        layers, heads: indices of the L layers, and of the H heads in each.
         values: float64 [L, H].
     """
 
@@ -265,13 +261,11 @@ class AttentionSteps(HoldsTokens):
         query: index of the token that gives the weights.
         scale: 1 / √D.
         query_vector: float32 [D], the query of that token.
-        keys: float32 [T, D], the key of each token.
-        scores: float32 [T].
-        weights: float32 [T].
-        values: float32 [T, D], the value of each token.
+        keys, values: float32 [T, D], the key and the value of each token.
+        scores, weights: float32 [T].
         result: float32 [D].
-        window: index of the text's window; None unless `truncation` is `window`.
-        windows: how many windows the text has; None likewise.
+        window, windows: index of the text's window, of how many; None unless `truncation` is
+            `window`.
     """
 
     model: ModelName

@@ -115,18 +115,16 @@ def attention(
 
     Args:
         sentence: not blank.
-        layers: layer indices; all if None.
-        heads: head indices; all if None.
+        layers, heads: indices; all if None.
         reduce: `mean` or `max` over the chosen heads of each layer; `rollout` merges the chosen
             layers and heads into one map (Abnar and Zuidema 2020).
         level: `token`, or `word`: rows and columns are words.
         truncation: as in `predict`.
         window: index of the window to show, with `truncation` `window`; the first if None.
-        labels: as in `predict`.
-        head_mask: as in `predict`.
+        labels, head_mask: as in `predict`.
         omit: indices of tokens that are left out; special tokens stay.
     """
-    return _of_one("attention", "/attention", reading.read_attention, _NPZ, locals())
+    return _of_one("attention", "/attention", reading.read_attention, locals())
 
 
 def attentions(sentences: Sequence[str], **options: Unpack[ViewOptions]) -> Call[list[Attention]]:
@@ -137,7 +135,7 @@ def attentions(sentences: Sequence[str], **options: Unpack[ViewOptions]) -> Call
     """
     texts = texts_of(sentences)
     read = partial(reading.read_attentions, count=len(texts))
-    return _post("/attention", read, accept=_NPZ, sentences=texts, **_converted(options))
+    return _post("/attention", read, sentences=texts, **_converted(options))
 
 
 def thumbnails(
@@ -154,7 +152,7 @@ def thumbnails(
     other options are those of `attention`.
     """
     given = {"sentence": sentence, "size": size, "special": bool(special), **options}
-    return _of_one("thumbnails", "/attention", reading.read_thumbnails, _NPZ, given)
+    return _of_one("thumbnails", "/attention", reading.read_thumbnails, given)
 
 
 def attention_steps(
@@ -171,7 +169,7 @@ def attention_steps(
     `truncation`, `window`, `head_mask` and `omit` of `attention`.
     """
     given = {"sentence": sentence, "layer": layer, "head": head, "query": query, **options}
-    return _of_one("attention_steps", "/attention/steps", reading.read_steps, _JSON, given)
+    return _of_one("attention_steps", "/attention/steps", reading.read_steps, given)
 
 
 def attributions(
@@ -196,7 +194,7 @@ def attributions(
         level: `token`, `word`, or with `leave_out` `sentence`.
         truncation: as in `predict`; `window` only with `leave_out`.
     """
-    return _of_one("attributions", "/attributions", reading.read_attributions, _JSON, locals())
+    return _of_one("attributions", "/attributions", reading.read_attributions, locals())
 
 
 def importance(
@@ -210,7 +208,7 @@ def importance(
 
     The measure is that of Michel, Levy and Neubig 2019. Arguments are those of `attributions`.
     """
-    return _of_one("importance", "/importance", reading.read_importance, _JSON, locals())
+    return _of_one("importance", "/importance", reading.read_importance, locals())
 
 
 def model() -> Call[ModelInfo]:
@@ -286,7 +284,7 @@ def texts_of(sentences: Sequence[str | None]) -> list[str | None]:
 
 
 def _of_one(
-    method: str, path: str, read: Callable[[Answer], T], accept: str, given: Mapping[str, Any]
+    method: str, path: str, read: Callable[[Answer], T], given: Mapping[str, Any]
 ) -> Call[T]:
     """Builds the call of a method that is given one sentence."""
     options = dict(given)
@@ -295,7 +293,7 @@ def _of_one(
         kind = type(sentence).__name__
         instead = "use attentions for several" if method == "attention" else "call it once for each"
         raise TypeError(f"{method} takes one sentence, got a {kind}: {instead}")
-    return _post(path, read, accept=accept, sentence=_text(sentence), **_converted(options))
+    return _post(path, read, sentence=_text(sentence), **_converted(options))
 
 
 def _text(sentence: object) -> str | None:
@@ -307,10 +305,8 @@ def _text(sentence: object) -> str | None:
     return sentence if isinstance(sentence, str) else None
 
 
-def _post(
-    path: str, read: Callable[[Answer], T], *, accept: str = _JSON, **content: object
-) -> Call[T]:
-    return Call("POST", path, read, accept, as_json(content))
+def _post(path: str, read: Callable[[Answer], T], **content: object) -> Call[T]:
+    return Call("POST", path, read, _NPZ if path == "/attention" else _JSON, as_json(content))
 
 
 def as_json(content: object) -> bytes:

@@ -12,7 +12,7 @@ from headlight_client.calls import AsyncPredictOptions, Call, OnError, PredictOp
 from headlight_client.config import ClientConfig
 from headlight_client.errors import HeadlightError, InvalidRequestError
 from headlight_client.exchange import Awaiting, Blocking, Transport, exchange, run
-from headlight_client.portions import Limits, Portions, Progress, limits_of
+from headlight_client.portions import Limits, Portions, limits_of, progress_of
 from headlight_client.tables import Predictions
 
 P = ParamSpec("P")
@@ -76,7 +76,7 @@ class _Client(Generic[Http]):
         if concurrency < 1:
             raise ValueError(f"concurrency must be at least 1, got {concurrency}")
         portions = Portions(sentences, **options)
-        with Progress(len(portions), shown=progress) as shown:
+        with progress_of(len(portions), shown=progress) as shown:
             must_ask = self._limits is None and not portions.fit(Limits())
             while True:
                 if must_ask:
@@ -92,7 +92,7 @@ class _Client(Generic[Http]):
                             portions.fail(portion, error)
                         else:
                             portions.take(portion, answers)
-                        shown.update(portions.answered)
+                        shown.update(len(portion))
 
                 try:
                     count = min(concurrency, len(cut))

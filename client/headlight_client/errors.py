@@ -29,10 +29,9 @@ import httpx
 
 from headlight_client.answers import Answer, FieldError, ItemError, Prediction, Problem
 
-_PROBLEM_PREFIX = "/problems/"
+PROBLEM_PREFIX = "/problems/"  # of a type, on the wire
 # A longer number is no sensible wait, and a very long one is more than `int` accepts.
 _SECONDS = re.compile("[0-9]{1,9}")
-_SERVER_ERROR = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +108,11 @@ class ProblemError(HeadlightError):
         self.title, self.detail = problem.title, problem.detail
         self.errors, self.fits = problem.errors, problem.fits
         self.retry_after = problem.retry_after
-        self.args = (_message(problem, self.request_id),)
+        message = f"{problem.status} {problem.type}: {problem.detail}"
+        # The caller corrects a 4xx. For a 5xx somebody has to look into the log.
+        if problem.status >= httpx.codes.INTERNAL_SERVER_ERROR and self.request_id is not None:
+            message = f"{message} (request {self.request_id})"
+        self.args = (message,)
 
     def __reduce__(self) -> tuple[partial[Self], tuple[Problem], dict[str, Any]]:
         # By default an exception is copied by its message, which `__init__` does not take.
@@ -131,14 +134,6 @@ class UnavailableError(ProblemError):
 
 class ServiceTimedOutError(ProblemError, TimedOutError):
     """The service, or a balancer, gave up on the request."""
-
-
-def _message(problem: Problem, request_id: str | None) -> str:
-    message = f"{problem.status} {problem.type}: {problem.detail}"
-    # The caller corrects a 4xx. For a 5xx somebody has to look into the log.
-    if problem.status >= _SERVER_ERROR and request_id is not None:
-        message = f"{message} (request {request_id})"
-    return message
 
 
 _BY_STATUS: dict[int, type[ProblemError]] = {
@@ -164,39 +159,34 @@ def read_problem(answer: Answer, *, request_id: str) -> ProblemError:
         retry_after=_retry_after(answer.headers),
     )
     if answer.headers.get("content-type", "").startswith("application/problem+json"):
-        problem = replace(problem, **_members(_object(answer.content)))
+        problem = replace(problem, **_members(answer.content))
     request_id = answer.headers.get("x-request-id", request_id)
     return _BY_STATUS.get(answer.status, ProblemError)(problem, request_id=request_id)
 
 
-def read_item_error(content: Mapping[str, Any]) -> ItemError:
-    """Reads the error of one sentence; a missing member raises one of `reading.MALFORMED`."""
-    members = ("type", "status", "title", "detail")
-    error = ItemError(**{name: content[name] for name in members})
-    return replace(error, **_members(content))
-
-
-def _object(content: bytes) -> Mapping[str, Any]:
-    """Parses a JSON object; returns an empty one if the content is not an object."""
+def _members(body: bytes) -> dict[str, Any]:
+    """Returns the members of a problem that have the right type, without the status."""
     try:
-        parsed = json.loads(content)
+        content = json.loads(body)
     except (ValueError, RecursionError):
         return {}
-    return parsed if isinstance(parsed, dict) else {}
-
-
-def _members(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the members of a problem that have the right type, without the status."""
+    if not isinstance(content, dict):
+        return {}
     members: dict[str, Any] = {
         name: content[name]
         for name in ("type", "title", "detail")
         if isinstance(content.get(name), str)
     }
     if "type" in members:
-        members["type"] = members["type"].removeprefix(_PROBLEM_PREFIX)
+        members["type"] = members["type"].removeprefix(PROBLEM_PREFIX)
     if isinstance(content.get("errors"), list):
-        errors = filter(_is_field_error, content["errors"])
-        members["errors"] = tuple(FieldError(tuple(each["loc"]), each["msg"]) for each in errors)
+        members["errors"] = tuple(
+            FieldError(tuple(each["loc"]), each["msg"])
+            for each in content["errors"]
+            if isinstance(each, dict)
+            and isinstance(each.get("loc"), list)
+            and isinstance(each.get("msg"), str)
+        )
     seconds: Any = content.get("retry_after")
     # In Python True is a number, and the JSON parser accepts NaN and Infinity.
     is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
@@ -206,14 +196,6 @@ def _members(content: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(fits, dict) and all(type(most) is int for most in fits.values()):
         members["fits"] = fits
     return members
-
-
-def _is_field_error(content: object) -> bool:
-    return (
-        isinstance(content, dict)
-        and isinstance(content.get("loc"), list)
-        and isinstance(content.get("msg"), str)
-    )
 
 
 def _retry_after(headers: Mapping[str, str]) -> int | None:

@@ -11,22 +11,14 @@ import time
 import uuid
 from collections import UserDict
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import httpx
 
+from headlight_client import errors
 from headlight_client.answers import Answer
 from headlight_client.calls import Call
 from headlight_client.config import ClientConfig
-from headlight_client.errors import (
-    HeadlightError,
-    NoAnswerError,
-    ProblemError,
-    TimedOutError,
-    UnavailableError,
-    UnexpectedAnswerError,
-    read_problem,
-)
 from headlight_client.reading import MALFORMED
 
 T = TypeVar("T")
@@ -137,8 +129,7 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
     try:
         coroutine.send(None)
     except StopIteration as end:
-        result: T = end.value
-        return result
+        return cast("T", end.value)
     raise AssertionError("a blocking transport never suspends")
 
 
@@ -172,33 +163,28 @@ async def exchange(call: Call[T], config: ClientConfig, transport: Transport) ->
     retries = config.retries if call.when_away is None else 0
     for attempt in itertools.count():
         left = max(deadline - config.now(), LEAST_SECONDS)
-        request = _request(call, config, transport.http, left, request_id)
+        request = _request(call, config, transport, left, request_id)
         try:
             return _read(call, await transport.send(request, left), config, request_id)
         except httpx.RequestError as cause:
             error = _without_answer(cause, config, request_id)
             error.__cause__ = cause
-        except (UnavailableError, TimedOutError) as rejection:
+        except (errors.UnavailableError, errors.TimedOutError) as rejection:
             error = rejection
-        may_help = isinstance(error, UnavailableError | NoAnswerError)
-        if attempt < retries and may_help:
-            pause = _pause(error, attempt, config.draw())
-            if config.now() + pause < deadline:
-                await transport.sleep(pause)
-                if config.now() < deadline:
-                    continue
-        if call.when_away is not None and (may_help or isinstance(error, TimedOutError)):
+        may_help = isinstance(error, errors.UnavailableError | errors.NoAnswerError)
+        pause = _pause(error, attempt, config.draw())
+        if attempt < retries and may_help and config.now() + pause < deadline:
+            await transport.sleep(pause)
+            if config.now() < deadline:
+                continue
+        if call.when_away is not None and (may_help or isinstance(error, errors.TimedOutError)):
             return call.when_away
         raise error
     raise AssertionError  # the loop never ends by itself
 
 
 def _request(
-    call: Call[Any],
-    config: ClientConfig,
-    http: httpx.Client | httpx.AsyncClient,
-    left: float,
-    request_id: str,
+    call: Call[Any], config: ClientConfig, transport: Transport, left: float, request_id: str
 ) -> httpx.Request:
     # httpx.Headers hides the key in `repr`; error trackers store the `repr` of local variables.
     headers = config.headers.copy()
@@ -209,16 +195,18 @@ def _request(
         headers["Content-Type"] = "application/json"
     timeout = httpx.Timeout(left, connect=min(left, CONNECT_SECONDS), pool=left * POOL_SHARE)
     url = config.address + call.path
-    return http.build_request(call.method, url, headers=headers, content=call.body, timeout=timeout)
+    return transport.http.build_request(
+        call.method, url, headers=headers, content=call.body, timeout=timeout
+    )
 
 
 def _read(call: Call[T], answer: Answer, config: ClientConfig, request_id: str) -> T:
     """Returns what an answer says, or raises its error."""
     if answer.status >= httpx.codes.BAD_REQUEST:
-        raise read_problem(answer, request_id=request_id)
+        raise errors.read_problem(answer, request_id=request_id)
     request_id = answer.headers.get("x-request-id", request_id)
     if answer.status != httpx.codes.OK:
-        raise UnexpectedAnswerError(
+        raise errors.UnexpectedAnswerError(
             f"{config.address} answered with status {answer.status}, which a Headlight service "
             "does not: check base_url",
             request_id=request_id,
@@ -226,7 +214,7 @@ def _read(call: Call[T], answer: Answer, config: ClientConfig, request_id: str) 
     try:
         return call.read(answer)
     except MALFORMED as error:
-        raise UnexpectedAnswerError(
+        raise errors.UnexpectedAnswerError(
             f"an answer of {config.address} with status {answer.status} cannot be read: "
             "a Headlight service must be there, of a version that this client knows",
             request_id=request_id,
@@ -235,12 +223,12 @@ def _read(call: Call[T], answer: Answer, config: ClientConfig, request_id: str) 
 
 def _without_answer(
     cause: httpx.RequestError, config: ClientConfig, request_id: str
-) -> HeadlightError:
+) -> errors.HeadlightError:
     """Explains why no answer came; names the request if the service may have received it."""
     address, reason = config.address, str(cause) or type(cause).__name__
-    kind: type[HeadlightError] = NoAnswerError
+    kind: type[errors.HeadlightError] = errors.NoAnswerError
     if isinstance(cause, httpx.PoolTimeout):
-        kind = TimedOutError
+        kind = errors.TimedOutError
         message = (
             f"too many calls at once: none of this client's connections to {address} was free "
             f"within {config.timeout:g} s: ask with fewer calls at a time, or raise timeout or "
@@ -249,13 +237,13 @@ def _without_answer(
     elif isinstance(cause, httpx.ConnectTimeout):
         message = f"{address} takes no connection: check base_url and the network"
     elif isinstance(cause, httpx.TimeoutException):
-        kind = TimedOutError
+        kind = errors.TimedOutError
         message = (
             f"{address} gave no answer within {config.timeout:g} s: send less at once, or raise "
             f"timeout (request {request_id})"
         )
     elif isinstance(cause, httpx.DecodingError | httpx.TooManyRedirects):
-        kind = UnexpectedAnswerError
+        kind = errors.UnexpectedAnswerError
         message = f"an answer of {address} cannot be read: {reason}"
     else:
         message = f"no answer from {address}: {reason}; does a service run there?"
@@ -264,9 +252,9 @@ def _without_answer(
     return kind(message, request_id=request_id)
 
 
-def _pause(error: HeadlightError, attempt: int, drawn: float) -> float:
+def _pause(error: errors.HeadlightError, attempt: int, drawn: float) -> float:
     """Returns the seconds until the next attempt, spread so that clients do not return together."""
     growing: float = min(FIRST_PAUSE * 2.0 ** min(attempt, _MOST_DOUBLINGS), LONGEST_PAUSE)
-    if isinstance(error, ProblemError) and error.retry_after is not None:
+    if isinstance(error, errors.ProblemError) and error.retry_after is not None:
         return min(error.retry_after, LONGEST_RETRY_AFTER) + growing * drawn
     return growing * (1 + drawn) / 2

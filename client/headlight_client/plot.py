@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, SupportsIndex
 
 from headlight_client.arrays import Attention
-from headlight_client.config import Indices, one_index, several_indices
+from headlight_client.config import Indices, several_indices
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,8 +50,8 @@ def plot_heads(
         raise ImportError(
             "plot_heads needs matplotlib: pip install 'headlight-client[plot]'"
         ) from error
-    lines = _indices("layers", _renamed("layer", layer, layers), attention.layer_names)
-    columns = _indices("heads", _renamed("head", head, heads), attention.head_names)
+    lines = _indices("layers", layers, layer, attention.layer_names)
+    columns = _indices("heads", heads, head, attention.head_names)
     weights = attention.weights[lines][:, columns]  # [L, H, T, T]
     inches, font = _sizes(len(lines), len(columns), len(attention.tokens))
     # The margins hold the names beside the maps, the titles and the colour bar.
@@ -59,15 +59,20 @@ def plot_heads(
         figsize=(inches * len(columns) + 2.0, inches * len(lines) + 1.2), layout="constrained"
     )
     grid = figure.subplots(len(lines), len(columns), squeeze=False, sharex=True, sharey=True)
+    texts = attention.texts if font else []
+    ticks = range(len(texts))
+    titles = ["all layers" if name is None else f"layer {name}" for name in attention.layer_names]
+    ends = ["heads joined" if name is None else f"head {name}" for name in attention.head_names]
     top = float(weights.max()) if vmax is None else vmax
     for row, line in enumerate(lines):
         for at, column in enumerate(columns):
             axes: Axes = grid[row][at]
             image = axes.imshow(weights[row, at], vmin=0.0, vmax=top, cmap=cmap)
-            axes.set_title(
-                _title(attention.layer_names[line], attention.head_names[column]), fontsize=8
-            )
-            _name_tokens(axes, attention.texts, font)
+            axes.set_title(f"{titles[line]}, {ends[column]}", fontsize=8)
+            # matplotlib would read dollar signs in a token as a formula.
+            axes.set_xticks(ticks, texts, rotation=90, fontsize=font, parse_math=False)
+            axes.set_yticks(ticks, texts, fontsize=font, parse_math=False)
+            axes.tick_params(length=0)
     bar = figure.colorbar(image, ax=grid, shrink=0.8)
     bar.set_label("weight" if attention.view == "raw" else f"weight ({attention.view})")
     figure.supxlabel("attended to", fontsize=9)
@@ -75,26 +80,19 @@ def plot_heads(
     return figure
 
 
-def _renamed(old: str, value: Chosen, wanted: Chosen) -> Chosen:
-    """Takes an argument by its old name too."""
-    if value is None:
-        return wanted
-    if wanted is not None:
-        raise TypeError(f"{old} is the old name of {old}s: leave {old} out")
-    warnings.warn(
-        f"{old} of plot_heads is now called {old}s", DeprecationWarning, stacklevel=_CALLER
-    )
-    return value
-
-
-def _indices(what: str, wanted: Chosen, names: Sequence[int | None]) -> list[int]:
-    """Returns where the wanted layers or heads are on an axis."""
+def _indices(what: str, wanted: Chosen, old: Chosen, names: Sequence[int | None]) -> list[int]:
+    """Returns where the wanted layers or heads are on an axis; takes them by their old name too."""
+    if old is not None:
+        name = what.removesuffix("s")
+        if wanted is not None:
+            raise TypeError(f"{name} is the old name of {what}: leave {name} out")
+        message = f"{name} of plot_heads is now called {what}"
+        warnings.warn(message, DeprecationWarning, stacklevel=_CALLER)
+        wanted = old
     if wanted is None:
         return list(range(len(names)))
-    if isinstance(wanted, Iterable):
-        numbers = several_indices(what, wanted)
-    else:
-        numbers = [one_index(what, wanted)]
+    several = wanted if isinstance(wanted, Iterable) else [wanted]
+    numbers = several_indices(what, several)
     if None in names:
         raise ValueError(f"this view joined its {what} to one: leave {what} out")
     missing = [number for number in numbers if number not in names]
@@ -110,21 +108,3 @@ def _sizes(lines: int, columns: int, tokens: int) -> tuple[float, float]:
     inches = min(inches, _LARGEST_INCHES / max(lines, columns))
     font = min(inches * _POINTS_PER_INCH / tokens * 0.8, _LARGEST_FONT)
     return inches, font if font >= _SMALLEST_FONT else 0.0
-
-
-def _title(layer: int | None, head: int | None) -> str:
-    parts = ["all layers" if layer is None else f"layer {layer}"]
-    parts.append("heads joined" if head is None else f"head {head}")
-    return ", ".join(parts)
-
-
-def _name_tokens(axes: "Axes", texts: Sequence[str], font: float) -> None:
-    if not font:
-        axes.set_xticks([])
-        axes.set_yticks([])
-        return
-    places = range(len(texts))
-    # matplotlib would read dollar signs in a token as a formula.
-    axes.set_xticks(places, texts, rotation=90, fontsize=font, parse_math=False)
-    axes.set_yticks(places, texts, fontsize=font, parse_math=False)
-    axes.tick_params(length=0)

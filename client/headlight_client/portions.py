@@ -6,6 +6,7 @@ Both clients send the portions in their own way: one after the other, or some at
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self, TypeVar
 
@@ -60,7 +61,6 @@ class Portions:
             for name, value in options.items()
         }
         self._answers: list[Prediction | ItemError | None] = [None] * len(self._texts)
-        self.answered = 0  # how many sentences have an answer
         self._several = False
         self._most = sys.maxsize  # bytes of a portion; less since one was too much work
         self._may_ask = True
@@ -122,7 +122,6 @@ class Portions:
             if isinstance(answer, ItemError):
                 answer = _moved(answer, portion.start)
             self._answers[index] = answer
-        self.answered += len(answers)
 
     def fail(self, portion: range, error: HeadlightError) -> None:
         """Keeps the error as the answer of a sentence that is too large, or raises it.
@@ -137,7 +136,6 @@ class Portions:
         if is_item and isinstance(error, InvalidRequestError) and error.status == _TOO_LARGE:
             item = {name: getattr(error.problem, name) for name in Problem.__slots__}
             self._answers[portion.start] = ItemError(**item)
-            self.answered += 1
             return
         if self._several:
             if isinstance(error, ProblemError):
@@ -177,37 +175,34 @@ def _moved_error(error: FieldError, start: int) -> FieldError:
     return replace(error, loc=(*_LIST, index + start, *error.loc[3:]))
 
 
-class Progress:
-    """Shows how many sentences are answered: by tqdm if it is installed, else by lines."""
+class Lines:
+    """Shows how many sentences are answered in ten lines at most, as tqdm does in a bar."""
 
     def __init__(self, total: int, *, shown: bool) -> None:
-        self._total = total
-        self._done = self._lines = 0
-        self._bar: Any = _bar(total) if shown else None
-        self._in_lines = shown and self._bar is None
+        self._total = max(total, 1)
+        self._done = 0
+        self._shown = shown
 
-    def update(self, done: int) -> None:
-        """Shows how many sentences are answered by now."""
-        if self._bar is not None:
-            self._bar.update(done - self._done)
-        self._done = done
-        lines = done * _MOST_LINES // max(self._total, 1)
-        if self._in_lines and lines > self._lines:
-            self._lines = lines
-            sys.stderr.write(f"headlight: {done} of {self._total} sentences\n")
+    def update(self, more: int) -> None:
+        """Counts more sentences as answered."""
+        before, self._done = self._done, self._done + more
+        is_next = self._done * _MOST_LINES // self._total > before * _MOST_LINES // self._total
+        if self._shown and is_next:
+            sys.stderr.write(f"headlight: {self._done} of {self._total} sentences\n")
             sys.stderr.flush()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.close()
+        pass
 
 
-def _bar(total: int) -> Any:  # noqa: ANN401 - tqdm may be missing
-    try:
-        from tqdm.auto import tqdm
-    except ImportError:
-        return None
-    return tqdm(total=total, unit=" sentences")
+def progress_of(total: int, *, shown: bool) -> Any:  # noqa: ANN401 - tqdm may be missing
+    """Returns what shows the progress of a call: a bar of tqdm if it is installed, else lines."""
+    if shown:
+        with suppress(ImportError):
+            from tqdm.auto import tqdm
+
+            return tqdm(total=total, unit=" sentences")
+    return Lines(total, shown=shown)

@@ -26,7 +26,7 @@ from headlight_client.answers import (
     Token,
 )
 from headlight_client.arrays import Attention, AttentionSteps, Attributions, Importance, Thumbnails
-from headlight_client.errors import read_item_error
+from headlight_client.errors import PROBLEM_PREFIX
 
 T = TypeVar("T")
 
@@ -43,7 +43,7 @@ def read_predictions(answer: Answer, count: int) -> list[Prediction | ItemError]
     content = json.loads(answer.content)
     model = _make(ModelName, content["model"])
     predictions: list[Prediction | ItemError] = [
-        read_item_error(item["error"]) if "error" in item else _prediction(item, model)
+        _item_error(item["error"]) if "error" in item else _make(Prediction, item, model=model)
         for item in content["predictions"]
     ]
     if len(predictions) != count:
@@ -208,8 +208,8 @@ def _view(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
 
 def _predicted(content: Mapping[str, Any]) -> dict[str, Any]:
     model = _make(ModelName, content["model"])
-    return {"model": model, "prediction": _prediction(content["prediction"], model)}
+    return {"model": model, "prediction": _make(Prediction, content["prediction"], model=model)}
 
 
-def _prediction(content: Mapping[str, Any], model: ModelName) -> Prediction:
-    return _make(Prediction, content, model=model)
+def _item_error(content: Mapping[str, Any]) -> ItemError:
+    return _make(ItemError, content, type=content["type"].removeprefix(PROBLEM_PREFIX))

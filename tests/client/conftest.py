@@ -1,5 +1,7 @@
 """A real service for the clients, and one way to ask both of them."""
 
+# ruff: noqa: ANN401
+
 import asyncio
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,31 +18,19 @@ from tests.end_to_end.servers import TLS, RunningService, local_service
 Ask = Callable[..., Any]
 
 
-def ask_client(url: str, method: str, /, *given: Any, options: Any = None, **named: Any) -> Any:  # noqa: ANN401
+def ask_client(url: str, asked: str, *given: Any, options: Any = None, **named: Any) -> Any:
     """Asks once with a `Client`."""
-    with (
-        httpx.Client(verify=TLS) as http,
-        Client(url, http_client=http, **(options or {})) as client,
-    ):
-        return getattr(client, method)(*given, **named)
+    with httpx.Client(verify=TLS) as http, Client(url, http_client=http, **options or {}) as client:
+        return getattr(client, asked)(*given, **named)
 
 
-def ask_async_client(
-    url: str,
-    method: str,
-    /,
-    *given: Any,  # noqa: ANN401
-    options: Any = None,  # noqa: ANN401
-    **named: Any,  # noqa: ANN401
-) -> Any:  # noqa: ANN401
+def ask_async_client(url: str, asked: str, *given: Any, options: Any = None, **named: Any) -> Any:
     """Asks once with an `AsyncClient`."""
 
-    async def ask() -> Any:  # noqa: ANN401
-        async with (
-            httpx.AsyncClient(verify=TLS) as http,
-            AsyncClient(url, http_client=http, **(options or {})) as client,
-        ):
-            return await getattr(client, method)(*given, **named)
+    async def ask() -> Any:
+        async with httpx.AsyncClient(verify=TLS) as http:
+            client = AsyncClient(url, http_client=http, **options or {})
+            return await getattr(client, asked)(*given, **named)
 
     return asyncio.run(ask())
 

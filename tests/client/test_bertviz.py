@@ -4,19 +4,14 @@ import importlib
 import json
 import os
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from headlight_client import Client
-from tests.end_to_end.servers import RunningService
-
-TEXT = "A warm, funny film!"
+from tests.client.test_plot import attention
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,24 +36,15 @@ def bertviz(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return importlib.import_module("bertviz")
 
 
-def views(html: str) -> list[Any]:
-    """The numbers and names that the script of a picture is given."""
-    _, script = html.split("const params = ")
-    params, _ = json.JSONDecoder().raw_decode(script)
-    return list(params["attention"])
-
-
 # It leaves its scripts to be closed by the collector.
 @pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
-@pytest.mark.parametrize("name", ["head_view", "model_view"])
-def test_a_view_holds_the_numbers(bertviz: ModuleType, running: RunningService, name: str) -> None:
-    with Client(running.url, api_key="the-key") as client:
-        attention = client.attention(TEXT)
-    view: Callable[..., Any] = getattr(bertviz, name)
+def test_a_view_holds_the_numbers(bertviz: ModuleType) -> None:
+    shown = attention()
+    layers = tuple(torch.from_numpy(layer)[None] for layer in shown.weights)
+    made = bertviz.head_view(layers, shown.texts, html_action="return")
 
-    layers = tuple(torch.from_numpy(layer)[None] for layer in attention.weights)
-    made = view(layers, attention.texts, html_action="return")
-
-    (shown,) = views(made.data)
-    assert shown["left_text"] == shown["right_text"] == attention.texts
-    np.testing.assert_array_equal(np.array(shown["attn"], np.float32), attention.weights)
+    _, script = made.data.split("const params = ")
+    params, _ = json.JSONDecoder().raw_decode(script)
+    (view,) = params["attention"]
+    assert view["left_text"] == view["right_text"] == shown.texts
+    np.testing.assert_array_equal(np.array(view["attn"], np.float32), shown.weights)

@@ -107,6 +107,26 @@ def test_several_are_no_sentence(method: str, several: Any) -> None:  # noqa: AN
         getattr(calls, method)(several, **place)
 
 
+@pytest.mark.parametrize("method", ["predict", "attentions", "attention", "importance"])
+def test_labels_are_a_list(method: str) -> None:
+    given = ["good"] if method in ("predict", "attentions") else "good"
+    build = getattr(calls, method)
+    assert asked(build(given, labels=("negative", "positive")))["labels"] == [
+        "negative",
+        "positive",
+    ]
+    message = exactly("labels is one string: put two or more in a list")
+    with pytest.raises(TypeError, match=message):
+        build(given, labels="positive")
+
+
+def test_an_older_service_is_sent_nothing_that_it_does_not_know() -> None:
+    known = {"sentences": ["a"], "truncation": "right", "on_error": "request"}
+    assert asked(calls.predict(["a"], granularity="text")) == known
+    new = {"granularity": "sentence", "abstain_below": 0.0}
+    assert asked(calls.predict(["a"], **new)) == known | new
+
+
 @pytest.mark.parametrize("method", [calls.predict, calls.attentions])
 def test_one_string_is_no_list_of_sentences(method: Any) -> None:  # noqa: ANN401
     with pytest.raises(TypeError, match=exactly("sentences is one string: put it in a list")):

@@ -151,14 +151,6 @@ def test_retry_after_is_waited_for_if_there_is_time() -> None:
     assert clock.at == 1009.0
 
 
-def test_a_long_retry_after_is_cut() -> None:
-    clock = Clock()
-    config = client_config(clock, timeout=1000.0, retries=1, draw=0.0)
-    *_, waits = play(CALL, config, clock, lambda _: unavailable(600))
-
-    assert waits == [60.0]
-
-
 def test_a_pause_that_lasts_too_long_is_the_end() -> None:
     clock = Clock(asleep=6.0)  # the machine slept
     error, sends, waits = play(CALL, client_config(clock, timeout=5.0), clock, lambda _: REFUSED)

@@ -14,7 +14,6 @@ from headlight_client import (
     InvalidRequestError,
     Prediction,
     Predictions,
-    UnavailableError,
 )
 from tests.client.conftest import Ask, ask_client
 from tests.client.scripted import Reply, answered, predicted, prediction, problem, scripted
@@ -121,26 +120,6 @@ def test_what_is_too_much_work_is_divided_again_and_again(ask: Ask) -> None:
         found = ask(server.url, "predict", sentences, **one_at_a_time(ask))
     assert asked_of(server.requests) == [4, "/model", 2, 2, "/model", 1, 1]
     assert found == [prediction(label) for label in "abcd"]
-
-
-def test_a_failure_says_which_part_and_keeps_the_answers() -> None:
-    replies = [limits_reply(max_sentences=150), predicted(*["x"] * 150), problem(503, "overloaded")]
-    with (
-        scripted(replies) as server,
-        Client(server.url, retries=0) as client,
-        pytest.raises(UnavailableError) as caught,
-    ):
-        client.predict(["a private sentence"] * 400)
-    error = caught.value
-    assert asked_of(server.requests) == ["/model", 150, 150]
-    assert error.part is not None
-    assert (error.part.start, error.part.stop) == (150, 300)
-    assert error.part.predictions == (*[prediction("x")] * 150, *[None] * 250)
-    assert str(error).endswith(
-        "(sentences 150 to 299 of 400 failed; the 150 answers so far are in part.predictions of "
-        "this error)"
-    )
-    assert "private" not in str(error) + repr(error) + repr(error.part)
 
 
 class Counting(httpx.AsyncBaseTransport):

@@ -2,15 +2,15 @@
 
 import itertools
 import json
+import sys
 from collections.abc import Sequence
-from typing import Any, NoReturn
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from headlight_client import FieldError, HeadlightError, InvalidRequestError, ItemError, Problem
-from headlight_client.portions import Limits, Portions, limits_of
+from headlight_client.portions import Limits, Portions, limits_of, progress_of
 from tests.client.scripted import prediction
 
 texts = st.lists(st.text(max_size=12) | st.none(), max_size=20)
@@ -52,7 +52,6 @@ def test_what_is_answered_is_not_asked_again(answered: list[bool], most: int) ->
     rest = [index for index, is_answered in enumerate(answered) if not is_answered]
     cut = portions.cut(Limits(most))
     assert [index for portion in cut for index in portion] == rest
-    assert portions.answered == len(answered) - len(rest)
     for portion in cut:
         portions.take(portion, [prediction(str(index)) for index in portion])
     assert [each.label for each in portions.result() if not isinstance(each, ItemError)] == [
@@ -60,13 +59,27 @@ def test_what_is_answered_is_not_asked_again(answered: list[bool], most: int) ->
     ]
 
 
-def test_tokens_are_counted_by_bytes_and_shared_by_requests_at_once() -> None:
+def test_requests_at_once_share_the_work() -> None:
     portions = portions_of(["x" * 60] * 10)  # 63 bytes each as JSON
     limits = limits_of({"max_work_tokens": 300, "max_queue_tokens": 900})
     assert limits == Limits(work_tokens=300)
     assert [len(portion) for portion in portions.cut(limits)] == [3, 3, 3, 1]
     assert [len(portion) for portion in portions.cut(limits, at_once=2)] == [1] * 10
     assert portions.cut(Limits(), at_once=2) == [range(10)]  # one request shares with no other
+
+
+@pytest.mark.parametrize(
+    ("options", "counts"),
+    [
+        ({}, [10]),
+        ({"truncation": "window"}, [3, 3, 3, 1]),
+        ({"granularity": "sentence"}, [2, 2, 2, 2, 2]),
+    ],
+)
+def test_what_is_read_again_counts_four_times(options: dict[str, str], counts: list[int]) -> None:
+    limits = limits_of({"max_queue_tokens": 1000})
+    portions = Portions(["x" * 60] * 10, **options)
+    assert [len(portion) for portion in portions.cut(limits)] == counts
 
 
 @pytest.mark.parametrize(
@@ -82,7 +95,7 @@ def test_limits(told: dict[str, float | str | None], limits: Limits) -> None:
     assert limits_of(told) == limits
 
 
-FAULT = FieldError(("body", "sentences", 1), "the text is blank")
+BLANK = FieldError(("body", "sentences", 1), "the text is blank")
 MOVED = FieldError(("body", "sentences", 6), "the text is blank")
 OTHER = FieldError(("body", "truncation"), "is wrong")
 
@@ -97,7 +110,7 @@ def test_an_index_in_an_error_counts_from_the_first_of_all() -> None:
     portions = portions_of(["a"] * 8)
     portions.cut(Limits(5))
     portions.take(range(5), [prediction("x")] * 5)
-    refused = InvalidRequestError(problem(FAULT, OTHER), request_id="id")
+    refused = InvalidRequestError(problem(BLANK, OTHER), request_id="id")
     with pytest.raises(InvalidRequestError) as caught:
         portions.fail(range(5, 8), refused)
     error = caught.value
@@ -115,7 +128,7 @@ def test_an_index_in_an_error_counts_from_the_first_of_all() -> None:
 
 def test_an_error_of_an_item_is_moved_too() -> None:
     portions = portions_of(["a"] * 7, "item")
-    item = ItemError("invalid-request", 422, "T", "sentences[1]: It is.", (FAULT,))
+    item = ItemError("invalid-request", 422, "T", "sentences[1]: It is.", (BLANK,))
     portions.take(range(5, 7), [prediction("x"), item])
     (_, moved) = portions.result()
     assert isinstance(moved, ItemError)
@@ -172,18 +185,23 @@ def test_a_sentence_larger_than_any_request(on_error: str) -> None:
             portions.fail(cut[1], refused)
         return
     portions.fail(cut[1], refused)
-    assert portions.answered == 1
     assert portions.result() == [ItemError("payload-too-large", 413, "T", "too large")]
 
 
-def test_counting_the_answers_looks_at_none_of_them() -> None:
-    """It is asked after each request, so a look at all would take the square of their number."""
+@pytest.mark.parametrize("shown", [True, False])
+def test_lines_of_progress(
+    shown: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    for total in (0, 1000):
+        with progress_of(total, shown=shown) as progress:
+            for _ in range(200):
+                progress.update(total // 200)
+    printed = [f"headlight: {done} of 1000 sentences" for done in range(100, 1001, 100)]
+    assert capsys.readouterr().err.splitlines() == printed * shown
 
-    class Unread(list[Any]):
-        def __iter__(self) -> NoReturn:
-            raise AssertionError
 
-    portions = portions_of(["a"] * 3)
-    portions._answers = Unread(portions._answers)
-    portions.take(range(2), [prediction("x")] * 2)
-    assert portions.answered == 2
+def test_tqdm_counts_to_the_end(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress_of(12, shown=True) as progress:
+        progress.update(12)
+    assert "12/12" in capsys.readouterr().err

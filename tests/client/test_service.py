@@ -16,10 +16,8 @@ from headlight_client import (
     ModelInfo,
     ModelName,
     Prediction,
-    ProblemError,
     Sentence,
     Token,
-    UnauthorizedError,
     Unit,
 )
 from tests.builders import LABELS
@@ -155,11 +153,6 @@ def test_the_model(ask: Ask, running: RunningService) -> None:
     assert len(repr(found)) < 200
 
 
-def test_readiness_needs_no_key(ask: Ask, running: RunningService) -> None:
-    assert ask(running.url, "is_ready") is True
-    assert ask(f"{running.url}/", "is_ready") is True
-
-
 @pytest.mark.parametrize(
     ("method", "named"),
     [
@@ -240,20 +233,3 @@ def test_a_bad_sentence_fails_the_request(running: RunningService) -> None:
     assert error.errors == (FieldError(("body", "sentences", 1), BLANK),)
     assert error.retry_after is None
     assert len(error.request_id or "") == 32
-
-
-@pytest.mark.parametrize("options", [{}, {"api_key": "another"}])
-def test_a_key_is_needed(running: RunningService, options: Named) -> None:
-    with pytest.raises(UnauthorizedError) as caught:
-        ask_client(running.url, "predict", ["good"], options=options)
-
-    assert caught.value.type == "unauthorized"
-    assert "another" not in str(caught.value)
-
-
-def test_a_wrong_path(running: RunningService) -> None:
-    with pytest.raises(ProblemError) as caught:
-        ask_client(f"{running.url}/sentiment", "predict", ["good"], options=KEY)
-
-    assert type(caught.value) is ProblemError
-    assert (caught.value.type, caught.value.status) == ("not-found", 404)

@@ -1,4 +1,4 @@
-"""Answers with status 200 that are not from a Headlight service, or damaged: one error for all."""
+"""Answers with status 200: of older services, of none, and damaged ones: one error for all."""
 
 import io
 import json
@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headlight_client import UnexpectedAnswerError
+from headlight_client import Prediction, Threshold, Thresholds, UnexpectedAnswerError
 from headlight_client.answers import Answer
 from headlight_client.reading import (
     MALFORMED,
     read_attention,
     read_attentions,
+    read_model,
     read_predictions,
     read_ready,
     read_steps,
@@ -200,3 +201,48 @@ def test_what_is_no_thumbnail(change: dict[str, Any]) -> None:
     for arrays in (archive(**SMALL | change), archive()):
         with pytest.raises(MALFORMED):
             read_thumbnails(Answer(200, {}, npz(arrays)))
+
+
+# The answer of `/model` before it had reasons, limits and thresholds.
+OLDER: dict[str, object] = {
+    "name": "default",
+    "version": "0123456789ab",
+    "architecture": "BertForSequenceClassification",
+    "labels": ["negative", "positive"],
+    "num_layers": 6,
+    "num_heads": 12,
+    "hidden_size": 384,
+    "parameters": 1,
+    "max_length": 512,
+    "temperature": 1.5,
+    "device": "cpu",
+    "dtype": "int8",
+    "metrics": [],
+}
+
+
+def test_a_model_of_an_older_and_of_a_newer_service() -> None:
+    quality = {"threshold": 0.9, "rows": 2, "share": 0.5, "accuracy": 0.5}
+    by_label: dict[str, Any] = {"precision": {"negative": None}, "recall": {"negative": 0.0}}
+    limits = {"max_sentences": 256, "request_timeout": 10.0, "rate_limit": None}
+    thresholds = {"sets": ["dev"], "rows": 4, "by_threshold": [quality | by_label]}
+    newer = {"engine": "kernels (avx2)", "limits": limits, "thresholds": thresholds}
+    model, older = (
+        read_model(Answer(200, {}, json.dumps(OLDER | more).encode())) for more in (newer, {})
+    )
+
+    assert (model.engine, model.limits) == ("kernels (avx2)", limits)
+    assert model.thresholds == Thresholds(("dev",), 4, (Threshold(0.9, 2, 0.5, 0.5, **by_label),))
+    assert (older.engine, older.dtype_reason, older.limits, older.thresholds) == ("", "", {}, None)
+    assert older.language is None
+    assert len({model, older}) == 2  # they have a hash
+
+
+def test_warnings() -> None:
+    content = json.loads(predicted("positive").content)
+    content["predictions"][0]["warnings"] = ["not-english"]
+    (found,) = read_predictions(Answer(200, {}, json.dumps(content).encode()), 1)
+    assert isinstance(found, Prediction)
+    warned = npz(archive(warnings=np.array(["not-english"])))
+    for prediction in (found, read_attention(Answer(200, {}, warned)).prediction):
+        assert prediction.warnings == ("not-english",)
