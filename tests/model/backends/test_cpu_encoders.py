@@ -6,7 +6,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from ctypes import byref
 from functools import cache
 from pathlib import Path
 from typing import get_args
@@ -22,7 +21,7 @@ from torch import Tensor
 from model.backends.base import Selection, collate
 from model.backends.cpu_kernels import KernelBackend, KernelEncoder, ShortAndLong, can_run
 from model.backends.cpu_packed import PackedEncoder, _round_up
-from model.backends.kernels import OUT_OF_RANGE, choose_set, instruction_sets, reason_unavailable
+from model.backends.kernels import choose_set, instruction_sets, reason_unavailable
 from model.kernels.compiler import SETS
 from model.network.config import Activation
 from model.network.encoder import EncoderClassifier, build_encoder
@@ -321,22 +320,6 @@ def test_an_unknown_token_or_position_is_refused(token: int | None) -> None:
     padding = torch.tensor([[False] * 3, [True] * 3])
     with pytest.raises(IndexError, match=message):
         fastest()(Batch(torch.ones(2, 3, dtype=torch.int64), padding))
-
-
-@pytest.mark.parametrize("length", [0, -1, max(LONG) + 1])
-def test_the_library_checks_lengths_itself(length: int) -> None:
-    """It would read and write past the ends of these arrays."""
-    own = fastest()
-    longest = max(length, 3) if length > max(LONG) else 3
-    ids, lengths = np.ones(2 * longest, np.int64), np.array([3, length])
-    logits = np.full((2, 2), 7.0, np.float32)
-    weights = np.full((2, 2, 2, longest, longest), 7.0, np.float32)
-    pointers = (ids.ctypes.data, lengths.ctypes.data, 2, 1, logits.ctypes.data)
-    fault = own._encode(byref(own._network), *pointers, weights.ctypes.data, longest, None)
-
-    assert fault == OUT_OF_RANGE
-    assert (logits == 7.0).all()
-    assert (weights == 7.0).all()
 
 
 FORK_AND_NO_MEMORY = """

@@ -42,36 +42,34 @@ def have_gpus(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
 
 
+TOO_MANY = (
+    "device {} was asked for, but torch finds {} CUDA devices: use cpu or auto, or install torch "
+    "with CUDA"
+)
+UNKNOWN = "device must be auto, cpu, cuda or cuda:N, got {}"
+
+
 @pytest.mark.parametrize(
     ("gpus", "name", "device"),
-    [
-        (0, "auto", "cpu"),
-        (2, "auto", "cuda:0"),
-        (2, "cpu", "cpu"),
-        (2, "cuda", "cuda:0"),
-        (2, "cuda:1", "cuda:1"),
-    ],
+    [(0, "auto", "cpu"), (2, "auto", "cuda:0"), (2, "cpu", "cpu"), (2, "cuda:1", "cuda:1")],
 )
 def test_a_device(gpus: int, name: str, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     have_gpus(monkeypatch, gpus)
     assert str(choose_device(name)) == device
 
 
-@pytest.mark.parametrize(("count", "name"), [(0, "cuda"), (2, "cuda:2")])
-def test_a_device_too_many_is_refused(
-    count: int, name: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("gpus", "name", "message"),
+    [
+        (0, "cuda", TOO_MANY.format("cuda", 0)),
+        (2, "cuda:2", TOO_MANY.format("cuda:2", 2)),
+        *((2, name, UNKNOWN.format(name)) for name in ("", "cuda:x", "cpu:0", "CPU")),
+    ],
+)
+def test_a_device_that_is_not_there(
+    gpus: int, name: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    have_gpus(monkeypatch, count)
-    message = f"device {name} was asked for, but torch finds {count} CUDA devices: use cpu or auto"
-
-    with pytest.raises(ConfigurationError, match=f"^{message}"):
-        choose_device(name)
-
-
-@pytest.mark.parametrize("name", ["", "gpu", "cuda:x", "cuda:-1", "cpu:0", "CPU"])
-def test_other_names_are_refused(name: str) -> None:
-    message = f"device must be auto, cpu, cuda or cuda:N, got {name}"
-
+    have_gpus(monkeypatch, gpus)
     with pytest.raises(ConfigurationError, match=exactly(message)):
         choose_device(name)
 
@@ -233,45 +231,37 @@ def _four_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "_usable_cores", lambda: 4)
 
 
-def choose(tmp_path: Path, own: str) -> int:
-    (tmp_path / "own").write_text(own, encoding="ascii")
-    return choose_threads(0, root=tmp_path, own=tmp_path / "own")
-
-
 @pytest.mark.parametrize(
-    ("content", "expected"),
+    ("own", "files", "expected"),
     [
-        ("max 100000\n", 4),
-        ("150000 100000\n", 2),
-        ("50000 100000\n", 1),
-        ("900000 100000\n", 4),
-        ("100000 0\n", 4),
-        ("nonsense\n", 4),
+        ("0::/\n", {"cpu.max": "max 100000\n"}, 4),
+        ("0::/\n", {"cpu.max": "150000 100000\n"}, 2),
+        ("0::/\n", {"cpu.max": "50000 100000\n"}, 1),
+        ("0::/\n", {"cpu.max": "900000 100000\n"}, 4),
+        ("0::/\n", {"cpu.max": "nonsense\n"}, 4),
+        # The smallest of all groups round the process counts.
+        ("0::/a/b\n", {"a/b/cpu.max": "max 100000\n", "a/cpu.max": "100000 50000\n"}, 2),
+        *(
+            (
+                "4:memory:/other\n5:cpu,cpuacct:/job\n",
+                {"cpu/job/cpu.cfs_quota_us": quota, "cpu/job/cpu.cfs_period_us": "100000\n"},
+                expected,
+            )
+            for quota, expected in [("-1\n", 4), ("75000\n", 1), ("300000\n", 3)]
+        ),
+        ("", {}, 4),
     ],
 )
-def test_version_2(tmp_path: Path, content: str, expected: int) -> None:
-    (tmp_path / "cpu.max").write_text(content, encoding="ascii")
-    assert choose(tmp_path, "0::/\n") == expected
-
-
-@pytest.mark.parametrize(("quota", "expected"), [("-1", 4), ("75000", 1), ("300000", 3)])
-def test_version_1(tmp_path: Path, quota: str, expected: int) -> None:
-    group = tmp_path / "cpu" / "job"
-    group.mkdir(parents=True)
-    (group / "cpu.cfs_quota_us").write_text(f"{quota}\n", encoding="ascii")
-    (group / "cpu.cfs_period_us").write_text("100000\n", encoding="ascii")
-    assert choose(tmp_path, "4:memory:/other\n5:cpu,cpuacct:/job\n") == expected
-
-
-def test_the_smallest_quota_of_all_groups_round_the_process_counts(tmp_path: Path) -> None:
-    unit = tmp_path / "system.slice" / "headlight.service"
-    unit.mkdir(parents=True)
-    (unit / "cpu.max").write_text("max 100000\n", encoding="ascii")
-    (unit.parent / "cpu.max").write_text("100000 50000\n", encoding="ascii")
-    assert choose(tmp_path, "0::/system.slice/headlight.service\n") == 2
+def test_threads_by_the_quota_of_control_groups(
+    tmp_path: Path, own: str, files: dict[str, str], expected: int
+) -> None:
+    for name, content in {**files, "own": own}.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content, encoding="ascii")
+    assert choose_threads(0, root=tmp_path, own=tmp_path / "own") == expected
 
 
 def test_a_setting_or_no_group_at_all(tmp_path: Path) -> None:
     assert choose_threads(7) == 7
-    assert choose(tmp_path, "") == 4
     assert choose_threads(0, root=tmp_path, own=tmp_path / "nothing") == 4

@@ -110,17 +110,8 @@ def test_networks_of_another_kind_are_refused(changes: dict[str, Any], message: 
     ("name", "value", "message"),
     [
         ("vocab_size", 0, "Input should be greater than or equal to 1"),
-        ("vocab_size", 10_000_001, "Input should be less than or equal to 10000000"),
-        ("num_hidden_layers", 1001, "Input should be less than or equal to 1000"),
-        (
-            "hidden_act",
-            "tanh",
-            "Input should be 'gelu', 'gelu_new', 'gelu_pytorch_tanh', 'relu' or 'silu'",
-        ),
-        ("hidden_dropout_prob", 1.0, "Input should be less than 1"),
         ("layer_norm_eps", 0.0, "Input should be greater than or equal to 0.000000000000001"),
         ("layer_norm_eps", 0.011, "Input should be less than or equal to 0.01"),
-        ("initializer_range", 1e300, "Input should be less than or equal to 10"),
     ],
 )
 def test_a_wrong_value_is_refused(name: str, value: object, message: str) -> None:

@@ -13,7 +13,6 @@ from model.network.config import Activation
 from model.network.encoder import EncoderClassifier
 from model.types import Batch, Encoding
 from tests.builders import MAX_LENGTH, VOCABULARY, tiny_config, tiny_network
-from tests.model.parity import ask, bert_with_weights_of
 
 texts = st.lists(st.integers(0, len(VOCABULARY) - 1), min_size=1, max_size=MAX_LENGTH)
 FLOAT32_NETWORK = tiny_network()
@@ -42,29 +41,6 @@ def probabilities(
     with torch.inference_mode():
         logits: Tensor = network(batch, need_weights=need_weights).logits
     return logits.softmax(dim=-1)
-
-
-@pytest.mark.parametrize("activation", get_args(Activation))
-@pytest.mark.parametrize("lengths", [(7, 7), (32, 3, 11, 1)])
-def test_same_as_transformers(activation: Activation, lengths: tuple[int, ...]) -> None:
-    labels = tuple(f"class {index}" for index in range(1 + len(lengths)))
-    config = tiny_config(hidden_act=activation, labels=labels, layer_norm_eps=1e-7)
-    network = tiny_network(config)
-    batch = random_batch(*lengths)
-
-    with torch.inference_mode():
-        explicit = network(batch, need_weights=True)
-        fused = network(batch)
-    logits, attentions = ask(bert_with_weights_of(network, config), batch)
-
-    assert explicit.logits.shape == (len(lengths), len(labels))
-    torch.testing.assert_close(explicit.logits, logits, rtol=0, atol=1e-4)
-    torch.testing.assert_close(fused.logits, logits, rtol=0, atol=1e-4)
-    assert fused.attention_weights == ()
-    assert len(explicit.attention_weights) == len(attentions) == 2
-    for ours, theirs in zip(explicit.attention_weights, attentions, strict=True):
-        assert ours.shape == (len(lengths), 2, max(lengths), max(lengths))
-        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-4)
 
 
 @given(st.lists(texts, min_size=1, max_size=6))

@@ -16,7 +16,7 @@ from model.tokenization.tokenizer import Tokenizer
 from model.tokenization.wordpiece import wordpiece_tokenizer
 from model.tokenization.words import group_words, sum_words
 from model.types import Token, Words
-from tests.builders import SPECIALS, VOCABULARY, tiny_tokenizer
+from tests.builders import VOCABULARY, tiny_tokenizer
 from tests.matching import exactly
 
 LONG = tiny_tokenizer(max_length=100_000)
@@ -164,41 +164,11 @@ def test_each_token_points_at_its_text(text: str) -> None:
             assert plain(kept) == piece
 
 
-@given(st.lists(st.sampled_from([*SPECIALS, "[", "]", "CLS", "sep", " ", "good"])))
-def test_special_tokens_typed_by_a_user_are_text(parts: list[str]) -> None:
-    text = "".join(parts)
-    inner = tokens_of(text)
-
-    assert not {token.text for token in inner} & {"[PAD]", "[CLS]", "[SEP]", "[MASK]"}
-    assert all(not token.special for token in inner)
-    ids = LONG.encode(text).input_ids
-    assert (ids[0], ids[-1]) == (IDS["[CLS]"], IDS["[SEP]"])
-    assert set(ids[1:-1]).isdisjoint({IDS["[CLS]"], IDS["[SEP]"], IDS["[PAD]"], IDS["[MASK]"]})
-
-
-CLS = Token("[CLS]", 0, 0, True, None)
-SEP = Token("[SEP]", 0, 0, True, None)
-
-
 def words_of(text: str, tokenizer: Tokenizer = LONG, **options: str) -> Words:
     encoding = tokenizer.encode(text, with_tokens=True, **options)  # type: ignore[arg-type]
     assert encoding.text == text
     assert encoding.tokens is not None
     return group_words(encoding.text, encoding.tokens)
-
-
-def test_a_word_is_its_span_as_it_was_written() -> None:
-    assert words_of("The plots, very LOVED!") == Words(
-        (
-            CLS,
-            Token("The", 0, 3, False, 0),
-            Token("plots,", 4, 10, False, 1),
-            Token("very", 11, 15, False, 2),
-            Token("LOVED!", 16, 22, False, 3),
-            SEP,
-        ),
-        ((0,), (1,), (2, 3, 4), (5,), (6, 7, 8), (9,)),
-    )
 
 
 @pytest.mark.parametrize(
