@@ -27,7 +27,6 @@ from tests.builders import (
     WORDS,
     tiny_checkpoint,
     tiny_conv_checkpoint,
-    tiny_manifest,
     tiny_network,
 )
 from tests.matching import exactly
@@ -44,22 +43,6 @@ def test_int8_is_for_encoders(tmp_path: Path) -> None:
 
     with pytest.raises(ConfigurationError, match=exactly(message)):
         load_predictor(checkpoint, device=CPU, dtype=torch.int8)
-
-
-@pytest.mark.parametrize("temperature", [0.1, 1000.0])
-def test_the_temperature_scales_the_log_odds(
-    temperature: float, predictor: Predictor, tmp_path: Path
-) -> None:
-    folder = tiny_checkpoint(tmp_path / "tiny", manifest=tiny_manifest(temperature=temperature))
-    other = load_predictor(open_checkpoint(folder), device=CPU, dtype=torch.float32)
-
-    for text in TEXTS:
-        (usual,) = predictor.predict([predictor.encode(text)])
-        (scaled,) = other.predict([other.encode(text)])
-        odds = math.log(usual.probabilities["positive"] / usual.probabilities["negative"])
-        expected = 1 / (1 + math.exp(-odds * 1.5 / temperature))
-        assert scaled.probabilities["positive"] == pytest.approx(expected, abs=1e-9)
-        assert scaled.label == usual.label
 
 
 @given(st.lists(any_text, min_size=1, max_size=6))
@@ -104,27 +87,6 @@ def test_texts_are_checked_before_they_are_encoded(predictor: Predictor) -> None
     assert len(predictor.encode("a " * 40, truncation="left").input_ids) == MAX_LENGTH
 
 
-@given(any_text)
-def test_the_weights_of_a_text(predictor: Predictor, text: str) -> None:
-    encoding = predictor.encode(text, with_tokens=True)
-    explanation = predictor.explain(encoding)
-
-    length = len(encoding.input_ids)
-    attention = explanation.attention
-    assert attention.dtype == np.float32
-    assert attention.shape == (2, 2, length, length)
-    assert attention.min() >= 0.0
-    np.testing.assert_allclose(attention.sum(axis=-1), 1.0, rtol=0, atol=1e-5)
-    assert (explanation.layers, explanation.heads) == ((0, 1), (0, 1))
-    assert explanation.encoding is encoding
-    assert explanation.residual_share == 0.5
-    (predicted,) = predictor.predict([encoding])
-    for label, probability in predicted.probabilities.items():
-        assert explanation.prediction.probabilities[label] == pytest.approx(probability, abs=1e-4)
-    assert explanation.prediction.token_count == length
-    assert explanation.prediction.truncated is encoding.truncated
-
-
 @given(st.lists(any_text, min_size=1, max_size=5), st.data())
 def test_texts_explained_together_are_as_explained_alone(
     predictor: Predictor, texts: list[str], data: st.DataObject
@@ -139,22 +101,31 @@ def test_texts_explained_together_are_as_explained_alone(
 
     together = predictor.explain_batch(questions)
 
-    assert len(together) == len(questions)
     for found, question in zip(together, questions, strict=True):
-        whole = predictor.explain(question.encoding)
+        encoding = question.encoding
+        whole = predictor.explain(encoding)
+        length = len(encoding.input_ids)
+        assert (whole.attention.dtype, whole.attention.shape) == (
+            np.float32,
+            (2, 2, length, length),
+        )
+        assert whole.attention.min() >= 0.0
+        np.testing.assert_allclose(whole.attention.sum(axis=-1), 1.0, rtol=0, atol=1e-5)
         layers, heads = (
             tuple(sorted({*(chosen or (0, 1))})) for chosen in (question.layers, question.heads)
         )
-        assert found.encoding is question.encoding
-        assert (found.layers, found.heads) == (layers, heads)
+        assert found.encoding is encoding
+        assert (found.layers, found.heads, found.residual_share) == (layers, heads, 0.5)
         expected = whole.attention[np.ix_(layers, heads)]
         np.testing.assert_allclose(found.attention, expected, rtol=0, atol=1e-5)
-        part = predictor.explain(question.encoding, layers=question.layers, heads=question.heads)
+        part = predictor.explain(encoding, layers=question.layers, heads=question.heads)
         np.testing.assert_array_equal(part.attention, expected)
         assert part.prediction == whole.prediction
-        assert found.prediction.probabilities == pytest.approx(
-            whole.prediction.probabilities, abs=1e-4
-        )
+        (predicted,) = predictor.predict([encoding])
+        for each in (found.prediction, whole.prediction):
+            assert each.probabilities == pytest.approx(predicted.probabilities, abs=1e-4)
+            assert each.token_count == length
+            assert each.truncated is encoding.truncated
 
 
 @pytest.mark.parametrize("kind", ["layer", "head"])

@@ -182,10 +182,6 @@ TEXT_ERRORS: list[tuple[Callable[[Any], object], str]] = [
         "missing",
     ),
     (
-        lambda it: it.attention(["a"]),
-        "attention takes one text, got a list: call it once for each string",
-    ),
-    (
         lambda it: it.predictor.encode(["a"]),
         "encode takes one text, got a list: call it once for each string",
     ),

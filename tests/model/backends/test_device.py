@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from model import load_predictor, open_checkpoint
+from model import open_checkpoint
 from model.backends import kernels, threads
 from model.backends.base import Backend
 from model.backends.cpu_kernels import KernelBackend
@@ -214,16 +214,6 @@ def test_a_gpu_never_computes_in_int8(
 
     assert choose_dtype("float16", GPU).dtype is torch.float16
     assert (dtype_name(choice.dtype), choice.reason) == (dtype, f"auto: this GPU {reason}")
-
-
-def test_the_reason_goes_with_the_model(tmp_path: Path) -> None:
-    checkpoint = open_checkpoint(tiny_checkpoint(tmp_path / "tiny"))
-    choice = choose_dtype("float32", CPU, set_by="HEADLIGHT_DTYPE")
-
-    info = load_predictor(checkpoint, device=CPU, dtype=choice).info
-    assert (info.dtype, info.dtype_reason) == ("float32", "set by HEADLIGHT_DTYPE")
-    plain = load_predictor(checkpoint, device=CPU, dtype=torch.float32).info
-    assert plain.dtype_reason == "set by the caller"
 
 
 @pytest.fixture(autouse=True)

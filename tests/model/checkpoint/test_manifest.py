@@ -415,28 +415,30 @@ def test_a_folder_of_transformers_gets_a_manifest(foreign: Path) -> None:
     )
 
 
-def test_a_signed_folder_is_refused(checkpoint: Checkpoint) -> None:
-    (checkpoint.path / SIGNATURE).write_text("{}", encoding="utf-8")
-    before = contents(checkpoint.path)
-    message = (
-        f"{checkpoint.path / SIGNATURE}: covers headlight.json, so a record there would make the "
-        "signature wrong: remove model.sig, record, and sign again "
-        f"({sign_command(checkpoint.path)})"
-    )
-
-    with pytest.raises(CheckpointError, match=exactly(message)):
-        save_precision(checkpoint, record_of(checkpoint))
-    assert contents(checkpoint.path) == before
+SIGNED = (
+    "{0}/model.sig: covers headlight.json, so a record there would make the signature wrong: "
+    "remove model.sig, record, and sign again ({1})"
+)
+DENIED = "{0}: cannot be written: a record needs the right to write there"
+FAILED = "{0}/headlight.json: cannot be written: Is a directory"
 
 
-def test_a_folder_that_cannot_be_written_is_refused(
-    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("fault", [SIGNED, DENIED, FAILED])
+def test_a_folder_that_takes_no_record_stays_as_it_is(
+    fault: str, checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "access", lambda *_: False)
-    message = f"{checkpoint.path}: cannot be written: a record needs the right to write there"
+    if fault == SIGNED:
+        (checkpoint.path / SIGNATURE).write_text("{}", encoding="utf-8")
+    elif fault == DENIED:
+        monkeypatch.setattr(os, "access", lambda *_: False)
+    else:
+        (checkpoint.path / f".{MANIFEST}.part").mkdir()
+    before = (checkpoint.path / MANIFEST).read_bytes()
+    message = fault.format(checkpoint.path, sign_command(checkpoint.path))
 
     with pytest.raises(CheckpointError, match=exactly(message)):
         save_precision(checkpoint, record_of(checkpoint))
+    assert (checkpoint.path / MANIFEST).read_bytes() == before
 
 
 @pytest.mark.parametrize("what", ["weights", "temperature"])
@@ -453,13 +455,3 @@ def test_a_folder_that_changed_meanwhile_is_refused(checkpoint: Checkpoint, what
     with pytest.raises(CheckpointError, match=exactly(message)):
         save_precision(checkpoint, record_of(checkpoint))
     assert contents(checkpoint.path) == before
-
-
-def test_a_failed_write_leaves_what_was_there(checkpoint: Checkpoint) -> None:
-    (checkpoint.path / f".{MANIFEST}.part").mkdir()
-    before = (checkpoint.path / MANIFEST).read_bytes()
-    message = f"{checkpoint.path / MANIFEST}: cannot be written: Is a directory"
-
-    with pytest.raises(CheckpointError, match=exactly(message)):
-        save_precision(checkpoint, record_of(checkpoint))
-    assert (checkpoint.path / MANIFEST).read_bytes() == before

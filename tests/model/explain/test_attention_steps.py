@@ -18,7 +18,6 @@ from model.network.shared_weights import SharedWeights
 from model.predictor import Predictor
 from model.types import Encoding
 from tests.builders import tiny_checkpoint, tiny_config, tiny_conv_checkpoint, tiny_network
-from tests.matching import exactly
 
 CPU = torch.device("cpu")
 TEXTS = ["bad", "The plot is slow, but!"]
@@ -117,19 +116,6 @@ def test_changes_of_the_text_reach_the_steps(tmp_path: Path) -> None:
     np.testing.assert_array_equal(
         its.result, predictor.inspector.steps(encoding, layer=0, head=1, query=1).result
     )
-
-
-def test_what_does_not_exist_is_named(predictor: Predictor) -> None:
-    encoding = predictor.encode("bad", with_tokens=True)
-    for kind, count, owner in (
-        ("layer", predictor.info.num_layers, "model"),
-        ("head", predictor.info.num_heads, "model"),
-        ("query", len(encoding.input_ids), "text"),
-    ):
-        name = "token" if kind == "query" else kind
-        message = exactly(f"{name} {count} does not exist: the {owner} has 0 to {count - 1}")
-        with pytest.raises(IndexError, match=message):
-            predictor.inspector.steps(encoding, **{"layer": 0, "head": 0, "query": 0, kind: count})
 
 
 def test_a_network_that_overflows_says_so() -> None:

@@ -190,20 +190,20 @@ def test_where_a_model_is_sure_the_log_odds_are_still_a_number(tmp_path: Path) -
     assert np.abs(shares).max() > 1
 
 
-def test_a_label_that_is_not_there(predictor: Predictor) -> None:
+def test_what_cannot_be_explained(predictor: Predictor) -> None:
     gradients, encoding = predictor.gradients, predictor.encode("good", with_tokens=True)
     message = exactly("label 'fair' does not exist: the model has negative, positive")
-
     with pytest.raises(ValueError, match=message):
         gradients.ends(encoding, label="fair")
     with pytest.raises(ValueError, match=message):
         gradients.head_importance(encoding, label="fair")
-
-
-def test_tokens_are_needed_to_know_the_baseline(predictor: Predictor) -> None:
     with pytest.raises(ValueError, match="encode with with_tokens=True"):
-        predictor.gradients.ends(predictor.encode("good"))
-    assert predictor.gradients.head_importance(predictor.encode("good")).label
+        gradients.ends(predictor.encode("good"))
+    assert gradients.head_importance(predictor.encode("good")).label
+    for steps in (0, 257):
+        message = exactly(f"steps must be from 1 to 256, got {steps}")
+        with pytest.raises(ValueError, match=message):
+            attribute(gradients, encoding, steps=steps)
 
 
 def test_it_computes_in_float32_whatever_is_served(tmp_path: Path) -> None:
@@ -324,10 +324,3 @@ def test_by_word_tokens_are_summed_and_the_gap_stays(predictor: Predictor) -> No
     )
     assert words.gap == pytest.approx(found.gap, abs=1e-12)
     assert (words.value, words.steps, words.label) == (found.value, 16, found.label)
-
-
-@pytest.mark.parametrize("steps", [0, 257])
-def test_the_number_of_steps_has_limits(predictor: Predictor, steps: int) -> None:
-    message = exactly(f"steps must be from 1 to 256, got {steps}")
-    with pytest.raises(ValueError, match=message):
-        attribute(predictor.gradients, encode(predictor, "good"), steps=steps)
