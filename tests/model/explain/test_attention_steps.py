@@ -18,6 +18,7 @@ from model.network.shared_weights import SharedWeights
 from model.predictor import Predictor
 from model.types import Encoding
 from tests.builders import tiny_checkpoint, tiny_config, tiny_conv_checkpoint, tiny_network
+from tests.matching import exactly
 
 CPU = torch.device("cpu")
 TEXTS = ["bad", "The plot is slow, but!"]
@@ -116,6 +117,14 @@ def test_changes_of_the_text_reach_the_steps(tmp_path: Path) -> None:
     np.testing.assert_array_equal(
         its.result, predictor.inspector.steps(encoding, layer=0, head=1, query=1).result
     )
+
+
+def test_a_token_that_is_not_there_is_named(predictor: Predictor) -> None:
+    encoding = predictor.encode("bad", with_tokens=True)
+    count = len(encoding.input_ids)
+    message = exactly(f"token {count} does not exist: the text has 0 to {count - 1}")
+    with pytest.raises(IndexError, match=message):
+        predictor.inspector.steps(encoding, layer=0, head=0, query=count)
 
 
 def test_a_network_that_overflows_says_so() -> None:
