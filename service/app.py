@@ -22,8 +22,7 @@ from service.compat.base import TRUNCATED, repeats_detail
 from service.compat.tensors import HEADER
 from service.errors import NOT_FOUND_DETAIL, MethodNotAllowedError, NotFoundError, Refusal
 from service.formats.size_estimates import MOST_BYTES_PER_WEIGHT
-from service.http.access import AllowedHosts, ApiKeys, RateLimit
-from service.http.gate import Gate, MemoryWatch
+from service.http.access import AllowedHosts, ApiKeys, Gate, MemoryWatch, RateLimit
 from service.http.middleware import (
     REQUEST_ID,
     TIMEOUT,

@@ -17,7 +17,7 @@ from model.errors import (
     install_hint,
 )
 from service.http.access import ApiKeys, load_api_keys
-from service.http.connections import plan_capacity
+from service.http.server import plan_capacity
 from service.settings import Settings, SettingsError, name_of, read_settings
 from service.tracing.environment import find_errors
 

@@ -25,11 +25,9 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from service.http.access import TrustedProxies
-from service.http.connections import Connections
-from service.http.gate import Gate
+from service.http.access import Gate, TrustedProxies
 from service.http.middleware import is_health
-from service.http.transport import SENDER, ClientTransport
+from service.http.transport import SENDER, ClientTransport, Connections
 from service.logs import LogThrottle
 
 LARGEST_HEAD = 131_072

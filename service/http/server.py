@@ -8,23 +8,37 @@ import signal
 import socket
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from types import FrameType
+from typing import Literal
 
 import uvicorn
 from fastapi import FastAPI
 
 from service.http.access import TrustedProxies
-from service.http.connections import MOST_BACKLOG, Connections, plan_capacity
 from service.http.middleware import Lifecycle
 from service.http.protocol import HttpProtocol
+from service.http.transport import EXTRA, Connections
 from service.settings import Settings
+
+try:
+    import resource
+except ImportError:  # not on Windows, where sockets are no files
+    resource = None  # type: ignore[assignment]
 
 logger = logging.getLogger("headlight.server")
 
 # Longer than load balancers keep idle connections, so that the balancer always closes first.
 _KEEP_ALIVE_SECONDS = 75
 _SECONDS_BETWEEN_LINES = 5.0
+# Files that the process has open without any connection, with some to spare.
+_OWN_FILES = 40
+# Connections that the kernel may hand over at once, before any of them can be closed.
+_MOST_BACKLOG = 2048
+_MOST_CONNECTIONS = 4096
+_FEWEST = 16
+_ENDLESS = 2**30
 
 
 class DrainingServer(uvicorn.Server):
@@ -108,7 +122,7 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(bound)
-        listening.listen(MOST_BACKLOG)
+        listening.listen(_MOST_BACKLOG)
     except OSError:
         listening.close()
         raise
@@ -121,6 +135,43 @@ def address(listening: socket.socket) -> str:
     host, port = listening.getsockname()[:2]
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - not bound here
     return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """Open and waiting connections that the limit of open files allows; -1 files: no limit."""
+
+    connections: int
+    backlog: int
+    files: int
+
+
+def plan_capacity(wanted: int | Literal["auto"], files: int | None = None) -> Capacity:
+    """Divides the open files among connections, those that wait, and the process itself.
+
+    Args:
+        wanted: number of connections; `auto` takes as many as are sensible.
+        files: the limit of open files; that of the process if None.
+
+    Raises:
+        ValueError: the limit does not allow so many.
+    """
+    if files is None:
+        files = -1
+        if resource is not None:
+            files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = _ENDLESS if files < 0 else files - _OWN_FILES - EXTRA
+    backlog = min(_MOST_BACKLOG, max(_FEWEST, free // 4))
+    most = free - backlog
+    connections = min(_MOST_CONNECTIONS, most) if wanted == "auto" else wanted
+    if connections > most or connections < 1:
+        needed = max(_FEWEST, 0 if wanted == "auto" else wanted)
+        raise ValueError(
+            f"{needed} connections do not fit into {files} open files: raise the limit "
+            f"(ulimit -n) to {2 * needed + _OWN_FILES + EXTRA + _FEWEST} or more"
+            + ("" if wanted == "auto" else f", or lower this to {max(most, 0)} or less")
+        )
+    return Capacity(connections, backlog, files)
 
 
 def serve(app: FastAPI, listening: socket.socket, settings: Settings, lifecycle: Lifecycle) -> None:

@@ -1,4 +1,4 @@
-"""Sends to clients that may be slow, still sending or gone, and limits what waits to be sent.
+"""Sends to clients that may be slow, still sending or gone, and limits connections and answers.
 
 - It drops output for a client that has left; uvloop would raise.
 - It reads on for a while after the last answer: a connection that is closed with unread bytes is
@@ -6,10 +6,14 @@
 - It gives up a client that reads nothing, or too slowly, so that no answer stays in memory.
 - A large answer reserves its bytes before it is computed, and releases them when its last byte has
   left the process. Small answers reserve nothing.
+- Beyond the limit of connections, the one idle for longest is closed. If none is idle, the new one
+  is an extra connection: only its health check is answered.
 """
 
 import asyncio
+import logging
 import sys
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +21,10 @@ from prometheus_client import Gauge
 from starlette.types import Scope
 
 from service.errors import OverloadedError, Refusal
+from service.logs import LogThrottle
+from service.metrics import Metrics
+
+logger = logging.getLogger("headlight.server")
 
 # After the last answer, input is discarded for so long. nginx allows 30 seconds, for slow lines;
 # a client that sends that much too much can do with less.
@@ -32,6 +40,10 @@ _STALL_SECONDS_AT_END = 5.0
 SMALL_BYTES = 65_536
 # When there may be room: most clients read a large answer within seconds.
 _RETRY_SECONDS = 5.0
+# Extra connections, which wait for the head of a health check.
+EXTRA = 16
+# A connection that has just come, or has just been answered, is not idle yet.
+_IDLE_SECONDS = 1.0
 #: where the scope of a request holds the transport that sends its answer
 SENDER = "headlight.sender"
 
@@ -328,3 +340,93 @@ class Reservation:
     def release(self) -> None:
         """Releases all bytes."""
         self.shrink(0)
+
+
+class Connections:
+    """All open connections."""
+
+    def __init__(self, most: int, metrics: Metrics) -> None:
+        self.most = most
+        self._metrics = metrics
+        self._open: set[ClientTransport] = set()
+        self._idle: OrderedDict[ClientTransport, float] = OrderedDict()
+        self._extra: OrderedDict[ClientTransport, None] = OrderedDict()
+        self._is_full = False
+        self._lines = LogThrottle()
+
+    def enter(self, connection: ClientTransport, now: float) -> bool:
+        """Takes a new connection; returns whether it is an extra one, beyond the limit."""
+        is_extra = len(self._open) >= self.most and not self._close_longest_idle(now)
+        if is_extra:
+            self._note_full(now)
+            if len(self._extra) >= EXTRA:
+                self._close(next(iter(self._extra)))
+            self._extra[connection] = None
+        else:
+            self._open.add(connection)
+        self._show()
+        return is_extra
+
+    def leave(self, connection: ClientTransport) -> None:
+        """Forgets a connection that is closed."""
+        self._forget(connection)
+        if self._is_full and len(self._open) < self.most * 0.9:
+            self._is_full = False
+            logger.info(
+                "there is room for connections again",
+                extra={"open": len(self._open), "limit": self.most},
+            )
+
+    def rest(self, connection: ClientTransport, now: float) -> None:
+        """Notes that a connection waits for its next request."""
+        self._idle[connection] = now
+        self._idle.move_to_end(connection)
+
+    def wake(self, connection: ClientTransport) -> None:
+        """Notes that a connection is in use."""
+        self._idle.pop(connection, None)
+
+    def rejection(self) -> OverloadedError:
+        """Returns the error of a request on an extra connection."""
+        return OverloadedError(
+            f"The service has {self.most} connections, which is its limit: try again later, ask "
+            "another replica, or use one connection for many requests.",
+            refusal=Refusal.CONNECTIONS,
+            retry_after=1,
+        )
+
+    def _close_longest_idle(self, now: float) -> bool:
+        """Closes an idle connection; returns False if none is idle."""
+        for _ in range(EXTRA):
+            connection, since = next(iter(self._idle.items()), (None, now))
+            if connection is None or now - since < _IDLE_SECONDS:
+                return False
+            if connection in self._open and connection.can_close():
+                self._note_full(now)
+                self._close(connection)
+                return True
+            self.rest(connection, now)  # an answer is still on its way
+        return False
+
+    def _close(self, connection: ClientTransport) -> None:
+        self._metrics.connections_closed.inc()
+        self._forget(connection)
+        connection.abort()
+
+    def _forget(self, connection: ClientTransport) -> None:
+        self._open.discard(connection)
+        self._idle.pop(connection, None)
+        self._extra.pop(connection, None)
+        self._show()
+
+    def _show(self) -> None:
+        self._metrics.connections.set(len(self._open) + len(self._extra))
+
+    def _note_full(self, now: float) -> None:
+        """Logs that all connections are taken, once a minute at most."""
+        if self._lines.others(now) is not None:
+            self._is_full = True
+            logger.warning(
+                "all connections are taken: idle ones are closed, others are refused",
+                extra={"limit": self.most},
+            )

@@ -12,17 +12,21 @@ more than that request takes itself.
 """
 
 import math
-from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
+import sys
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
 from operator import ge
 from typing import NamedTuple, NoReturn
 
-from service.errors import OverloadedError, Refusal
+from model.predictor import PathName
+from service.errors import OverloadedError, Refusal, TooMuchWorkError
 from service.metrics import FUSED, GRADIENT
-from service.queue.limits import SHARE_OF_TIME, WorkLimits
-from service.queue.request import Item, Request, Weight
-from service.queue.scheduler import PASS_TOKENS, Schedule
+from service.queue.scheduler import PASS_TOKENS, Item, Request, Schedule, Weight
 
+# The share of a request's time that its work and the work before it may take.
+_SHARE_OF_TIME = 0.7
+# Rows of a text beside those of the steps: the text itself and its baseline.
+_ROWS_BESIDE_STEPS = 2
 _WEIGHT_OF_LAST = 0.05
 # Before requests are read, so many of the usual size are left free, or a pass if that is less.
 _SPARE_REQUESTS = 10
@@ -35,6 +39,76 @@ _HORIZON_SECONDS = 2.0
 # A pass of more than the horizon counts for at most so many times what was expected: the process
 # may have been stopped. If it has become slower, more such passes follow.
 _MOST_TIMES_SLOWER = 4.0
+
+Pace = Mapping[PathName, float]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkLimits:
+    """What a token costs, and the most work of one request that an idle replica computes in time.
+
+    It depends on what was measured at the start alone. So a request is always refused or never,
+    however busy the replica is.
+
+    Args:
+        pace: seconds of a core for a token, by path; a path that is not measured has no limit.
+        cores: how many compute at once.
+        max_length: tokens of the longest text.
+        max_batch_tokens: what fits into a pass may always be tried, a text by itself, and a step.
+        max_queue_tokens: the most tokens of any request.
+    """
+
+    pace: Pace = field(default_factory=dict)
+    cores: int = 1
+    max_length: int = 1
+    max_batch_tokens: int = 1
+    max_queue_tokens: int = sys.maxsize
+
+    def cost_of(self, path: PathName) -> float:
+        """Returns what a token of a path costs, in tokens of a prediction."""
+        usual, pace = self.pace.get(FUSED, 0.0), self.pace.get(path, 0.0)
+        return pace / usual if usual and pace else 1.0
+
+    def seconds(self, path: PathName, tokens: int) -> float:
+        """Returns how long an idle replica computes; 0 for what may always be tried."""
+        is_tried = tokens <= self.most_tokens(path, 0.0)
+        return 0.0 if is_tried else tokens * self.pace.get(path, 0.0) / self.cores
+
+    def most_tokens(self, path: PathName, seconds: float) -> int:
+        """Returns the most tokens of a request that has so many seconds in all."""
+        pace, room = self.pace.get(path, 0.0), _SHARE_OF_TIME * seconds * self.cores
+        fitting = int(room / pace) if room < self.max_queue_tokens * pace else self.max_queue_tokens
+        if path == GRADIENT:  # whole rows, so that `max_work_steps` says all; one step at least
+            rows = max(fitting // self.max_length, 1 + _ROWS_BESIDE_STEPS)
+            return rows * self.max_length
+        return min(max(fitting, self.max_batch_tokens, self.max_length), self.max_queue_tokens)
+
+    def most_steps(self, length: int, seconds: float) -> int:
+        """Returns the most steps of integrated gradients for a text of so many tokens."""
+        return self.most_tokens(GRADIENT, seconds) // length - _ROWS_BESIDE_STEPS
+
+    def check(
+        self, path: PathName, tokens: int, seconds: float, *, what: str = "The request takes"
+    ) -> None:
+        """Raises TooMuchWorkError for more tokens than a request may have."""
+        if tokens > (most := self.most_tokens(path, seconds)):
+            raise TooMuchWorkError(
+                f"{what} {tokens} tokens through the network, and a request that has {seconds:.3g} "
+                f"seconds may take at most {most}: send fewer or shorter texts at once.",
+                fits={"tokens": most},
+            )
+
+    def check_steps(self, steps: int, length: int, seconds: float) -> None:
+        """Raises TooMuchWorkError for more steps than a text of so many tokens may have."""
+        if steps > (most := self.most_steps(length, seconds)):
+            raise TooMuchWorkError(
+                f"{steps} steps are too many for a text of {length} tokens, and a request that has "
+                f"{seconds:.3g} seconds may take at most {most}: ask for fewer, or shorten it.",
+                fits={"steps": most},
+            )
+
+
+NO_LIMITS = WorkLimits()
 
 
 class Rate:
@@ -238,7 +312,7 @@ class Admission:
                     f"queue holds {self._max_queue_tokens}",
                     missing / (tokens + size.tokens) * (work + size.work) * rate,
                 )
-        most = SHARE_OF_TIME * max(seconds, 0.0) * self._workers / rate if rate else math.inf
+        most = _SHARE_OF_TIME * max(seconds, 0.0) * self._workers / rate if rate else math.inf
         own = self._shares.get(client, _NO_SHARE).work + size.work
         if work + size.work > most and own <= self._max_batch_tokens:
             work = before.work + self._capped_work

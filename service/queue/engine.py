@@ -11,18 +11,17 @@ from typing import Literal, TypeVar
 
 import torch
 
-from model import ModelInfo, Predictor
+from model import AttentionOptions, ModelInfo, Predictor
 from model.allocator import return_memory
 from model.backends.base import Backend
 from model.backends.threads import yield_to_others
-from model.predictor import PathName
+from model.predictor import WARM_UP_TEXT, PathName
 from service.errors import InternalError, NotReadyError, OverloadedError
 from service.logs import safe_fault
-from service.metrics import Metrics
-from service.queue.limits import NO_LIMITS, WorkLimits, measure_pace
-from service.queue.queue import EXTRA_WORKERS, Queue
-from service.queue.request import Job, Weight
-from service.queue.workers import Workers
+from service.metrics import EXPLICIT, FUSED, GRADIENT, Metrics
+from service.queue.admission import NO_LIMITS, Pace, WorkLimits
+from service.queue.queue import EXTRA_WORKERS, Queue, Workers
+from service.queue.scheduler import Job, Weight
 
 Result = TypeVar("Result")
 logger = logging.getLogger("headlight.engine")
@@ -34,6 +33,9 @@ _STUCK = "A forward pass has not ended for {:g} seconds: the process has to be r
 _LOST = "The device {} is lost to this process: it has to be restarted."
 _NO_WORKER = "Worker threads stopped unexpectedly too often: the process has to be restarted."
 _CLOSE_SECONDS = 2.0
+# Texts of some 120 and 500 tokens. A token of a long one takes longer; `FUSED` holds for any text.
+_TIMES_WARM_UP_TEXT, _TIMES_LONG = 11, 45
+_ROUNDS = 2
 _FAILING = "The last forward pass failed; the service probes itself every second."
 
 
@@ -294,3 +296,43 @@ class Engine:
             self._note_works(path, began)
             if path not in self._failing:
                 logger.info("a forward pass works again", extra={"path": path})
+
+
+def measure_pace(predictor: Predictor, backend: Backend, max_batch_tokens: int) -> Pace:
+    """Returns the seconds of a core for a token of each path, while all cores compute.
+
+    They are those of the processor, which other processes do not change much; of another device
+    those of the clock.
+    """
+    # Cores that share parts are slower together.
+    with ThreadPoolExecutor(backend.cores) as pool:
+        run = partial(_measure_here, predictor, backend, max_batch_tokens)
+        measured = list(pool.map(lambda _: run(), range(backend.cores)))
+    torch.set_num_threads(backend.threads)
+    return {path: sum(each[path] for each in measured) / len(measured) for path in measured[0]}
+
+
+def _measure_here(predictor: Predictor, backend: Backend, max_batch_tokens: int) -> Pace:
+    torch.set_num_threads(1)
+    text = predictor.encode(WARM_UP_TEXT * _TIMES_WARM_UP_TEXT, with_tokens=True)
+    long = predictor.encode(WARM_UP_TEXT * _TIMES_LONG)
+    length, most = len(text.input_ids), len(long.input_ids)
+    whole = [long] * max(1, max_batch_tokens // most)
+    options = [AttentionOptions(text)] * max(1, max_batch_tokens // length)
+    timed: list[tuple[PathName, Callable[[], object], int]] = [
+        (FUSED, lambda: predictor.predict(whole), most * len(whole)),
+        (EXPLICIT, lambda: predictor.explain_batch(options), length * len(options)),
+        (GRADIENT, lambda: predictor.gradients.head_importance(text, label=None), length),
+    ]
+    clock = time.thread_time if backend.device.type == "cpu" else time.perf_counter
+    return {path: _seconds(run, clock) / tokens for path, run, tokens in timed}
+
+
+def _seconds(run: Callable[[], object], clock: Callable[[], float]) -> float:
+    """Returns the time of the quickest of some runs; the first of a size takes longer."""
+    times = []
+    for _ in range(_ROUNDS):
+        started = clock()
+        run()
+        times.append(clock() - started)
+    return min(times)

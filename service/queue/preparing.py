@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from model.backends.threads import yield_to_others
 from service.errors import DrainingError
-from service.queue.request import DRAINED
+from service.queue.scheduler import DRAINED
 
 Result = TypeVar("Result")
 Steps = Generator[None, None, Result]

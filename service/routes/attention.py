@@ -24,7 +24,7 @@ from service.formats.size_estimates import Size, estimate_size, estimate_steps
 from service.formats.svg import MOST_CELLS, draw, svg_picture
 from service.formats.views import View, make_view
 from service.queue.preparing import Steps
-from service.queue.request import Job
+from service.queue.scheduler import Job
 from service.routes.bodies import read_query
 from service.routes.openapi import computes
 from service.routes.request_schemas import (

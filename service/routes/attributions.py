@@ -36,7 +36,7 @@ from service.errors import (
 from service.formats.json import attributions_answer, importance_answer
 from service.metrics import FUSED
 from service.queue.preparing import Steps, one_step
-from service.queue.request import Job
+from service.queue.scheduler import Job
 from service.routes.attention import encode_one
 from service.routes.openapi import computes
 from service.routes.request_schemas import EXAMPLE, AttributionsRequest, ImportanceRequest

@@ -9,8 +9,8 @@ from model.checkpoint.records import Thresholds
 from model.explain.attribution import MOST_STEPS
 from model.explain.views import MOST_SIDE
 from model.tokenization.tokenizer import MOST_GROWN
-from service.http.connections import plan_capacity
 from service.http.protocol import LARGEST_HEAD
+from service.http.server import plan_capacity
 from service.metrics import EXPLICIT, FUSED
 from service.routes import predict
 from service.routes.attention import most_weights

@@ -28,15 +28,23 @@ from service.errors import (
 )
 from service.formats.json import JSON
 from service.formats.size_estimates import Size
-from service.http.access import ApiKeys, RateLimit, authorization, client_of, unauthorized
-from service.http.gate import LARGE_SHARE, Gate, MemoryWatch
+from service.http.access import (
+    LARGE_SHARE,
+    ApiKeys,
+    Gate,
+    MemoryWatch,
+    RateLimit,
+    authorization,
+    client_of,
+    unauthorized,
+)
 from service.http.middleware import Layer, Lifecycle, deadline_of, seconds_of
 from service.http.negotiation import negotiate
 from service.http.transport import SENDER, SMALL_BYTES, ClientTransport, Reservation, ResponseBudget
 from service.metrics import Metrics
 from service.queue.engine import Engine
 from service.queue.preparing import Preparer
-from service.queue.request import ClientId
+from service.queue.scheduler import ClientId
 from service.routes.bodies import Schema, parse_json, receive_json, validate
 from service.settings import Access, Settings
 

@@ -16,7 +16,7 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.server import ServerState
 
-from service.http.gate import Gate
+from service.http.access import Gate
 from service.http.protocol import HttpProtocol
 
 Result = TypeVar("Result")

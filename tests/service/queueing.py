@@ -13,10 +13,9 @@ import numpy as np
 from model import AttentionOptions, Encoding, Explanation, Prediction
 from model.predictor import PathName
 from service.metrics import FUSED, Metrics
-from service.queue.limits import NO_LIMITS, WorkLimits
-from service.queue.queue import Queue
-from service.queue.request import ClientId, Item, Request, Weight
-from service.queue.workers import Workers
+from service.queue.admission import NO_LIMITS, WorkLimits
+from service.queue.queue import Queue, Workers
+from service.queue.scheduler import ClientId, Item, Request, Weight
 
 Result = TypeVar("Result")
 HOLDING = 7

@@ -16,10 +16,10 @@ from service.http.access import (
     RateLimit,
     TrustedProxies,
     client_of,
+    cors_headers,
     load_api_keys,
     unauthorized,
 )
-from service.http.gate import cors_headers
 from service.settings import Rate, Settings, SettingsError
 from tests.matching import exactly
 from tests.service.connections import answer, get, serving

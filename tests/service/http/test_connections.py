@@ -5,11 +5,11 @@ import logging
 
 import pytest
 
-from service.http import connections
-from service.http.access import ApiKeys
-from service.http.connections import Capacity, Connections, plan_capacity
-from service.http.gate import Gate, MemoryWatch
+from service.http import server, transport
+from service.http.access import ApiKeys, Gate, MemoryWatch
 from service.http.middleware import Lifecycle
+from service.http.server import Capacity, plan_capacity
+from service.http.transport import Connections
 from service.metrics import Metrics
 from tests.service.connections import Client, Paced, Served, bodies, get, serving, until
 
@@ -89,7 +89,7 @@ async def test_beyond_the_limit_health_is_answered_and_all_else_refused(
 
 
 async def test_the_longest_idle_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "_IDLE_SECONDS", 0.0)
+    monkeypatch.setattr(transport, "_IDLE_SECONDS", 0.0)
     parts, paced = Parts(), Paced(held={"/busy"})
 
     async with serving(paced, gate=parts.gate, slots=parts.slots) as served:
@@ -130,9 +130,9 @@ async def test_silent_ones_beyond_the_limit_are_closed_first() -> None:
 
     async with serving(paced, gate=parts.gate, slots=parts.slots) as served:
         await fill(served, parts, paced)
-        silent = [await served.connect() for _ in range(connections.EXTRA + 3)]
+        silent = [await served.connect() for _ in range(transport.EXTRA + 3)]
         await until(lambda: parts.metrics.connections_closed._value.get() == 3)
-        assert parts.open == MOST + connections.EXTRA
+        assert parts.open == MOST + transport.EXTRA
         for client in silent[:3]:
             assert await client.hear_or_be_reset() == b""
         healthy = await served.connect()
@@ -167,7 +167,7 @@ def test_the_open_files_decide(files: int, connections_: int, backlog: int) -> N
     assert (capacity.connections, capacity.backlog) == (connections_, backlog)
     assert plan_capacity(connections_, files) == capacity
     if files > 0:
-        assert connections_ + backlog + connections.EXTRA + connections._OWN_FILES <= files
+        assert connections_ + backlog + transport.EXTRA + server._OWN_FILES <= files
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_what_the_open_files_do_not_allow(wanted: int, files: int, fault: str) -
 
 
 def test_without_limits_of_open_files_as_on_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "resource", None)
+    monkeypatch.setattr(server, "resource", None)
 
     assert plan_capacity("auto") == Capacity(connections=4096, backlog=2048, files=-1)
 

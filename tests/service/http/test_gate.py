@@ -9,8 +9,7 @@ from starlette.applications import Starlette
 from starlette.middleware.cors import CORSMiddleware
 
 from service.errors import OverloadedError, Refusal
-from service.http.access import ApiKeys
-from service.http.gate import LARGE_SHARE, Gate, MemoryWatch
+from service.http.access import LARGE_SHARE, ApiKeys, Gate, MemoryWatch
 from service.http.middleware import Lifecycle
 from service.metrics import Metrics
 

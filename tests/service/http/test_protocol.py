@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from starlette.types import Receive, Scope, Send
 
 from service.http import protocol, transport
-from service.http.gate import Gate
+from service.http.access import Gate
 from service.http.protocol import find_error, without_offer
 from tests.service.connections import NOT_HTTP, Paced, answer, bodies, get, serving, until
 

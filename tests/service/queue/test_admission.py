@@ -10,10 +10,8 @@ from hypothesis import strategies as st
 
 from service.errors import OverloadedError, Refusal
 from service.metrics import FUSED, GRADIENT
-from service.queue.admission import Admission, Rate
-from service.queue.limits import WorkLimits
-from service.queue.request import ClientId, Item, Weight
-from service.queue.scheduler import Schedule
+from service.queue.admission import Admission, Rate, WorkLimits
+from service.queue.scheduler import ClientId, Item, Schedule, Weight
 from tests.matching import exactly
 from tests.service.queueing import request_of
 

@@ -27,7 +27,7 @@ from service.errors import DrainingError, InternalError, NotReadyError
 from service.metrics import Metrics
 from service.queue import engine as engine_module
 from service.queue.engine import Engine
-from service.queue.request import Job
+from service.queue.scheduler import Job
 from tests.matching import exactly
 from tests.service.connections import until
 

@@ -17,9 +17,10 @@ from model.backends.base import Backend
 from model.backends.eager import CpuBackend
 from service.errors import TooMuchWorkError
 from service.metrics import EXPLICIT, FUSED, GRADIENT
-from service.queue import limits as limits_module
-from service.queue.limits import WorkLimits, measure_pace
-from service.queue.request import ClientId, Job
+from service.queue import engine as engine_module
+from service.queue.admission import WorkLimits
+from service.queue.engine import measure_pace
+from service.queue.scheduler import ClientId, Job
 from tests.service.queueing import Setting, encoding
 
 LIMITS = WorkLimits(
@@ -128,7 +129,7 @@ def test_the_pace_is_that_of_the_processor_or_of_the_clock_on_every_core(
         return next(readings.setdefault(threading.get_ident(), cycle([0.0, 2.0, 3.0, 4.0])))
 
     fake = mock.Mock(wraps=time, **{clock: tick})
-    with mock.patch.object(limits_module, "time", fake):
+    with mock.patch.object(engine_module, "time", fake):
         pace = measure_pace(predictor, backend, 100)
     # Texts of 32 tokens: three in a pass, and one for gradients.
     assert pace == {FUSED: 1 / 96, EXPLICIT: 1 / 96, GRADIENT: 1 / 32}

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from model import AttentionOptions, Encoding, Explanation, Prediction
 from service.errors import DrainingError, InternalError, OverloadedError
 from service.metrics import EXPLICIT, FUSED
-from service.queue.limits import WorkLimits
-from service.queue.request import ClientId, Job
+from service.queue.admission import WorkLimits
+from service.queue.scheduler import ClientId, Job
 from tests.service.queueing import (
     FAILING,
     HOLDING,

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.metrics import EXPLICIT, FUSED, GRADIENT
-from service.queue.request import Item, Request, Weight
-from service.queue.scheduler import Schedule
+from service.queue.scheduler import Item, Request, Schedule, Weight
 from tests.service.queueing import request_of
 
 lengths = st.integers(1, 40)

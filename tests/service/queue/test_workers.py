@@ -9,12 +9,10 @@ import pytest
 
 from model import AttentionOptions, Encoding, Explanation, Prediction
 from service.errors import InternalError, NotReadyError
-from service.queue import workers as workers_module
+from service.queue import queue as workers_module
 from service.queue.admission import Admission
-from service.queue.queue import Queue
-from service.queue.request import ClientId, Job
-from service.queue.scheduler import Schedule
-from service.queue.workers import MOST_STOPS
+from service.queue.queue import MOST_STOPS, Queue
+from service.queue.scheduler import ClientId, Job, Schedule
 from tests.matching import exactly
 from tests.service.connections import until
 from tests.service.queueing import Setting, encoding, label_of, prediction

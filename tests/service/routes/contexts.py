@@ -6,7 +6,7 @@ from typing import Any, cast
 from starlette.requests import Request
 
 from service.queue.preparing import Preparer
-from service.queue.request import ClientId
+from service.queue.scheduler import ClientId
 from service.routes.requests import RequestContext
 
 
