@@ -28,17 +28,6 @@ def running(
 
 
 @pytest.fixture(scope="session")
-def keyed(
-    checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[RunningService]:
-    """A service that wants the key `right`."""
-    keys = {"HEADLIGHT_API_KEYS": "right"}
-    folder = tmp_path_factory.mktemp("keyed")
-    with local_service(checkpoint_folder, folder, settings=keys) as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
 def node() -> tuple[str, Path]:
     """Node, and a folder in which it finds the packages of `package-lock.json`."""
     missing = [name for name in ("node", "npm") if shutil.which(name) is None]

@@ -9,8 +9,7 @@ import pytest
 from huggingface_hub import AsyncInferenceClient, InferenceClient
 from huggingface_hub.errors import HfHubHTTPError
 
-from tests.end_to_end.misbehaving import patches
-from tests.end_to_end.servers import RunningService, local_service
+from tests.end_to_end.servers import RunningService
 
 Ask = Callable[..., Any]
 TEXTS = ["A superb film.", "a dull, boring plot"]
@@ -65,13 +64,6 @@ def test_labels_come_the_best_first(running: RunningService, ask: Ask, path: str
     assert all(type(each).__name__ == "TextClassificationOutputElement" for each in labels)
 
 
-@pytest.mark.parametrize("count", [1, 5])
-def test_top_k(running: RunningService, ask: Ask, count: int) -> None:
-    labels = ask(f"{running.url}/hf", TEXTS[0], top_k=count)
-
-    assert pairs(labels) == ranked(running, TEXTS[0])[:count]
-
-
 def test_a_list_of_texts(running: RunningService) -> None:
     """The client is typed for one text, and passes a list on; it returns the first entry."""
     labels = ask_client(f"{running.url}/hf", TEXTS)
@@ -93,24 +85,3 @@ def test_a_bad_text_is_explained_in_our_words(running: RunningService, ask: Ask)
 
     assert raised.value.response.status_code == 422
     assert "inputs: the text is blank" in str(raised.value)
-
-
-def test_the_token_is_the_key(keyed: RunningService, ask: Ask) -> None:
-    for token in ("wrong", None):
-        with pytest.raises(HfHubHTTPError) as raised:
-            ask(f"{keyed.url}/hf", TEXTS[0], token=token)
-        assert raised.value.response.status_code == 401
-        assert "API key" in str(raised.value)
-    assert pairs(ask(f"{keyed.url}/hf", TEXTS[0], token="right"))[0][0] in {"negative", "positive"}
-
-
-def test_a_service_that_is_not_ready_is_explained(checkpoint_folder: Path, tmp_path: Path) -> None:
-    (tmp_path / "load").write_text("hold 0", encoding="ascii")
-    changes = patches(tmp_path)
-    with local_service(checkpoint_folder, tmp_path, changes=changes, ready=False) as running:
-        with pytest.raises(HfHubHTTPError) as raised:
-            ask_client(f"{running.url}/hf", TEXTS[0])
-        assert raised.value.response.status_code == 503
-        assert "loading" in str(raised.value)
-        with InferenceClient(running.url, provider="hf-inference", timeout=60) as client:
-            assert client.health_check() is False

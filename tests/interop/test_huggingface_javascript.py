@@ -6,7 +6,6 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from tests.end_to_end.servers import RunningService
@@ -61,11 +60,3 @@ def test_the_lock_names_no_registry_and_the_version_that_is_documented() -> None
     packages = json.loads(lock)["packages"]
     assert {name: packages[f"node_modules/{name}"]["version"] for name in wanted} == wanted
     assert all("integrity" in each for name, each in packages.items() if name)
-
-
-def test_a_flat_answer_would_not_do(node: Node, running: RunningService) -> None:
-    """What TEI's clients get from `/predict` is refused by this one, so the paths must differ."""
-    said = ask(node, f"{running.url}/predict", {"inputs": TEXT})
-
-    assert httpx.post(f"{running.url}/predict", json={"inputs": TEXT}).status_code == 200
-    assert "malformed response" in said["message"].lower()

@@ -14,7 +14,6 @@ with warnings.catch_warnings():
     from mlflow.pyfunc.scoring_server.client import ScoringServerClient
 
 TEXTS = ["A superb film.", "a dull, boring plot"]
-FIELDS = ["label", "score", "probabilities", "token_count", "truncated"]
 
 
 @pytest.fixture
@@ -52,16 +51,6 @@ def test_every_kind_of_data_gives_predictions(
     data: Any,  # noqa: ANN401
 ) -> None:
     assert scoring.invoke(data)["predictions"] == predictions_of(running, TEXTS)
-
-
-def test_predictions_become_a_frame(running: RunningService, scoring: ScoringServerClient) -> None:
-    frame = scoring.invoke(pd.DataFrame({"text": TEXTS})).get_predictions()
-
-    expected = predictions_of(running, TEXTS)
-    assert list(frame.columns) == FIELDS
-    assert list(frame["label"]) == [each["label"] for each in expected]
-    assert list(frame["score"]) == [each["score"] for each in expected]
-    assert list(frame["truncated"]) == [False, False]
 
 
 def test_params_choose_the_truncation(scoring: ScoringServerClient) -> None:

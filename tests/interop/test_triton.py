@@ -238,11 +238,3 @@ def test_an_error_is_shown_with_its_place(call: Call, running: RunningService) -
         assert shown[0] == status
         assert shown[1].startswith(place)
         assert len(shown[1]) > len(place) + 10
-
-
-def test_a_key_is_sent_as_a_header(call: Call, keyed: RunningService) -> None:
-    right = {"Authorization": "Bearer right"}
-    assert call(keyed, "is_server_live") is True
-    assert call(keyed, "is_model_ready", "tiny") is False
-    assert refused(call, keyed, "infer", "tiny", texts_input(["good"]))[0] == "401"
-    assert call(keyed, "infer", "tiny", texts_input(["good"]), headers=right) is not None

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import torch
 
 from service.__main__ import main
 from service.settings import Settings
@@ -50,15 +49,6 @@ WRONG = [
 def test_a_wrong_value_stops_the_start(refuse: Refuse, name: str, value: str, message: str) -> None:
     said = f"headlight-serve: 1 setting is wrong:\n  HEADLIGHT_{name}: {message}\n"
     assert refuse(**{name: value}) == said
-
-
-def test_a_missing_device(refuse: Refuse) -> None:
-    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    assert refuse("--device", "cuda:999") == (
-        "headlight-serve: 1 setting is wrong:\n"
-        f"  --device: device cuda:999 was asked for, but torch finds {count} CUDA devices: "
-        "use cpu or auto, or install torch with CUDA\n"
-    )
 
 
 def test_a_type_that_the_processor_lacks_is_reported_with_every_other_fault(

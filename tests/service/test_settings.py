@@ -23,42 +23,6 @@ def _no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(name)
 
 
-def test_defaults() -> None:
-    settings, errors = read_settings({})
-    assert errors == []
-    assert settings.model_dump() == {
-        "checkpoint": Path("checkpoints/default"),
-        "checkpoint_key": None,
-        "host": "127.0.0.1",
-        "port": 8000,
-        "device": "auto",
-        "dtype": "auto",
-        "threads": 0,
-        "max_sentences": 256,
-        "max_windows": 64,
-        "max_body_bytes": 2_000_000,
-        "max_batch_tokens": "auto",
-        "max_queue_tokens": 262_144,
-        "max_attention_weights": 2_000_000,
-        "max_connections": "auto",
-        "request_timeout": 10.0,
-        "drain_seconds": 5.0,
-        "api_keys": None,
-        "api_keys_file": None,
-        "rate_limit": None,
-        "token_quota": None,
-        "metrics": "open",
-        "docs": "open",
-        "page": "open",
-        "compat": {"names": frozenset(FAMILIES)},
-        "allowed_hosts": None,
-        "allowed_origins": None,
-        "trusted_proxies": None,
-        "language_warning": "on",
-        "log_format": "auto",
-    }
-
-
 VALUES = {
     "checkpoint": ("some/where", Path("some/where")),
     "checkpoint_key": ("public.pem", Path("public.pem")),

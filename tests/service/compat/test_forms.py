@@ -80,35 +80,23 @@ def test_inputs_and_their_places(
 
 
 @pytest.mark.parametrize(
-    ("more", "truncation"),
+    ("more", "truncation", "most"),
     [
-        ({}, "right"),
-        ({"truncate": False}, "error"),
-        ({"truncation_direction": "left"}, "left"),
-        ({"truncation_direction": "Left", "truncate": False}, "error"),
-        ({"parameters": {"truncation": False}}, "error"),
-        ({"parameters": {}, "options": {"wait_for_model": True}}, "right"),
-        ({"parameters": {"truncation": "longest_first", "padding": True}}, "right"),
-        ({"parameters": {"truncation": "do_not_truncate"}}, "error"),
+        ({}, "right", None),
+        ({"truncate": False}, "error", None),
+        ({"truncation_direction": "left"}, "left", None),
+        ({"truncation_direction": "Left", "truncate": False}, "error", None),
+        ({"parameters": {"truncation": False, "max_length": 9}}, "error", None),
+        ({"parameters": {"max_length": 9}, "options": {"wait_for_model": True}}, "right", 9),
+        ({"parameters": {"truncation": "longest_first", "padding": True}}, "right", None),
+        ({"parameters": {"truncation": "do_not_truncate"}}, "error", None),
     ],
 )
-def test_whether_and_where_texts_are_cut(more: dict[str, object], truncation: str) -> None:
-    assert read_inputs({"inputs": "a", **more}).options.truncation == truncation
-
-
-@pytest.mark.parametrize(
-    ("parameters", "most"),
-    [
-        ({}, None),
-        ({"max_length": 9}, 9),
-        ({"max_length": 9, "truncation": "longest_first"}, 9),
-        ({"max_length": 9, "truncation": False}, None),
-    ],
-)
-def test_max_length_counts_where_texts_are_cut(
-    parameters: dict[str, object], most: int | None
+def test_whether_and_where_texts_are_cut(
+    more: dict[str, object], truncation: str, most: int | None
 ) -> None:
-    assert read_inputs({"inputs": "a", "parameters": parameters}).options.max_length == most
+    options = read_inputs({"inputs": "a", **more}).options
+    assert (options.truncation, options.max_length) == (truncation, most)
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,8 @@
 """Tensors of the Open Inference Protocol: what one side writes, the other reads, and no more."""
 
-import json
 import struct
 import sys
 import tracemalloc
-from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -13,13 +11,9 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.extra import numpy as hypothesis_numpy
-from numpy.typing import NDArray
-from tritonclient.http import InferenceServerClient, InferInput
 
 from service.compat.tensors import (
     HEADER,
-    Datatype,
     Output,
     cut_tensors,
     read_bytes,
@@ -58,83 +52,12 @@ def refused(call: Any, *arguments: object) -> FieldError:  # noqa: ANN401
     return fault
 
 
-@given(st.lists(tensors(), min_size=1, max_size=3), st.data())
-def test_what_the_client_of_triton_writes_is_read(
-    sent: list[tuple[tuple[int, ...], list[str]]], data: st.DataObject
-) -> None:
-    inputs = []
-    for shape, elements in sent:
-        tensor = InferInput("text", list(shape), "BYTES")
-        values = np.array(elements, np.object_).reshape(shape)
-        inputs.append(tensor.set_data_from_numpy(values, binary_data=data.draw(st.booleans())))
-
-    content, length = InferenceServerClient.generate_request_body(inputs)
-
-    head, behind = split_body(content, [] if length is None else [str(length)])
-    described = json.loads(head)["inputs"]
-    sizes = [each.get("parameters", {}).get("binary_data_size") for each in described]
-    parts = cut_tensors(behind, sizes)
-    for each, part, (shape, elements) in zip(described, parts, sent, strict=True):
-        assert tuple(each["shape"]) == shape
-        found: Sequence[object]
-        if part is None:
-            found = read_nested(each["data"], shape, LOC)
-        else:
-            found = read_bytes(part, shape, LOC)
-        assert found == elements
-
-
 @given(tensors())
 def test_json_may_be_nested_as_the_shape_is(tensor: tuple[tuple[int, ...], list[str]]) -> None:
     shape, elements = tensor
     nested = np.array(elements, np.object_).reshape(shape).tolist()
     assert read_nested(nested, shape, LOC) == elements
     assert read_nested(elements, shape, LOC) == elements
-
-
-@given(
-    st.lists(texts, min_size=1, max_size=4),
-    hypothesis_numpy.arrays(
-        np.float32,
-        hypothesis_numpy.array_shapes(max_dims=5, max_side=3),
-        elements=st.floats(width=32, allow_nan=False, allow_infinity=False),
-    ),
-    st.lists(st.booleans(), min_size=4, max_size=4),
-)
-def test_the_client_of_triton_reads_what_is_written(
-    words: list[str], numbers: NDArray[np.float32], binary: list[bool]
-) -> None:
-    counts = np.arange(len(words), dtype=np.int64) - 2
-    values: dict[str, tuple[Datatype, tuple[int, ...], NDArray[Any] | list[str]]] = {
-        "words": ("BYTES", (len(words),), words),
-        "numbers": ("FP32", numbers.shape, numbers),
-        "counts": ("INT32", counts.shape, counts),
-        "signs": ("BOOL", counts.shape, counts < 0),
-    }
-    outputs = [
-        Output(name, datatype, shape, content, chosen)
-        for (name, (datatype, shape, content)), chosen in zip(values.items(), binary, strict=True)
-    ]
-
-    body = write_body({"model_name": "m", "id": "7"}, outputs)
-
-    assert (body.header_length is None) == (not any(binary))
-    result = InferenceServerClient.parse_response_body(
-        body.content, header_length=body.header_length
-    )
-    answer = result.get_response()
-    assert answer["model_name"] == "m"
-    assert answer["id"] == "7"
-    for output, chosen in zip(answer["outputs"], binary, strict=True):
-        assert ("data" in output) != chosen
-    np.testing.assert_array_equal(result.as_numpy("numbers"), numbers)
-    np.testing.assert_array_equal(result.as_numpy("counts"), counts)
-    assert result.as_numpy("counts").dtype == np.int32
-    np.testing.assert_array_equal(result.as_numpy("signs"), counts < 0)
-    found = [
-        word.decode() if isinstance(word, bytes) else word for word in result.as_numpy("words")
-    ]
-    assert found == words
 
 
 def test_bytes_are_little_endian_and_in_row_major_order() -> None:

@@ -50,13 +50,6 @@ def test_single_weights(weight: float, text: bytes) -> None:
     assert bytes(found).replace(b" ", b"") == b"[[[[" + text + b"]]]]"
 
 
-@given(weights)
-def test_what_stands_round_them_stays(attention: NDArray[np.float32]) -> None:
-    found = encode_weights(attention, before=b'{"a":', after=b"}")
-
-    assert bytes(found) == b'{"a":' + bytes(encode_weights(attention)) + b"}"
-
-
 @pytest.mark.parametrize("weight", [np.nan, np.inf, -np.inf, -1e-6, 1.01])
 def test_what_is_no_weight_is_refused(weight: float) -> None:
     attention = np.full((1, 1, 2, 2), 0.5, np.float32)
