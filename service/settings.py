@@ -133,35 +133,17 @@ Family = Literal["huggingface", "openinference", "classify", "mlflow"]
 FAMILIES: tuple[Family, ...] = get_args(Family)
 
 
-@dataclass(frozen=True, slots=True)
-class Families:
-    """The families of other systems' paths that are served."""
-
-    names: frozenset[Family]
-
-    def __contains__(self, family: Family) -> bool:
-        return family in self.names
-
-    def __str__(self) -> str:
-        if len(self.names) == len(FAMILIES):
-            return "on"
-        return ",".join(family for family in FAMILIES if family in self.names) or "off"
-
-
-_ALL = Families(frozenset(FAMILIES))
-
-
 def _families(value: object) -> object:
     if not isinstance(value, str):
         return value
     given = [part.strip().lower() for part in value.split(",") if part.strip()]
     if given in ([], ["on"]):
-        return _ALL
+        return frozenset(FAMILIES)
     if given == ["off"]:
-        return Families(frozenset())
+        return frozenset()
     if not set(given) <= set(FAMILIES):
         raise ValueError(f"must be on, off, or some of {', '.join(FAMILIES)}, with commas between")
-    return Families(frozenset(cast("list[Family]", given)))
+    return frozenset(given)
 
 
 _MaybePath = Annotated[Path | None, BeforeValidator(_blank_is_none)]
@@ -252,8 +234,9 @@ class Settings(BaseSettings):
         "open", description="GET /docs, /openapi.json and /problems: open, key or off"
     )
     page: Access = Field("open", description="GET /: open, key or off")
-    compat: Annotated[Families, NoDecode, BeforeValidator(_families)] = Field(
-        _ALL,
+    compat: Annotated[frozenset[Family], NoDecode, BeforeValidator(_families)] = Field(
+        cast("Any", "on"),
+        validate_default=True,
         description="paths of other systems: on, off, or some of "
         f"{', '.join(FAMILIES)}, with commas between",
     )

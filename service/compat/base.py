@@ -5,13 +5,11 @@ on its paths repeat their detail as `error`, because that is what these systems'
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import wraps
 from typing import Annotated, Any
 
 from fastapi import APIRouter
 from fastapi.routing import APIRoute
 from pydantic import BeforeValidator, WithJsonSchema
-from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Scope
 
@@ -20,14 +18,11 @@ from model.reading import ReadingOptions
 from model.types import TextResult
 from service.errors import Loc, ServiceError, invalid
 from service.routes.bodies import counting
-from service.routes.openapi import describes
 from service.routes.request_schemas import RequestBody
 from service.routes.requests import (
     SCHEMA,
     RequestContext,
-    answer_get,
     json_response,
-    require_key,
 )
 from service.routes.texts import Texts, classify, only
 
@@ -47,8 +42,6 @@ CUT_HEADER = {
 # Clients and proxies limit the size of headers.
 _MOST_CUT = 100
 
-Facts = Callable[[Request], object]
-
 count_texts = counting("texts")
 Counted = BeforeValidator(count_texts)
 # A text or a list of texts, as `/openapi.json` describes it; any other value has its own error.
@@ -57,37 +50,6 @@ TextOrList = Annotated[
     WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}),
     Counted,
 ]
-
-
-def facts(
-    router: APIRouter,
-    path: str,
-    *kinds: type[ServiceError],
-    summary: str,
-    **extra: Any,  # noqa: ANN401
-) -> Callable[[Facts], Facts]:
-    """Registers a function that describes the model, as another system does, for GET and HEAD.
-
-    Args:
-        router: gets the routes.
-        path: of the routes, whose name is that of the function unless `extra` has a `name`.
-        kinds: errors that other such routes do not have.
-        summary: of the function, whose docstring is the description.
-        extra: further members of the operation.
-    """
-
-    def register(tell: Facts) -> Facts:
-        @wraps(tell)
-        async def endpoint(request: Request) -> Response:
-            require_key(request)
-            return json_response(tell(request))
-
-        operation = describes(dict[str, Any], *kinds, **extra)
-        answer_get(router, path, name=name, summary=summary, **operation)(endpoint)
-        return tell
-
-    name = extra.pop("name", None)
-    return register
 
 
 class OtherBody(RequestBody):

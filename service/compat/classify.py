@@ -16,17 +16,19 @@ from service.compat.base import (
     OtherBody,
     TextOrList,
     answer_texts,
-    facts,
     texts_in,
 )
 from service.errors import NotFoundError
 from service.http.middleware import id_of
-from service.routes.openapi import computes
+from service.routes.openapi import computes, describes
 from service.routes.requests import (
     Context,
+    answer_get,
     answers,
     from_body,
+    json_response,
     make_router,
+    require_key,
     state_of,
 )
 from service.routes.texts import Texts
@@ -187,9 +189,12 @@ async def classify_input(
     return await answer_texts(context, _texts_of(body), write)
 
 
-@facts(router, "/v1/models", summary="The models, for clients of OpenAI")
-def models(request: Request) -> dict[str, object]:
+@answer_get(
+    router, "/v1/models", summary="The models, for clients of OpenAI", **describes(dict[str, Any])
+)
+async def models(request: Request) -> Response:
     """Lists the served model, as OpenAI's clients read it."""
+    require_key(request)
     model = state_of(request).engine.info
     entry = {
         "id": model.name,
@@ -200,7 +205,7 @@ def models(request: Request) -> dict[str, object]:
         "parent": None,
         "max_model_len": model.max_length,
     }
-    return {"object": "list", "data": [entry]}
+    return json_response({"object": "list", "data": [entry]})
 
 
 def _texts_of(body: ClassifyRequest) -> Texts:

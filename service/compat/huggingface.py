@@ -19,22 +19,23 @@ from service.compat.base import (
     OtherBody,
     TextOrList,
     answer_texts,
-    facts,
     texts_in,
     wrong,
 )
 from service.errors import Loc
 from service.routes import predict
 from service.routes.health import ready
-from service.routes.openapi import computes, probes
-from service.routes.request_schemas import PredictRequest, RequestMember
+from service.routes.openapi import computes, describes, probes
+from service.routes.request_schemas import PredictRequest, RequestBody
 from service.routes.requests import (
     Context,
     RequestContext,
     answer_get,
     answers,
     from_body,
+    json_response,
     make_router,
+    require_key,
     state_of,
 )
 from service.routes.schemas import HealthAnswer, PredictAnswer
@@ -54,7 +55,7 @@ _PAIR = (
 )
 
 
-class Parameters(RequestMember):
+class Parameters(RequestBody):
     """The member `parameters` of a body with `inputs`."""
 
     top_k: int | None = Field(
@@ -91,7 +92,7 @@ class Parameters(RequestMember):
         return self.truncation
 
 
-class Options(RequestMember):
+class Options(RequestBody):
     """The member `options`, which old clients send; nothing here depends on it."""
 
     wait_for_model: bool | None = None
@@ -200,14 +201,15 @@ answer_get(
 )(ready)
 
 
-@facts(router, "/info", summary="The model, as TEI describes it")
-def info(request: Request) -> dict[str, object]:
+@answer_get(router, "/info", summary="The model, as TEI describes it", **describes(dict[str, Any]))
+async def info(request: Request) -> Response:
     """Describes the model and its limits, as TEI does."""
+    require_key(request)
     state = state_of(request)
     model = state.engine.info
     names = {str(index): label for index, label in enumerate(model.labels)}
     ids = {label: index for index, label in enumerate(model.labels)}
-    return {
+    content = {
         "model_id": model.name,
         "model_sha": model.version,
         "model_dtype": model.dtype,
@@ -218,6 +220,7 @@ def info(request: Request) -> dict[str, object]:
         "auto_truncate": True,
         "version": version("headlight"),
     }
+    return json_response(content)
 
 
 async def _answer(context: RequestContext, body: InputsRequest, *, flat: bool) -> Response:

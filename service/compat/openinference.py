@@ -4,7 +4,7 @@ Texts are classified as `POST /predict` does. With `attention` or `tokens` among
 text is answered as `/attention` does: its prediction and its weights come from one pass.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from typing import Annotated, Any
@@ -20,7 +20,6 @@ from model.reading import ReadingOptions
 from service.compat.base import (
     CUT_HEADER,
     TAG,
-    facts,
     predict_texts,
     truncated_header,
     wrong,
@@ -54,7 +53,7 @@ from service.formats.size_estimates import Form, Size, estimate_size
 from service.http.middleware import hurry, seconds_of
 from service.routes.bodies import parse_json, validate
 from service.routes.health import check_live, check_ready
-from service.routes.openapi import computes, probes
+from service.routes.openapi import computes, describes, probes
 from service.routes.requests import (
     Context,
     RequestContext,
@@ -63,6 +62,7 @@ from service.routes.requests import (
     answers,
     json_response,
     make_router,
+    require_key,
     state_of,
 )
 from service.routes.texts import Texts, encode, prepare
@@ -196,20 +196,27 @@ async def infer_model(
     return Response(answer.content, headers=headers, media_type=OCTETS)
 
 
-@facts(router, "/v2", summary="The server, by the Open Inference Protocol")
-def server(_: Request) -> dict[str, object]:
+def _tells(path: str, name: str, summary: str, *names: dict[str, Any]) -> Callable[..., Any]:
+    """Registers an endpoint that describes the server, or the model that the path names."""
+    missing = [NotFoundError] if names else []
+    operation = describes(dict[str, Any], *missing, parameters=names)
+    return answer_get(router, path, name=name, summary=summary, **operation)
+
+
+@_tells("/v2", "server", "The server, by the Open Inference Protocol")
+async def server(request: Request) -> Response:
     """Names the server and the extensions of the protocol that it has."""
-    return {
-        "name": "headlight",
-        "version": version("headlight"),
-        "extensions": ["binary_tensor_data"],
-    }
+    require_key(request)
+    extensions = ["binary_tensor_data"]
+    content = {"name": "headlight", "version": version("headlight"), "extensions": extensions}
+    return json_response(content)
 
 
-@facts(router, "/v2/models", name="models_v2", summary="The models, by the Open Inference Protocol")
-def models(request: Request) -> dict[str, object]:
+@_tells("/v2/models", "models_v2", "The models, by the Open Inference Protocol")
+async def models(request: Request) -> Response:
     """Lists the served model."""
-    return {"models": [state_of(request).checkpoint.name]}
+    require_key(request)
+    return json_response({"models": [state_of(request).checkpoint.name]})
 
 
 @answer_get(
@@ -230,41 +237,28 @@ async def server_ready(request: Request) -> Response:
     return json_response({"ready": True})
 
 
-_NAMED: dict[str, Any] = {"parameters": (_MODEL_NAME,)}
-_NAMED_VERSION: dict[str, Any] = {"parameters": (_MODEL_NAME, _VERSION_NAME)}
+_VERSION_NAMES = (_MODEL_NAME, _VERSION_NAME)
 
 
-@facts(router, f"{_MODEL}/ready", NotFoundError, summary="Whether the model is ready", **_NAMED)
-@facts(
-    router,
-    f"{_VERSION}/ready",
-    NotFoundError,
-    name="model_version_ready",
-    summary="Whether one version is ready",
-    **_NAMED_VERSION,
-)
-def model_ready(request: Request) -> dict[str, object]:
+@_tells(f"{_MODEL}/ready", "model_ready", "Whether the model is ready", _MODEL_NAME)
+@_tells(f"{_VERSION}/ready", "model_version_ready", "Whether one version is ready", *_VERSION_NAMES)
+async def model_ready(request: Request) -> Response:
     """Reports whether requests for the model should be sent here."""
+    require_key(request)
     _require_served(request)
     check_ready(request)
-    return {"name": state_of(request).checkpoint.name, "ready": True}
+    return json_response({"name": state_of(request).checkpoint.name, "ready": True})
 
 
-@facts(router, _MODEL, NotFoundError, summary="Inputs and outputs of the model", **_NAMED)
-@facts(
-    router,
-    _VERSION,
-    NotFoundError,
-    name="model_version_metadata",
-    summary="Inputs and outputs of one version",
-    **_NAMED_VERSION,
-)
-def model_metadata(request: Request) -> dict[str, object]:
+@_tells(_MODEL, "model_metadata", "Inputs and outputs of the model", _MODEL_NAME)
+@_tells(_VERSION, "model_version_metadata", "Inputs and outputs of one version", *_VERSION_NAMES)
+async def model_metadata(request: Request) -> Response:
     """Names the inputs and outputs of the model."""
+    require_key(request)
     _require_served(request)
     state = state_of(request)
     checkpoint = state.checkpoint
-    return {
+    content = {
         "name": checkpoint.name,
         "versions": [checkpoint.version],
         "platform": _PLATFORM,
@@ -272,6 +266,7 @@ def model_metadata(request: Request) -> dict[str, object]:
         "outputs": _describe_outputs(state),
         "parameters": {"labels": list(checkpoint.config.labels)},
     }
+    return json_response(content)
 
 
 def _require_served(request: Request) -> None:
