@@ -130,7 +130,7 @@ def place(path: Path | str, row: int) -> str:
 
 
 class CheckpointError(ModelError):
-    """A checkpoint folder that cannot be used; the message names the file and the fault."""
+    """A checkpoint folder that cannot be used; the message names the file and the error."""
 
     def __init__(self, path: Path, fault: str) -> None:
         fault = shorten(fault, _MOST_MESSAGE)

@@ -267,7 +267,7 @@ class RateLimitedError(ServiceError):
 
 
 class InternalError(ServiceError):
-    """A fault of the service, or a text that the model cannot compute; the log explains it."""
+    """An error of the service, or a text that the model cannot compute; the log explains it."""
 
     type, title, status = "internal", "The service failed", 500
     remedy = (

@@ -182,9 +182,8 @@ class Settings(BaseSettings):
     )
     dtype: Literal["auto", "float32", "bfloat16", "float16", "int8"] = Field(
         "auto",
-        description="float32, bfloat16, float16 (a GPU), int8 (a processor), or auto: bfloat16 "
-        "where the device computes it natively, else float16 on a GPU, else int8 where the "
-        "checkpoint's record allows it, else float32",
+        description="float32, bfloat16, float16 (a GPU), int8 (a processor), or auto: the fastest "
+        "of the device that the checkpoint's record allows",
     )
     threads: Annotated[int, AfterValidator(_threads)] = Field(
         0, ge=0, description="threads of the forward pass; 0: from the CPU quota or cores"

@@ -89,7 +89,7 @@ def open_checkpoint(path: str | Path, *, trial: bool = False) -> Checkpoint:
             cannot harm this process. It takes about half a second.
 
     Raises:
-        CheckpointError: the message names the file and the fault.
+        CheckpointError: the message names the file and the error.
         TypeError: `path` is no path.
     """
     path = folder_path(path, by="open_checkpoint")

@@ -102,7 +102,7 @@ CutOrWhole = Annotated[
     Reading,
     Field(
         description="Which end of a text that is too long is cut off; `error` refuses it; `window` "
-        "reads it whole, in windows that overlap."
+        "reads it whole."
     ),
 ]
 Label = Annotated[

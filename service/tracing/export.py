@@ -89,7 +89,7 @@ class SparingHandler(logging.Handler):
         left_out, self._left_out[sends] = self._left_out[sends], 0
         self._next[sends] = now + _LOG_SECONDS
         logger.warning(
-            "traces are disturbed", extra={"reason": _reason(record), "left_out": left_out}
+            "traces could not be sent", extra={"reason": _reason(record), "left_out": left_out}
         )
 
 

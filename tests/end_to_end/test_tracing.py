@@ -403,7 +403,7 @@ def test_a_collector_that_is_not_there_is_logged_once(
         ask(running, 10)
     first, *more = warnings(running)
     assert first["level"] == "warning"
-    assert first["message"] == "traces are disturbed"
+    assert first["message"] == "traces could not be sent"
     assert str(first["reason"]).startswith(
         "Transient error Connection refused encountered while exporting spans batch"
     )
@@ -428,7 +428,7 @@ def test_a_collector_that_hangs_holds_up_nobody(start: Start) -> None:
             ask(running, 50)
             assert collector.asked == 1
     assert [(line["message"], line.get("reason")) for line in warnings(running)] == [
-        ("traces are disturbed", "Queue full, dropping %s."),
+        ("traces could not be sent", "Queue full, dropping %s."),
         ("the last spans were not sent in time", None),
     ]
 

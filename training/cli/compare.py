@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=number,
         default=0.2,
         metavar="N",
-        help="share of the rows held out, without --validation (default: %(default)s)",
+        help="share of the rows to validate by, without --validation (default: %(default)s)",
     )
     add_validation(parser, "validate by")
     parser.set_defaults(validation=[])

@@ -43,7 +43,7 @@ _RECIPE_OPTIONS: tuple[tuple[str, Callable[[str], float], str], ...] = (
     ("label_smoothing", number, "share of the target that goes to all classes alike"),
     ("dropout", number, "after embeddings and sublayers"),
     ("max_length", whole, "the most tokens of a text"),
-    ("validation_share", number, "share of the rows held out, without --validation"),
+    ("validation_share", number, "share of the rows to validate by, without --validation"),
     ("patience", whole, "epochs without a better validation loss until the run stops"),
     ("seed", whole, "of everything random"),
 )

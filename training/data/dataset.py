@@ -206,7 +206,7 @@ def _read_examples(
 def _check_rows(
     rows: Iterable[Row], *, stars: bool
 ) -> tuple[list[_Example], list[tuple[int, str]]]:
-    """Returns the rows of a file that can be used, and the number and the fault of the others."""
+    """Returns the rows of a file that can be used, and the number and the error of the others."""
     examples = []
     faults: list[tuple[int, str]] = []
     for row in rows:
@@ -243,7 +243,7 @@ def _choose_names(found: Set[Label], names: tuple[str, ...]) -> tuple[tuple[str,
 def _check_classes(
     rows: Iterable[_Example], labels: Sequence[str]
 ) -> tuple[list[_Example], list[tuple[int, str]]]:
-    """Returns the rows whose labels are classes, and the number and the fault of the others."""
+    """Returns the rows whose labels are classes, and the number and the error of the others."""
     examples = []
     faults: list[tuple[int, str]] = []
     for row in rows:
