@@ -48,7 +48,7 @@ JAVASCRIPT := build/javascript
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 
 .DEFAULT_GOAL := help
-.PHONY: help install serve test check site release benchmark gpu gpu-benchmark containers fuzz overload soak faults lock hashes clean torch FORCE tables
+.PHONY: help install serve test check site release benchmark gpu gpu-benchmark containers fuzz overload soak lock hashes clean torch FORCE tables
 # Two pips at once would break an environment.
 .NOTPARALLEL:
 
@@ -108,9 +108,6 @@ overload: $(VENV)/installed-dev $(VENV)/kernels ## send a service more than it c
 
 soak: $(VENV)/installed-dev $(VENV)/kernels ## kill and restart a replica under mixed load, and watch the memory of the other (twenty minutes)
 	@$(BIN)/python -m tests.resilience.soak $(ARGS)
-
-faults: $(VENV)/installed-dev $(VENV)/kernels ## score files and train while processes are killed and files go bad (half an hour)
-	@$(BIN)/python -m tests.resilience.faults $(ARGS)
 
 lock: $(BIN)/python ## pin in constraints.txt and requirements/ every package that an installation brings
 	@rm -rf build/lock && $(PYTHON) -m venv build/lock

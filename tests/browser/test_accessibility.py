@@ -5,11 +5,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Route, expect
+from playwright.sync_api import Route, expect
 
 from tests.browser.table_of_many import Many
-from tests.browser.visits import NARROW, Scheme, Visit, come, read, window
-from tests.end_to_end.servers import RunningService
+from tests.browser.visits import NARROW, Visit, come, read
 
 SENTENCE = "The plot drags, but the cast is superb."
 
@@ -158,55 +157,3 @@ def test_axe_finds_nothing_and_nothing_is_too_wide(
     visit.page.emulate_media(color_scheme="dark")
     assert violations(visit) == []
     assert visit.overflow() == 0
-
-
-@pytest.mark.parametrize("scheme", ["dark"])
-def test_special_tokens_on_canvases_are_in_italics(
-    browser: Browser, running: RunningService, scheme: Scheme
-) -> None:
-    with window(browser, running.url, scheme=scheme) as visit:
-        visit.page.evaluate(
-            """() => {
-              window.texts = [];
-              const write = CanvasRenderingContext2D.prototype.fillText;
-              CanvasRenderingContext2D.prototype.fillText = function (text, ...place) {
-                window.texts.push([text, this.font.startsWith('italic'), this.fillStyle]);
-                write.call(this, text, ...place);
-              };
-            }"""
-        )
-        visit.ask("A film.")
-        visit.set("picture", "map")
-        written = {(text, slant, ink) for text, slant, ink in visit.page.evaluate("window.texts")}
-        ink = visit.page.evaluate(
-            "getComputedStyle(document.documentElement).getPropertyValue('--ink').trim()"
-        )
-        special = {"[CLS]", "[SEP]"}
-        assert written == {(text, text in special, ink) for text in {*special, "a", "film", "."}}
-        slants = visit.part(".strip button").evaluate_all(
-            "buttons => buttons.map(button => getComputedStyle(button).fontStyle)"
-        )
-        assert slants == ["italic", "normal", "normal", "normal", "italic"]
-
-
-def test_what_is_chosen_is_seen_in_the_colours_of_the_user(visit: Visit) -> None:
-    visit.page.emulate_media(forced_colors="active")
-    visit.ask(SENTENCE)
-    visit.part(".strip button").nth(1).click()
-    visit.page.mouse.move(1, 1)
-
-    chosen, other, system = visit.page.evaluate(
-        """() => {
-          const probe = document.createElement('i');
-          probe.style.cssText = 'forced-color-adjust: none; background: Highlight';
-          document.body.append(probe);
-          const boxes = ['none', 'mean'].map((value) =>
-            document.querySelector(`input[name=reduce][value=${value}]`).nextElementSibling);
-          return [...boxes, probe].map((box) => getComputedStyle(box).backgroundColor);
-        }"""
-    )
-    assert chosen == system != other
-    borders = visit.part(".strip button").evaluate_all(
-        "buttons => [buttons[1], buttons[2]].map(button => getComputedStyle(button).borderTopWidth)"
-    )
-    assert borders == ["3px", "1px"]

@@ -92,16 +92,6 @@ def test_a_page_that_has_not_loaded_whole_says_so(
     context.close()
 
 
-def test_without_importance_another_head_is_shown(visit: Visit) -> None:
-    refuse(visit, 503, "overloaded", path="importance")
-    come(visit)
-    visit.page.get_by_role("link", name="Heads", exact=True).click()
-
-    visit.complained("503")
-    expect(visit.part(".place")).to_contain_text("Layer ")
-    assert visit.page.locator("#problem").is_hidden()
-
-
 def test_nothing_is_asked_where_a_link_or_a_key_comes_first(
     visit: Visit, visit_keyed: Visit
 ) -> None:

@@ -131,48 +131,6 @@ def test_every_field_of_an_address_comes_back_and_nonsense_is_passed_over(asked:
     assert fields(asked).keys() == {"layer", "head"}
 
 
-def test_the_address_waits_until_the_view_rests(visit: Visit) -> None:
-    visit.ask(SENTENCE)
-    visit.head(3, 0).focus()
-    written = visit.page.evaluate(
-        """async () => {
-          const written = [];
-          const replace = history.replaceState;
-          const rested = new Promise((resolve) => {
-            history.replaceState = (...given) => {
-              written.push(String(given[2]));
-              replace.apply(history, given);
-              resolve();
-            };
-          });
-          for (let step = 0; step < 9; step += 1) {
-            const event = new KeyboardEvent('keydown', { key: 'ArrowRight', bubbles: true });
-            document.activeElement.dispatchEvent(event);
-          }
-          await rested;
-          return written;
-        }"""
-    )
-    assert written == ["#heads&layer=3&head=9"]
-
-
-def test_an_address_typed_while_another_waits_stays(visit: Visit) -> None:
-    visit.ask(SENTENCE)
-    visit.wait_until(lambda: "head" in fields(visit))
-    # A clock that is put in the place of the browser's cannot stop what the latter has begun.
-    visit.page.clock.install()
-    held = hold(visit)
-    visit.page.evaluate(
-        """() => {
-          document.querySelectorAll('.cell button')[5].click();
-          location.hash = '#heads&layer=4&head=7';
-        }"""
-    )
-    held.wait_for(1)
-    visit.page.clock.fast_forward(1_000)
-    assert visit.page.url == f"{visit.url}/#heads&layer=4&head=7"
-
-
 def version(visit: Visit) -> str:
     """Of the model whose answer is shown."""
     return visit.page.locator("#model").inner_text().split()[-1]

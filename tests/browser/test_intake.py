@@ -18,12 +18,6 @@ from tests.browser.visits import Visit
 ENDING = "has no known ending: take a file that ends in .csv, .tsv, .jsonl, .ndjson or .txt."
 ADVICE = "split it, or use headlight-score."
 MANY = f"has 10,001 rows, and at most 10,000 are scored here: {ADVICE}"
-UNCLOSED = "A quote is opened and never closed: the rest of the file cannot be read."
-READ = """async ([kind, text]) => {
-  const entry = document.querySelector('link[href$="/intake.js"]').href;
-  const { readContent, rowsOf } = await import(entry);
-  return rowsOf(readContent('a file', kind, text));
-}"""
 CELLS = """async ([text, delimiter]) => {
   const entry = document.querySelector('link[href$="/intake.js"]').href;
   const { readCsv } = await import(entry);
@@ -44,13 +38,6 @@ def many(shared: Visit) -> Many:
     served = MadeUp(lambda _: prediction_of({"negative": 0.25, "positive": 0.75}))
     served.stand_in(shared)
     return Many(shared)
-
-
-def rows(visit: Visit, kind: str, text: str) -> list[tuple[int, str, str]]:
-    """The line, text and reason of each row."""
-    found = visit.page.evaluate(READ, [kind, text])
-    assert [row["row"] for row in found] == list(range(1, len(found) + 1))
-    return [(row["line"], row["text"], row["reason"]) for row in found]
 
 
 # Half of a surrogate pair is not in any file in UTF-8.
@@ -98,67 +85,6 @@ def test_what_the_page_writes_is_read_by_python(shared: Visit, records: list[lis
     assert restored == records
 
 
-@pytest.mark.parametrize(
-    ("kind", "content", "expected"),
-    [
-        (
-            "lines",
-            'One.\r\n\r\n  \nTwo, "too".\rThree',
-            [(1, "One."), (4, 'Two, "too".'), (5, "Three")],
-        ),
-        ("csv", 'id,text\n1,"One,\nmore"\n\n2,Two\n', [(2, "One,\nmore"), (5, "Two")]),
-        ("csv", "Titel;Meinung\na;Sehr gut gemacht\n", [(2, "Sehr gut gemacht")]),
-        ("tsv", 'sentence\tlabel\n"One" two\t1\n', [(2, '"One" two')]),
-        ("json", '{"id": 1, "text": "One\\ntwo"}\n\n"Three"\n', [(1, "One\ntwo"), (3, "Three")]),
-    ],
-)
-def test_each_kind_is_read(
-    shared: Visit, kind: str, content: str, expected: list[tuple[int, str]]
-) -> None:
-    assert rows(shared, kind, content) == [(line, text, "") for line, text in expected]
-
-
-@pytest.mark.parametrize(
-    ("kind", "content", "expected"),
-    [
-        (
-            "csv",
-            "text,label\nOne,two,three\nOne\n,x\n",
-            [
-                (2, "One", "The row has 3 cells, the first one has 2."),
-                (3, "One", "The row has 1 cell, the first one has 2."),
-                (4, "", "The text is blank."),
-            ],
-        ),
-        (
-            "csv",
-            'text\n"One" more\n"Two\nThree\n',
-            [
-                (2, "One", "Text follows a closing quote."),
-                (3, "Two\nThree\n", UNCLOSED),
-            ],
-        ),
-        ("tsv", "text\tlabel\nOne\n", [(2, "One", "The row has 1 cell, the first one has 2.")]),
-        (
-            "json",
-            '{"text": "One"}\n{"text": 2}\n{"txt": "Three"}\n{"text"\n[1]\n',
-            [
-                (1, "One", ""),
-                (2, "", "There is no string named “text”."),
-                (3, "", "There is no string named “text”."),
-                (4, "", "The line is not JSON."),
-                (5, "", "There is no string named “text”."),
-            ],
-        ),
-        ("json", '"One"\n2\n', [(1, "One", ""), (2, "", "The line is no string.")]),
-    ],
-)
-def test_a_bad_row_has_its_line_and_reason(
-    shared: Visit, kind: str, content: str, expected: list[tuple[int, str, str]]
-) -> None:
-    assert rows(shared, kind, content) == expected
-
-
 def test_another_column_and_header_can_be_chosen(many: Many) -> None:
     many.choose("two.csv", "comment,answer\nFirst,Second\n")
     column = many.visit.page.get_by_label("Texts are in")
@@ -175,18 +101,6 @@ def test_another_column_and_header_can_be_chosen(many: Many) -> None:
     column.select_option("column 2")
     many.score()
     assert many.column(1) == ["answer", "Second"]
-
-
-def test_another_delimiter_can_be_chosen(many: Many) -> None:
-    many.choose("commas.csv", "a,text|more,b\n1,One| two,x\n2,Three| four,y\n")
-    delimiter = many.visit.page.get_by_label("Cells are divided by")
-    expect(delimiter).to_have_value(",")
-    delimiter.select_option("bar")
-    assert many.part("#many-preview thead th").all_inner_texts() == ["a,text", "more,b"]
-    assert many.part("#many-preview td").all_inner_texts()[1:3] == ["1,One", "two,x"]
-    many.visit.page.get_by_label("Texts are in").select_option("more,b")
-    many.score()
-    assert many.column(1) == [" two,x", " four,y"]
 
 
 def test_a_file_takes_the_place_of_lines_and_gives_it_back(many: Many) -> None:

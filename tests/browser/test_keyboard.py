@@ -1,11 +1,9 @@
 """Keys and typing: everything can be done with the keys, and the focus is always visible."""
 
-import httpx
 from playwright.sync_api import expect
 
 from tests.browser.visits import Visit
 
-TEXT = "The plot drags, but the cast is superb."
 OLD = "This is the answer to the text before your change."
 
 
@@ -56,23 +54,6 @@ def test_tokens_are_walked_through_and_heard(visit: Visit) -> None:
     assert visit.part(".lists h4").first.inner_text() == "Largest weights"
 
 
-def test_what_stands_under_the_pointer_gives_way_to_what_was_chosen(visit: Visit) -> None:
-    visit.ask("The plot drags.")
-    visit.part(".strip button").nth(1).click()
-    visit.part(".strip button").nth(2).hover()
-    assert visit.part(".lists h4").first.inner_text() == "“plot” looks most at"
-    visit.page.mouse.move(1, 1)
-    assert visit.part(".lists h4").first.inner_text() == "“the” looks most at"
-
-    # With one map a layer, both pairs of arrows go along the line.
-    visit.set("reduce", "mean")
-    assert visit.part(".overview-title").inner_text() == "6 maps"
-    visit.part(".cell button").first.focus()
-    for layer, key in ((1, "ArrowRight"), (2, "ArrowDown")):
-        visit.page.keyboard.press(key)
-        assert visit.part(".place").inner_text() == f"Layer {layer}, mean of heads 0 to 11"
-
-
 def test_the_focus_is_seen_wherever_it_goes(visit: Visit) -> None:
     visit.ask("The plot drags.")
     page = visit.page
@@ -94,24 +75,6 @@ def test_the_focus_is_seen_wherever_it_goes(visit: Visit) -> None:
         seen.add(outline[0])
         assert outline[1] == "solid", outline
     assert len(seen) > 20
-
-
-def test_canvases_have_words_in_their_stead(visit: Visit, client: httpx.Client) -> None:
-    sentence = "The plot drags, but the cast is superb."
-    body = {"sentence": sentence, "layer": [0], "head": [2]}
-    weights = client.post("/attention", json=body).json()["attention"][0][0]
-    before = [row.index(max(row)) == query - 1 > 0 for query, row in enumerate(weights)]
-    assert sum(before) > len(weights) / 2, "another model: choose a head of it that looks back"
-    visit.ask(sentence)
-    visit.choose(0, 2)
-
-    said = f"{sum(before)} of {len(weights)} tokens look most at the token before them."
-    assert visit.part(".pattern").inner_text() == said
-    for picture, how in (("lines", "lines"), ("map", "a heat map")):
-        visit.page.locator(f"input[name=picture][value={picture}]").check()
-        label = visit.part(f".{picture} canvas").get_attribute("aria-label")
-        assert label == f"Layer 0, head 2 as {how}. {said}"
-    assert visit.head(0, 2).get_attribute("aria-label") == f"Layer 0, head 2. {said}"
 
 
 def test_keys_in_the_field_send_and_an_edit_marks_the_answer_as_old(visit: Visit) -> None:

@@ -1,10 +1,8 @@
 """What is in one view, and on which scale: heads that fit, look even where they are, and /docs."""
 
-import httpx
 import pytest
-from playwright.sync_api import Browser, expect
 
-from tests.browser.visits import Scheme, Visit, window
+from tests.browser.visits import Visit
 
 SIXTY = (
     "The hotel was in a lovely part of the town and the staff at the desk were kind, but our room "
@@ -29,25 +27,6 @@ def test_grid_and_head_are_in_one_view(visit: Visit) -> None:
         assert bottom(visit, f".{picture}") <= HEIGHT
 
 
-def test_a_scale_has_six_even_shares_or_more(visit: Visit, client: httpx.Client) -> None:
-    answer = client.get("/attention", params={"sentence": SIXTY}).json()
-    size = len(answer["tokens"])
-    largest = {
-        (layer, head): max(map(max, rows))
-        for layer, heads in enumerate(answer["attention"])
-        for head, rows in enumerate(heads)
-    }
-    plain, strong = min(largest, key=largest.__getitem__), max(largest, key=largest.__getitem__)
-    assert largest[plain] < 0.9 < largest[strong]
-    visit.ask(SIXTY)
-    for place in (plain, strong):
-        visit.choose(*place)
-        end = max(largest[place], 6 / size)
-        assert visit.part(".pictures .largest").inner_text() == f"{end:.4f}"
-        note = visit.part(".even-note").inner_text()
-        assert note == f"Mark: an even share, {1 / size:.4f}."
-
-
 @pytest.mark.parametrize(("size", "share"), [(4, 1 / 4), (12, 1 / 6), (60, 1 / 6)])
 def test_an_even_head_looks_even_and_pale(shared: Visit, size: int, share: float) -> None:
     shades: list[int] = shared.page.evaluate(
@@ -65,18 +44,3 @@ def test_an_even_head_looks_even_and_pale(shared: Visit, size: int, share: float
     )
     red = 255 - (255 - 195) * 3 * share  # the first third of the scale, from #ffffff to #c3d9f5
     assert shades == [pytest.approx(red, abs=1)] * size**2
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_interface_begins_with_its_operations(
-    browser: Browser, shared: Visit, scheme: Scheme
-) -> None:
-    with window(browser, shared.url, scheme=scheme) as visit:
-        visit.page.goto(f"{visit.url}/docs")
-        first = visit.page.locator(".opblock").first
-        expect(first).to_contain_text("/predict")
-        place = first.bounding_box()
-        assert place is not None
-        assert place["y"] < HEIGHT / 2
-        paper = visit.page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
-        assert paper == {"light": "rgba(0, 0, 0, 0)", "dark": "rgb(28, 32, 34)"}[scheme]

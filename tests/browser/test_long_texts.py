@@ -8,7 +8,6 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Response
 
-from tests.browser.routes import refuse
 from tests.browser.visits import NARROW, WIDE, Visit, window
 from tests.end_to_end.servers import RunningService
 
@@ -66,21 +65,6 @@ def test_five_hundred_tokens_take_a_few_megabytes(visit: Visit, client: httpx.Cl
     weights = client.post("/attention", json=body).json()["attention"][0][0]
     inner = [row[1:-1] for row in weights[1:-1]]
     assert visit.part(".largest").get_attribute("title") == f"{max(map(max, inner)):.8f}"
-
-
-def test_a_head_of_a_long_text_that_cannot_be_had_leaves_the_one_before(visit: Visit) -> None:
-    visit.ask(text_of(60))
-    visit.choose(1, 1)
-    refuse(visit, 503, "overloaded")
-    visit.head(4, 4).click()
-
-    visit.problem()
-    visit.complained("503")
-    assert visit.part(".place").inner_text().lower() == "layer 1, head 1"
-    visit.page.unroute("**/attention")
-    visit.page.get_by_role("button", name="Try again").click()
-    visit.part(".place").filter(has_text=re.compile("layer 4, head 4", re.IGNORECASE)).wait_for()
-    visit.choose(1, 1)  # which is kept
 
 
 @pytest.mark.parametrize("width", [WIDE, NARROW])

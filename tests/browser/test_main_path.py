@@ -1,7 +1,6 @@
 """A sentence, its prediction, its heads: what the page shows is what the service answers."""
 
 import itertools
-import re
 from typing import Any
 
 import httpx
@@ -172,11 +171,3 @@ def test_special_tokens_are_hidden_and_nothing_else_changes(
     assert visit.part(".strip button").all_inner_texts() == [
         token["text"] for token in answer["tokens"][1:-1]
     ]
-
-
-def test_examples_are_asked_at_once(visit: Visit) -> None:
-    with visit.redrawn():
-        visit.page.get_by_role("button", name="a negation").click()
-
-    assert "not bad" in visit.page.get_by_label("Text", exact=True).input_value()
-    assert re.fullmatch(r"(positive|negative)", visit.part(".label").inner_text())

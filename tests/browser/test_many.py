@@ -504,20 +504,6 @@ def test_a_request_that_is_too_much_is_halved(many: Many) -> None:
     many.visit.complained("504")
 
 
-def test_a_row_that_is_refused_by_itself_is_bad_and_the_rest_goes_on(many: Many) -> None:
-    def refuse_one(route: Route, _: int) -> bool:
-        is_refused = "Film 3" in (route.request.post_data_json or {})["sentences"]
-        if is_refused:
-            route.fulfill(**problem_of(422, "invalid-request"))
-        return is_refused
-
-    MadeUp(by_number, refuse_one).stand_in(many.visit)
-    many.paste(*(f"Film {at}" for at in range(8)))
-    many.score("Done: 7 of 8 rows scored, 1 bad.")
-    assert many.rows()[3] == ["4", "Film 3", "bad row: Details.", "", ""]
-    many.visit.complained("422")
-
-
 def test_a_replaced_model_is_named(many: Many) -> None:
     served = MadeUp(by_number)
 
@@ -581,19 +567,3 @@ def test_all_is_done_with_the_keys(many: Many) -> None:
     page.get_by_role("button", name="Back to row 250 of the table").click()
     expect(many.button("Open row 250")).to_be_focused()
     expect(many.button("Open row 250")).to_be_in_viewport()
-
-
-def test_the_focus_stays_at_its_row_while_others_come(many: Many) -> None:
-    served, held = held_at_the_second(many)
-    texts = [*["Film 600"] * 256, *["Film 510"] * 3]
-    many.paste(*texts)
-    many.button("Score").click()
-    many.wait("256 of 259 rows scored.")
-    many.part("th").get_by_role("button", name="Score").click()
-    many.button("Open row 2").focus()
-    model = {"name": "default", "version": served.version}
-    predictions = [by_number(text) for text in texts[256:]]
-    held[0].fulfill(json={"model": model, "predictions": predictions})
-    many.wait("Done: 259 of 259 rows scored.")
-    assert many.column(0)[:5] == ["257", "258", "259", "1", "2"]
-    expect(many.button("Open row 2")).to_be_focused()

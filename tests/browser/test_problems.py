@@ -188,17 +188,3 @@ def test_a_failed_save_is_saved(visit: Visit) -> None:
     assert waiting.value.suggested_filename == "headlight-layer-3-head-8.json"
     expect(button).to_be_focused()
     assert visit.page.locator("#problem").count() == 0
-
-
-def test_the_focus_goes_to_the_question_where_what_had_it_is_gone(visit: Visit) -> None:
-    visit.ask(SENTENCE)
-    refuse(visit, 503, "overloaded")
-    visit.page.get_by_label("Text", exact=True).fill("Another film.")
-    visit.head(0, 0).focus()
-    visit.page.evaluate("document.getElementById('ask').requestSubmit()")
-    visit.problem()
-    visit.complained("503")
-    visit.page.unroute("**/attention")
-    with visit.redrawn():
-        visit.page.get_by_role("button", name="Try again").click()
-    expect(visit.page.get_by_role("button", name="Analyse")).to_be_focused()

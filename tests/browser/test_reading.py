@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Route, ViewportSize, expect
 
 from tests.browser.routes import body_of, heard, refuse
-from tests.browser.visits import Visit, explained, percent, read, read_verdict, window
+from tests.browser.visits import Visit, explained, percent, read, window
 from tests.end_to_end.servers import RunningService
 
 TEXT = "The plot drags, but the cast is superb."
@@ -174,15 +174,6 @@ def test_a_reason_that_fails_or_is_a_part_leaves_the_verdict_and_the_trials(visi
     assert "decided" not in part(visit, ".because").inner_text()
 
 
-def test_a_text_of_three_thousand_words_is_read_whole(visit: Visit) -> None:
-    text = "The plot is dull, and the first half of it is a terrible bore. " * 240
-    assert len(text.split()) > 2900
-    read_verdict(visit, text)  # the reasons take as long as a request may
-    expect(part(visit, ".extent")).to_contain_text("read whole in ")
-    expect(part(visit, ".label")).to_have_text("negative")
-    assert part(visit, ".leave").text_content() == text
-
-
 def test_more_than_is_read_is_said_in_one_line(visit_tiny: Visit) -> None:
     visit = visit_tiny
     visit.page.get_by_role("link", name="A text", exact=True).click()
@@ -274,13 +265,6 @@ def test_on_a_phone_the_verdict_is_in_view_after_the_press(
         read(visit, LONG)
         expect(part(visit, ".verdict")).to_be_in_viewport(ratio=1)
         assert visit.overflow() == 0
-
-
-def test_markup_in_a_text_stays_text(visit: Visit) -> None:
-    text = "<img/src=x/onerror=alert(1)> is <b>not</b> a film."
-    read(visit, text)
-    assert part(visit, ".leave").text_content() == text
-    assert part(visit, ":is(b, img)").count() == 0
 
 
 def test_what_is_tried_can_be_undone_and_tried_again(visit: Visit) -> None:

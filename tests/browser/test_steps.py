@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from model import reference
-from tests.browser.routes import heard, problem_of, questions
+from tests.browser.routes import heard, problem_of
 from tests.browser.visits import Visit
 
 TEXT = "The plot drags, but the cast is superb."
@@ -99,39 +99,6 @@ def test_the_steps_have_the_numbers_of_the_service(visit: Visit) -> None:
     names = visit.part(".making code").all_inner_texts()
     assert names == [each.__name__ for each in functions]
     expect(step(visit, 1)).to_contain_text("Term: Scaled dot product.")
-
-
-def test_each_table_holds_every_number(visit: Visit) -> None:
-    begin(visit)
-    opened(visit)
-    answer = pick(visit, 2, 9)
-    query, key, value = answer["query_vector"], answer["keys"][9], answer["values"][9]
-    weight = answer["weights"][9]
-    columns = {
-        0: [query, key],
-        1: [query, key, [q * k for q, k in zip(query, key, strict=True)]],
-        3: [value, [weight * each for each in value], answer["result"]],
-    }
-    for at, expected in columns.items():
-        step(visit, at).locator("summary").click()
-        rows = step(visit, at).locator("tbody tr")
-        expect(rows).to_have_count(32)
-        cells = [row.split("\t") for row in rows.all_inner_texts()]
-        assert [each[1:] for each in cells] == [
-            list(map(number, row)) for row in zip(*expected, strict=True)
-        ]
-    step(visit, 2).locator("summary").click()
-    rows = step(visit, 2).locator("tbody tr")
-    assert [row.split("\t")[3] for row in rows.all_inner_texts()] == [
-        number(each) for each in answer["weights"]
-    ]
-    expect(step(visit, 2).locator("tr[aria-current]")).to_have_count(1)
-    # Another key of the same row needs no new answer, and what is open stays open.
-    paths = questions(visit)
-    visit.part(".of-key").select_option("4")
-    expect(step(visit, 0).locator("tbody td").nth(1)).to_have_text(number(answer["keys"][4][0]))
-    assert visit.part(".making details").evaluate_all("all => all.every(one => one.open)")
-    assert paths == []
 
 
 def test_the_pair_is_what_is_chosen(visit: Visit) -> None:

@@ -1,7 +1,6 @@
 """`make serve` and `make install` say what they do, with and without a terminal."""
 
 import os
-import pty
 import re
 import shutil
 import signal
@@ -99,23 +98,3 @@ def test_serving_says_each_step_and_the_address_comes_last(
         ["make", "install", *command], cwd=ROOT, env=variables(), capture_output=True, check=True
     )
     assert b"Step" not in again.stdout
-
-
-def test_pip_draws_its_progress_on_a_terminal(command: list[str]) -> None:
-    terminal, end = pty.openpty()
-    with subprocess.Popen(
-        ["make", "install", *command], cwd=ROOT, env=variables(), stdout=end, stderr=end
-    ) as process:
-        os.close(end)
-        printed = b""
-        try:
-            while chunk := os.read(terminal, 65536):
-                printed += chunk
-        except OSError:  # what Linux says once the other end is closed
-            pass
-    os.close(terminal)
-    assert process.returncode == 0
-    lines = printed.decode().splitlines()
-    assert_steps(lines, "")
-    assert not any(re.fullmatch(AGAIN, line) for line in lines[: lines.index(STEPS[4])])
-    assert re.fullmatch(AGAIN, lines[-1])

@@ -2,19 +2,16 @@
 
 import math
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import httpx
 import pytest
 
-from model.files import CONFIG, MANIFEST
 from model.tokenization.tokenizer import most_tokens
 from service.routes.schemas import LimitsAnswer
-from tests.builders import MAX_LENGTH, tiny_checkpoint
+from tests.builders import MAX_LENGTH
 from tests.end_to_end.conftest import Start, shared
-from tests.end_to_end.routes import JSON, assert_members, assert_problem, predict
-from tests.end_to_end.servers import RunningService, local_service
-from tests.model.folders import edit, read
+from tests.end_to_end.routes import JSON, assert_problem
+from tests.end_to_end.servers import RunningService
 
 limited = shared(
     *("--max-sentences", "3", "--max-body-bytes", "400000", "--max-attention-weights", "401"),
@@ -152,28 +149,3 @@ def test_the_largest_answer_that_may_be_made(start: Start, monkeypatch: pytest.M
         refused = client.get("/attention?sentence=a")
         says = f"while it is made; the limit is {limits(client)['max_sending_bytes']}:"
         assert_problem(refused, 413, "too-many-weights", says=says)
-
-
-def test_what_a_text_may_become(tmp_path: Path) -> None:
-    """A tokenizer that begins with NFKC makes six letters of a character, all of one word."""
-    kilometre = "\N{SQUARE KIROMEETORU}"
-    folder = tiny_checkpoint(tmp_path / "tiny")
-    (folder / MANIFEST).unlink()
-    edit(folder / CONFIG, transformers_version="5.0.0")
-    path = folder / "tokenizer.json"
-    normalizers = [{"type": "NFKC"}, read(path)["normalizer"]]
-    edit(path, normalizer={"type": "Sequence", "normalizers": normalizers})
-    with (
-        local_service(folder, tmp_path, "--request-timeout", "600") as running,
-        running.client() as client,
-    ):
-        most = limits(client)["max_normalized_characters"] // 6
-        assert len(predict(client, kilometre * most)) == 1
-        long = kilometre * (most + 1)
-        says = f"{most + 1} characters of the text become more than 1000000"
-        good, refused = predict(client, "good", long, on_error="item")
-        assert good["label"] in ("negative", "positive")
-        loc = ("body", "sentences", 1)
-        assert_members(refused["error"], 422, "text-too-long", loc, says=says)
-        answer = client.post("/attributions", json={"sentence": long})
-        assert_problem(answer, 422, "text-too-long", ("body", "sentence"), says=says)

@@ -85,15 +85,6 @@ def test_truncation_is_in_a_header_beside_the_output(client: httpx.Client) -> No
     assert outputs_of(answer)["tokens"]["data"][:2] == ["[CLS]", "good"]
 
 
-def test_large_bodies_are_read_aside(client: httpx.Client) -> None:
-    texts = [f"{word} ".encode() * 400 for word in ("good", "bad", "film", "plot")] * 10
-    content, headers = packed(*texts)
-    assert len(content) > 65_536
-    labels = [each["label"] for each in predict(client, *(text.decode() for text in texts))]
-    answer = client.post(INFER, content=content, headers=headers)
-    assert outputs_of(answer)["label"]["data"] == labels
-
-
 def test_paths_of_kserve(client: httpx.Client) -> None:
     version = client.get("/model").json()["version"]
     ready = {"name": "tiny", "ready": True}
@@ -230,21 +221,6 @@ def test_a_text_that_is_too_long_and_what_is_no_body_are_problems(client: httpx.
         assert_problem(wrong, 422, "invalid-request", ("header", LENGTH), foreign=True)
     cut = client.post(INFER, content=content[:-1], headers=headers)
     assert_problem(cut, 422, "invalid-request", ("body", "inputs"), foreign=True)
-
-
-def test_a_parameter_is_a_deadline_too(start: Start, tmp_path: Path) -> None:
-    outputs = ["attention"]
-    with start() as running, running.client() as client:
-        (tmp_path / "pass").write_text("hold", encoding="ascii")
-        by_parameter = ask(client, "a", outputs=outputs, parameters={"timeout": 300_000})
-        says = "within 0.3 seconds"
-        assert_problem(by_parameter, 504, "timeout", says=says, foreign=True)
-        wait_until(lambda: running.metric("headlight_queue_tokens") == 0)
-        # Never longer than the request has.
-        hasty = {"X-Request-Timeout": "0.3"}
-        patient = {"timeout": 3_600_000_000}
-        both = ask(client, "a", outputs=outputs, parameters=patient, headers=hasty)
-        assert_problem(both, 504, "timeout", says=says, foreign=True)
 
 
 @pytest.mark.parametrize("allowed", [False, True])

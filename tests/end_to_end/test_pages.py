@@ -16,7 +16,7 @@ from service.errors import ALL_ERRORS
 from service.page import routes as pages
 from tests.end_to_end.conftest import Start
 from tests.end_to_end.routes import assert_problem
-from tests.end_to_end.servers import ROOT, RunningService
+from tests.end_to_end.servers import ROOT
 
 BROWSER = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 JSON, TEXT = {"accept": "application/json"}, {"accept": "text/plain"}
@@ -220,18 +220,3 @@ def test_each_type_has_a_page_json_and_text_and_all_are_listed(client: httpx.Cli
             f"  when: {members['when']}\n"
             f"  what to do: {members['remedy']}\n"
         )
-
-
-def test_an_unknown_word_is_no_label_of_a_series(
-    running: RunningService, client: httpx.Client
-) -> None:
-    def counted() -> list[float]:
-        labels = 'method="GET",route="/problems/{word}"'
-        names = [f'headlight_requests_total{{{labels},status="{status}"}}' for status in (200, 404)]
-        return [running.metric(name) for name in names]
-
-    before = counted()
-    client.get("/problems/timeout")
-    assert_problem(client.get("/problems/Canary"), 404, "not-found")
-    assert counted() == [count + 1 for count in before]
-    assert "Canary" not in running.metrics()

@@ -93,15 +93,6 @@ def test_http_1_0_stays_http_1_0(running: RunningService, offer: bytes) -> None:
     assert content(answer) == {"status": "live"}
 
 
-def test_a_head_that_may_be_read_in_two_ways_gets_a_bare_400(running: RunningService) -> None:
-    data = b"GET /attention?sentence=%kanari HTTP/1.1\r\nHost: x\r\n\r\n"
-    head, _, text = running.send(data).partition(b"\r\n\r\n")
-    assert head.splitlines()[0] == b"HTTP/1.1 400 Bad Request"
-    assert b"connection: close" in head.splitlines()
-    assert text.startswith(b"A % in the URL needs two hexadecimal digits behind it")
-    assert "kanari" not in running.log.read_text("utf-8").lower()
-
-
 @pytest.mark.parametrize(
     "data",
     [

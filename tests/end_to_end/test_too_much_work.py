@@ -19,7 +19,7 @@ from tests.end_to_end.routes import FOREIGN, INFER, JSON, PREDICT, Route, assert
 from tests.end_to_end.servers import RunningService, local_service
 
 _PACE = {FUSED: 1 / 16, EXPLICIT: 1 / 8, GRADIENT: 1 / 8}
-TOKENS, ATTENTION, STEPS = 672, 336, 8  # of 42 seconds; 10 rows of 32 tokens
+TOKENS, ATTENTION = 672, 336  # of 42 seconds
 ATTENTIONS = Route(
     "/attention", lambda texts: {"sentences": texts, "reduce": "mean"}, lambda _: (), foreign=False
 )
@@ -91,31 +91,6 @@ def test_sentences_and_windows_count(
         answer = client.post("/predict", json=body)
         assert answer.status_code == status, answer.text
     assert_refused(answer, tokens=TOKENS)
-
-
-def test_steps_count_by_the_length_of_the_text(client: httpx.Client) -> None:
-    limits = client.get("/model").json()["limits"]
-    names = ("max_work_tokens", "max_attention_tokens", "max_work_steps")
-    assert [limits[name] for name in names] == [TOKENS, ATTENTION, STEPS]
-    for length, most in ((MAX_LENGTH, STEPS), (20, 14)):
-        assert most == (STEPS + 2) * MAX_LENGTH // length - 2
-        for steps, status in ((most, 200), (most + 1, 413)):
-            body = {"sentence": text_of(length), "steps": steps}
-            answer = client.post("/attributions", json=body)
-            assert answer.status_code == status, answer.text
-        assert_refused(answer, steps=most)
-
-
-def test_a_pass_may_always_be_tried(client: httpx.Client) -> None:
-    hurried = {"x-request-timeout": "5"}  # of which nothing but a pass could be computed
-    for path, body in (
-        ("/predict", {"sentences": texts_of(64)}),
-        ("/attributions", {"sentence": text_of(MAX_LENGTH), "steps": 1}),
-        ("/attributions", {"sentence": text_of(MAX_LENGTH), "method": "gradient_x_input"}),
-        ("/importance", {"sentence": text_of(MAX_LENGTH)}),
-    ):
-        answer = client.post(path, json=body, headers=hurried)
-        assert answer.status_code == 200, answer.text
 
 
 def test_a_request_with_less_time_may_have_less(client: httpx.Client) -> None:

@@ -212,23 +212,6 @@ def test_unknown_paths_and_methods_are_not_named(
     assert b"PROPFIND" not in b"".join(each.content for each in collector.received)
 
 
-def test_a_pass_that_fails_is_an_error_of_its_span_and_its_request(
-    traced: RunningService, collector: Collector, order: Path
-) -> None:
-    order.write_text("fail", encoding="ascii")
-    with traced.client() as client:
-        assert client.get("/attention?sentence=good").status_code == 500
-    [span] = collector.wait_for(1)
-    said = attributes(span.attributes)
-    assert (said["http.response.status_code"], said["error.type"]) == (500, "internal")
-    forward = collector.children(span)[2]
-    assert forward.name == "forward"
-    assert attributes(forward.attributes)["error.type"] == "RuntimeError"
-    assert forward.status.code == span.status.code == Status.STATUS_CODE_ERROR
-    assert span.status.message == ""
-    assert not any(each.events for each in collector.spans)
-
-
 def test_a_deadline_shows_where_the_time_went(
     traced: RunningService, collector: Collector, order: Path
 ) -> None:

@@ -1,6 +1,5 @@
 """Requests that are refused before anything is computed: which status, type and place."""
 
-import gzip
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +9,6 @@ import pytest
 
 from tests.end_to_end.routes import EXPLANATIONS, JSON, Loc, assert_problem
 
-GOOD = b'{"sentences": ["good"]}'
 LONG = "good " * 50  # 52 tokens, of which the model reads 32
 TEXT = "the film is superb but slow"  # 8 tokens
 PREDICT: dict[str, Any] = {"sentences": ["a"]}
@@ -20,40 +18,9 @@ BAD = ["\u200b\u0007 ", "a \udc80"]  # blank, and no Unicode
 Body = dict[str, Any]
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        GOOD + GOOD,
-        GOOD.decode().encode("utf-16"),
-        b'{"sentences": [NaN]}',
-        b'{"sentences": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
-    ],
-)
-def test_malformed_json(client: httpx.Client, content: bytes) -> None:
-    refused = client.post("/predict", content=content, headers=JSON)
-    assert_problem(refused, 400, "malformed-json")
-
-
-def test_other_media_types_and_encodings(client: httpx.Client) -> None:
-    for headers in (
-        [],
-        [("content-type", "text/plain")],
-        [("content-type", JSON["content-type"])] * 2,
-    ):
-        refused = client.post("/predict", content=GOOD, headers=headers)
-        assert_problem(refused, 415, "unsupported-media-type")
-        assert refused.headers["accept"] == "application/json"
-    packed = {**JSON, "content-encoding": "gzip"}
-    refused = client.post("/predict", content=gzip.compress(GOOD), headers=packed)
-    assert_problem(refused, 415, "unsupported-media-type")
-    assert refused.headers["accept-encoding"] == "identity"
-
-
 # What else a body has, and values of a field that are wrong as a whole.
 WRONG_VALUES: list[tuple[str, Body, dict[str, list[object]]]] = [
-    ("/predict", PREDICT, {"truncation": ["both"], "on_error": [None], "granularity": ["", 1]}),
-    ("/predict", PREDICT, {"abstain_below": [1.01, -0.5, "0.5", True]}),
+    ("/predict", PREDICT, {"abstain_below": [1.01, -0.5]}),
     ("/predict", {"sentences": [TEXT, TEXT]}, {"omit": [[1]]}),
     ("/predict", {"sentences": [TEXT], "truncation": "window"}, {"omit": [[1]]}),
     ("/predict", {"sentences": [TEXT], "granularity": "sentence"}, {"omit": [[1]]}),
@@ -64,7 +31,7 @@ WRONG_VALUES: list[tuple[str, Body, dict[str, list[object]]]] = [
     ("/attention", {"sentences": [LONG, "a"], "truncation": "window"}, {"window": [1]}),
     ("/attention", {**ONE, "format": "svg"}, {"thumbnail": [9]}),
     ("/attention", ONE, {"thumbnail": [7]}),
-    ("/attributions", ONE, {"label": ["fair", 0], "steps": ["32", True, 32.0, 0, 257]}),
+    ("/attributions", ONE, {"label": ["fair", 0], "steps": [0, 257]}),
     ("/attributions", {**ONE, "method": "gradient_x_input"}, {"steps": [5]}),
     ("/attributions", ONE, {"truncation": ["window"], "level": ["sentence"], "method": ["omit"]}),
     ("/attributions", {**ONE, "method": "leave_out"}, {"steps": [5], "label": ["fair"]}),
@@ -88,8 +55,6 @@ WRONG: list[tuple[str, Body, Sequence[Loc]]] = [
     ("/predict", {"sentences": ["a"] * 41}, [("sentences",)]),
     ("/predict", {"sentences": ["good", "", 1, "fine"]}, [("sentences", 1), ("sentences", 2)]),
     ("/predict", {**PREDICT, "Canary": 1}, [()]),
-    ("/importance", {**ONE, "steps": 3}, [()]),
-    ("/attention/steps", {**STEPS, "key": 1}, [()]),
     *(
         (path, {**text, **fields}, [loc])
         for path, text in (("/predict", {"sentences": [TEXT]}), ("/attention", {"sentence": TEXT}))
@@ -101,7 +66,6 @@ WRONG: list[tuple[str, Body, Sequence[Loc]]] = [
             ({"omit": [1, 2, 3, 4, 5, 6]}, ("omit", 0)),
         )
     ),
-    ("/attention", {**ONE, "head": [True]}, [("head", 0)]),
     ("/attention", {"sentences": ["a", " "]}, [("sentences", 1)]),
     ("/attention", {"sentences": [1] * 41}, [("sentences",)]),
     (
@@ -117,15 +81,6 @@ def test_wrong_bodies(client: httpx.Client, path: str, body: Body, locs: Sequenc
     refused = client.post(path, content=json.dumps(body), headers=JSON)
     assert_problem(refused, 422, "invalid-request", *(("body", *loc) for loc in locs))
     assert "Canary" not in refused.text
-
-
-def test_bodies_that_no_library_writes(client: httpx.Client) -> None:
-    for content, loc in (
-        (b'{"sentences": ["a"], "sentences": ["b"]}', ("body",)),
-        (b'{"sentences": [' + b"9" * 6000 + b"]}", ("body", "sentences", 0)),
-    ):
-        refused = client.post("/predict", content=content, headers=JSON)
-        assert_problem(refused, 422, "invalid-request", loc)
 
 
 @pytest.mark.parametrize(
@@ -146,19 +101,14 @@ def test_a_text_that_is_too_long(client: httpx.Client, path: str, body: Body, lo
     ("query", "locs"),
     [
         ("", [("sentence",)]),
-        ("sentence=+%09%E2%80%8B", [("sentence",)]),
         ("sentence=a&foo=1", [()]),
         ("sentence=a&omit=1", [()]),
         ("sentence=a&layer=2", [("layer",)]),
-        ("sentence=a&layer=1.0", [("layer", 0)]),
         ("sentence=a&layer=0&layer=x", [("layer", 1)]),
-        ("sentence=a&layer=%C2%B2", [("layer", 0)]),
-        ("sentence=a&truncation=middle", [("truncation",)]),
         ("sentence=a&head_mask=0:1", [("head_mask",)]),
         ("sentence=a&thumbnail=9&special=no", [("special",)]),
         ("sentence=a&sentence=b", [()]),
         ("sentence=%ff", [()]),
-        ("sentence=%ED%A0%80", [()]),
         ("sentence=a" + "&layer=0" * 1000, [()]),
         ("text=Canary", [("sentence",), ("text",)]),
         ("sentence=a&sentences=Canary", [("sentences",)]),
@@ -171,35 +121,7 @@ def test_wrong_queries(client: httpx.Client, query: str, locs: Sequence[Loc]) ->
     assert "Canary" not in refused.text
 
 
-LIST, SINGLE = 'Send {"sentences": ["…"]}: ', 'Send {"sentence": "…"}: '
-
-
-@pytest.mark.parametrize(
-    ("path", "sent", "says", "locs"),
-    [
-        *(("/predict", sent, LIST, [()]) for sent in (["Canary"], "Canary", None)),
-        ("/predict", {"sentences": "Canary"}, LIST, [("sentences",)]),
-        ("/predict", {"sentences": []}, LIST, [("sentences",)]),
-        ("/predict", {"Canary": 1, "sentence": "a"}, LIST, [("sentences",), ("sentence",)]),
-        ("/predict", {"sentences": ["Canary"], "text": "Canary"}, LIST, [("text",)]),
-        ("/attention", {"inputs": ["Canary"]}, LIST, [("sentence",), ("inputs",)]),
-        ("/attention", {"sentence": "Canary", "sentences": ["Canary"]}, LIST, [("sentence",)]),
-        ("/attention", "Canary", SINGLE, [()]),
-        ("/attributions", {"sentences": ["Canary"]}, SINGLE, [("sentence",), ("sentences",)]),
-        ("/importance", {"text": "Canary"}, SINGLE, [("sentence",), ("text",)]),
-        ("/attention/steps", {**STEPS, "sentence": ["Canary"]}, SINGLE, [("sentence",)]),
-    ],
-)
-def test_a_text_in_a_wrong_place_is_shown_the_right_one(
-    client: httpx.Client, path: str, sent: object, says: str, locs: Sequence[Loc]
-) -> None:
-    refused = client.post(path, content=json.dumps(sent), headers=JSON)
-    assert refused.json()["detail"].startswith(says)
-    assert_problem(refused, 422, "invalid-request", *(("body", *loc) for loc in locs))
-    assert "Canary" not in refused.text
-
-
-@pytest.mark.parametrize("value", ["", "0", "-1", "1e3", "soon", "nan", "1,5", "5 s"])
+@pytest.mark.parametrize("value", ["", "0", "1e3", "nan", "1,5"])
 def test_a_deadline_that_is_none_is_refused(client: httpx.Client, value: str) -> None:
     headers = {"X-Request-Timeout": value}
     refused = client.post("/predict", json=PREDICT, headers=headers)
@@ -219,15 +141,10 @@ def test_not_found(client: httpx.Client) -> None:
     ("method", "path", "allowed"),
     [
         ("GET", "/predict", "POST"),
-        ("HEAD", "/predict", "POST"),
         ("PUT", "/attention", "GET, POST"),
         ("GET", "/attention/steps", "POST"),
         ("POST", "/model", "GET, HEAD"),
-        ("POST", "/health/live", "GET, HEAD"),
-        ("POST", "/metrics", "GET, HEAD"),
-        ("OPTIONS", "/docs", "GET, HEAD"),
         ("POST", "/problems/timeout", "GET, HEAD"),
-        ("PATCH", "/openapi.json", "GET, HEAD"),
         ("PUT", "/", "GET, HEAD, POST"),
         ("POST", "/static/0123456789ab/page.js", "GET, HEAD"),
     ],
@@ -235,10 +152,7 @@ def test_not_found(client: httpx.Client) -> None:
 def test_method_not_allowed(client: httpx.Client, method: str, path: str, allowed: str) -> None:
     response = client.request(method, path)
     assert response.headers["allow"] == allowed
-    if method == "HEAD":
-        assert response.status_code == 405
-    else:
-        assert_problem(response, 405, "method-not-allowed", says=allowed)
+    assert_problem(response, 405, "method-not-allowed", says=allowed)
 
 
 def test_a_browser_that_asks_for_another_page_names_the_setting(client: httpx.Client) -> None:
