@@ -26,7 +26,7 @@ from service.errors import Loc
 from service.routes import predict
 from service.routes.health import ready
 from service.routes.openapi import computes, describes, probes
-from service.routes.request_schemas import PredictRequest, RequestBody
+from service.routes.request_schemas import PredictRequest, RequestMember
 from service.routes.requests import (
     Context,
     RequestContext,
@@ -55,7 +55,7 @@ _PAIR = (
 )
 
 
-class Parameters(RequestBody):
+class Parameters(RequestMember):
     """The member `parameters` of a body with `inputs`."""
 
     top_k: int | None = Field(
@@ -92,7 +92,7 @@ class Parameters(RequestBody):
         return self.truncation
 
 
-class Options(RequestBody):
+class Options(RequestMember):
     """The member `options`, which old clients send; nothing here depends on it."""
 
     wait_for_model: bool | None = None

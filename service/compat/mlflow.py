@@ -15,7 +15,7 @@ from service.compat.base import CUT_HEADER, TAG, Counted, OtherBody, answer_text
 from service.errors import Loc
 from service.routes.health import ready
 from service.routes.openapi import computes, probes
-from service.routes.request_schemas import RequestBody
+from service.routes.request_schemas import RequestMember
 from service.routes.requests import Context, answer_get, answers, from_body, make_router
 from service.routes.schemas import HealthAnswer, PredictionAnswer
 from service.routes.texts import Texts, only
@@ -32,7 +32,7 @@ _OTHER = "has its text in another column than the row before it: name the same o
 _Records = Annotated[list[dict[str, object]], Field(fail_fast=True)]
 
 
-class Split(RequestBody):
+class Split(RequestMember):
     """A table as pandas writes it with `orient="split"`."""
 
     columns: Annotated[list[str | int], Field(fail_fast=True)] = Field(min_length=1)
@@ -40,7 +40,7 @@ class Split(RequestBody):
     index: list[object] | None = None
 
 
-class Params(RequestBody):
+class Params(RequestMember):
     """The member `params` of a body of `POST /invocations`."""
 
     truncation: Truncation = Field(

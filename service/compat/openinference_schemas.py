@@ -21,7 +21,7 @@ from pydantic import (
 from model.types import Truncation
 from service.compat.base import OtherBody, count_texts
 from service.compat.tensors import Datatype
-from service.routes.request_schemas import RequestBody
+from service.routes.request_schemas import RequestMember
 
 OutputName = Literal[
     "label", "probabilities", "logits", "token_count", "truncated", "attention", "tokens"
@@ -116,7 +116,7 @@ class OutputParameters(TensorParameters):
     classification: Annotated[None, BeforeValidator(_reject_classes)] = None
 
 
-class Input(RequestBody):
+class Input(RequestMember):
     """The texts; inputs after the first of `BYTES`, and of other types, are ignored."""
 
     name: str = Field(description="Any name; the model's own is `text`.")
@@ -148,14 +148,14 @@ class Input(RequestBody):
         return None if self.parameters is None else self.parameters.binary_data_size
 
 
-class WantedOutput(RequestBody):
+class WantedOutput(RequestMember):
     """An output to answer."""
 
     name: OutputName
     parameters: OutputParameters | None = None
 
 
-class RequestParameters(RequestBody):
+class RequestParameters(RequestMember):
     """The parameters of a request."""
 
     binary_data_output: bool | None = Field(

@@ -118,9 +118,13 @@ Labels = Annotated[
 
 
 class RequestBody(BaseModel):
-    """What a request holds: known fields of the right types; one that is unknown is reported."""
+    """What a request holds: known fields of the right types only."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class RequestMember(RequestBody):
+    """An object within a request; of its unknown fields, which may be many, one is reported."""
 
     @model_validator(mode="before")
     @classmethod
@@ -128,7 +132,7 @@ class RequestBody(BaseModel):
         return only_one_unknown(value, cls.model_fields) if isinstance(value, dict) else value
 
 
-class HeadOff(RequestBody):
+class HeadOff(RequestMember):
     """A head that is switched off."""
 
     layer: _Number = Field(description="Number of its layer.")
