@@ -5,7 +5,7 @@ import re
 import pytest
 
 from service.command import make_parser
-from tests.documentation.markdown import README, ROOT, blocks, commands, pages, sections
+from tests.documentation.markdown import README, ROOT, blocks, codes, commands, pages, sections
 from tools.tables import parsers
 
 _PROGRAM = re.compile(r"(?:\S*/)?headlight-(serve|score|train +(\w+))|-m training (\w+)")
@@ -46,6 +46,14 @@ def test_every_name_of_the_tree_in_the_readme_exists() -> None:
         paths.append(folder + name if line.startswith(" ") else name)
 
     assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+def test_every_test_that_is_named_to_show_a_defence_exists() -> None:
+    text = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+    named = [span for span in codes(text) if span.startswith("tests/")]
+
+    assert len(named) > 10
+    assert [path for path in named if not (ROOT / path).exists()] == []
 
 
 def test_the_quick_start_is_one_command() -> None:
