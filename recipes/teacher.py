@@ -66,7 +66,7 @@ class Teacher:
         for start in range(0, len(fresh), _TEXTS_AT_ONCE):
             signal = self._stop()
             if signal is not None:
-                raise InterruptedRunError(signal, start, len(fresh), of="text")
+                raise InterruptedRunError(signal, f"text {start} of {len(fresh)}")
             some = fresh[start : start + _TEXTS_AT_ONCE]
             values = self._compute(some, f"teacher, from {start:,} of {len(fresh):,}")
             self._known.update(zip(map(_key, some), values, strict=True))

@@ -14,12 +14,7 @@ from model.cli.arguments import LineParser, add_version
 from model.cli.progress import escape_what_cannot_be_written
 from model.errors import ModelError, install_hint
 from training.cli import compare, evaluate_options, fetch, fit_options
-from training.errors import (
-    InterruptedComparisonError,
-    InterruptedRunError,
-    RankError,
-    TrainingError,
-)
+from training.errors import InterruptedRunError, TrainingError
 
 # What needs a package, and the extras that bring it; every other package is in `train`.
 _FIT = "training.cli.fit"
@@ -53,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         needed, extras = _EXTRAS.get(package, ("training needs and serving does not", "train"))
         return _report(f"{error.name} is not installed, which {needed}: {install_hint(extras)}", 1)
-    except (InterruptedRunError, InterruptedComparisonError) as error:
+    except InterruptedRunError as error:
         return _report(str(error), 128 + error.signal)
     except (TrainingError, ModelError) as error:
         return _report(str(error), 1)
@@ -95,7 +90,9 @@ def _run(arguments: argparse.Namespace) -> int:
     from training.distributed import is_lost, joined
 
     if arguments.module != _FIT:
-        raise RankError("only fit runs on several processes: start this command without torchrun")
+        raise TrainingError(
+            "only fit runs on several processes: start this command without torchrun"
+        )
     try:
         with (
             joined(arguments.device, timeout=arguments.rank_timeout) as ranks,
@@ -109,7 +106,7 @@ def _run(arguments: argparse.Namespace) -> int:
     except RuntimeError as error:
         if not is_lost(error):
             raise
-        raise RankError(
+        raise TrainingError(
             "another process of this run has ended: torchrun says which; resume with the same "
             "command and --resume"
         ) from error

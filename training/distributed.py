@@ -20,7 +20,7 @@ from torch import Tensor, distributed
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
-from training.errors import RankError, first_line
+from training.errors import TrainingError, first_line
 
 _COUNT, _NUMBER = "WORLD_SIZE", "RANK"
 _LOCAL_COUNT, _LOCAL_NUMBER = "LOCAL_WORLD_SIZE", "LOCAL_RANK"
@@ -119,7 +119,7 @@ def current() -> Ranks:
 
 @contextmanager
 def joined(device: str, *, timeout: float) -> Iterator[Ranks]:
-    """Joins the other processes, if there are any; raises `RankError` if one does not come."""
+    """Joins the other processes, if there are any; raises `TrainingError` if one does not come."""
     global _current
     count = int(os.environ.get(_COUNT, "1"))
     if count == 1:
@@ -130,10 +130,10 @@ def joined(device: str, *, timeout: float) -> Iterator[Ranks]:
             _current = SINGLE_PROCESS
         return
     if not distributed.is_available():
-        raise RankError("this build of torch has no torch.distributed: run one process")
+        raise TrainingError("this build of torch has no torch.distributed: run one process")
     on_gpus = device.partition(":")[0] == "cuda" or (device == "auto" and torch.cuda.is_available())
     if on_gpus and not distributed.is_nccl_available():
-        raise RankError("this build of torch has no NCCL, which GPUs exchange gradients by")
+        raise TrainingError("this build of torch has no NCCL, which GPUs exchange gradients by")
     limit = timedelta(seconds=timeout)
     restarts = int(os.environ.get(_RESTARTS, "0"))
     try:
@@ -148,7 +148,7 @@ def joined(device: str, *, timeout: float) -> Iterator[Ranks]:
             timeout=limit,
         )
     except (distributed.DistError, ValueError, RuntimeError) as error:
-        raise RankError(
+        raise TrainingError(
             f"not all of the {count} processes that {_COUNT} announces have come within "
             f"{timeout:g} s: start the others, or raise --rank-timeout ({first_line(error)})"
         ) from error

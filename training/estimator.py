@@ -188,8 +188,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         except DataError as error:
             raise ValueError(str(error)) from error
         with tempfile.TemporaryDirectory(prefix="headlight-") as work:
-            run_dir = Path(work)
-            run = Run(recipe, training, validation, self._context(run_dir), folder=run_dir)
+            run = Run(recipe, training, validation, self._context(), folder=Path(work))
             with run.trained("estimator", lambda past: self._say(past, recipe)) as (history, _):
                 run.write(output)
         return history
@@ -213,10 +212,9 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return int(self.random_state)
         return int(check_random_state(self.random_state).randint(_MOST_SEED))
 
-    def _context(self, run_dir: Path) -> TrainingContext:
+    def _context(self) -> TrainingContext:
         init_from = self.init_from
         return TrainingContext(
-            run_dir=run_dir,
             accelerator=choose_accelerator(
                 str(choose_device(self.device)), threads=self.threads, dtype=self.dtype
             ),

@@ -38,14 +38,12 @@ class TrainingContext:
     """Where and how a run computes.
 
     Args:
-        run_dir: the folder of its state and records.
         stop: called after each step; returns the number of a signal, or None.
         ranks: processes that train together; only the first one writes files.
         init_from: the folder of the first weights; None: random weights.
         name: the name of the output, which begins the names of its runs in trackers.
     """
 
-    run_dir: Path
     accelerator: Accelerator
     save_every: int
     stop: Callable[[], int | None]

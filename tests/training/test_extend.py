@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from model.files import WEIGHTS
+from tests.builders import tiny_checkpoint
 from tests.training.tiny_runs import PRESET, Refusal, arguments, read_lines, write_preset
 from training.__main__ import main
 from training.errors import RecipeError
@@ -54,7 +55,7 @@ def test_a_run_that_stopped_early_can_be_lengthened(tmp_path: Path) -> None:
 
 def test_without_a_state_the_other_way_is_told(tmp_path: Path, refusal: Refusal) -> None:
     command = arguments(tmp_path, "out", "--epochs", "1")
-    assert main(command) == 0
+    tiny_checkpoint(tmp_path / "out")
     before = (tmp_path / "out" / WEIGHTS).read_bytes()
 
     assert refusal([*command, "--extend", "1"]) == (

@@ -34,15 +34,11 @@ def test_the_first_of_two_signals_counts() -> None:
         assert stop() == signal.SIGTERM
 
 
-def fail(number: int) -> InterruptedRunError:
-    return InterruptedRunError(number, 3, 9)
-
-
 @BOTH
 def test_a_signal_is_raised_where_it_comes(number: signal.Signals) -> None:
     before = handlers()
 
-    @raised_signals(fail)
+    @raised_signals(lambda number: InterruptedRunError(number, "stopped"))
     def work() -> None:
         signal.raise_signal(number)
         raise AssertionError("it went on")

@@ -18,7 +18,7 @@ from model.files import to_bytes, write_whole
 from model.loading import load_predictor
 from model.predictor import ModelInfo, Predictor
 from training.cli.evaluate_answers import check_targets, check_texts, targets, write_answers
-from training.cli.evaluate_options import check_labels, pair_lines, read_sources
+from training.cli.evaluate_options import pair_lines, read_sources
 from training.data.dataset import Dataset
 from training.data.hub import local_files
 from training.device import find_device
@@ -42,7 +42,6 @@ def run(arguments: argparse.Namespace) -> int:
 
     All files are read before the model is loaded, so that a bad row is found at once.
     """
-    check_labels(arguments)
     _check_outputs(arguments)
     torch.set_num_threads(choose_threads(arguments.threads or 0))
     device = find_device(_device_name(arguments))

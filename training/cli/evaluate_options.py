@@ -73,16 +73,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def check_labels(arguments: argparse.Namespace) -> None:
-    """Rejects a record of some of the classes."""
-    for option in ("record_dtype", "record_baseline"):
-        if arguments.labels is not None and getattr(arguments, option):
-            raise RecipeError(
-                f"--{option.replace('_', '-')} is for all classes of the checkpoint, and --labels "
-                f"names {', '.join(arguments.labels)}: leave one of the two out"
-            )
-
-
 def read_sources(arguments: argparse.Namespace, labels: Sequence[str]) -> list[tuple[str, Dataset]]:
     """Reads each file; returns each with its path."""
     known = _known_classes(arguments.labels, labels)
@@ -111,10 +101,10 @@ def _check_recorded(
 ) -> None:
     """Refuses to record what only some of the classes say."""
     for option in ("record_dtype", "record_baseline"):
-        if getattr(arguments, option) and len(dataset.labels) < len(labels):
+        if getattr(arguments, option) and tuple(dataset.labels) != tuple(labels):
             raise RecipeError(
                 f"--{option.replace('_', '-')} is for all classes of the checkpoint, and the "
-                f"labels of {path} are those of {' and '.join(dataset.labels)} only: leave it out"
+                f"classes of {path} are {', '.join(dataset.labels)}: leave it out"
             )
 
 

@@ -18,7 +18,7 @@ from training.data.hub import local_files
 from training.data.validation_split import read_and_split, read_evaluated
 from training.device import choose_accelerator
 from training.distributed import Ranks, current
-from training.errors import NoSpaceError, RecipeError, ResumeError
+from training.errors import RecipeError, ResumeError, TrainingError
 from training.fit.checkpointing import FULL, check_space, describe_unwritten, resume_hint
 from training.fit.export import Exported
 from training.fit.recipe import Recipe
@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _run(arguments: argparse.Namespace, run_dir: Path, ranks: Ranks) -> int:
     recipe, previous = choose_recipe(arguments, run_dir / STATE, ranks)
-    context = context_of(arguments, run_dir, ranks)
+    context = context_of(arguments, ranks)
     columns = columns_of(arguments)
     training, validation = read_and_split(
         local_files(arguments.files),
@@ -80,14 +80,13 @@ def _run(arguments: argparse.Namespace, run_dir: Path, ranks: Ranks) -> int:
     return 0
 
 
-def context_of(arguments: argparse.Namespace, run_dir: Path, ranks: Ranks) -> TrainingContext:
+def context_of(arguments: argparse.Namespace, ranks: Ranks) -> TrainingContext:
     """Finds the first weights and the device, and sets threads and determinism of torch."""
     init_from = arguments.init_from
     if init_from is not None:
         init_from = local_folder(init_from)
         check_folder(init_from)
     return TrainingContext(
-        run_dir=run_dir,
         accelerator=choose_accelerator(
             arguments.device, threads=arguments.threads, dtype=arguments.dtype, ranks=ranks
         ),
@@ -210,4 +209,4 @@ def _write(write: Callable[[], Exported], fit: Run, output: Path, size: int) -> 
             if fit.trainer.unsaved is None
             else f"nor is the last state saved: {resume_hint(fit.state_dir)}"
         )
-        raise NoSpaceError(f"the checkpoint: {reason}: make room; {rest}") from error
+        raise TrainingError(f"the checkpoint: {reason}: make room; {rest}") from error

@@ -47,18 +47,11 @@ _RECIPE_OPTIONS: tuple[tuple[str, Callable[[str], float], str], ...] = (
     ("patience", whole, "epochs without a better validation loss until the run stops"),
     ("seed", whole, "of everything random"),
 )
-_FOR_ANY_NETWORK = {"max_length", "validation_share", "seed"}
 
 
 def _option(field: str) -> str:
     """Returns the option that sets a field of a recipe."""
     return f"--{field.replace('_', '-')}"
-
-
-# What was chosen for random weights does not fit pretrained ones.
-PRETRAINED_DECIDES = frozenset(
-    ["--preset", *(_option(name) for name, _, _ in _RECIPE_OPTIONS if name not in _FOR_ANY_NETWORK)]
-)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

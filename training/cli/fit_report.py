@@ -1,8 +1,6 @@
 """Prints what `headlight-train fit` does: its rows, its figures, baselines and advice."""
 
 import argparse
-import shlex
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -13,7 +11,6 @@ from model.checkpoint.opening import open_checkpoint
 from model.cli.progress import say
 from model.errors import CheckpointError
 from model.loading import load_predictor
-from training.cli.fit_options import PRETRAINED_DECIDES
 from training.data.dataset import Dataset
 from training.fit.export import Exported
 from training.measure.history import Measurement
@@ -52,8 +49,9 @@ def say_beginning(
     if arguments.init_from is None and recipe.network is not None and len(training) < FEW_ROWS:
         say(
             f"warning: {len(training):,} rows are few for a network that begins with random "
-            f"weights (below {FEW_ROWS:,}): a pretrained one is more accurate. "
-            + _advice(arguments.typed)
+            f"weights (below {FEW_ROWS:,}): a pretrained one is more accurate. Add --init-from "
+            f"{find_pretrained() or 'DIR or --init-from hf:NAME@REVISION'}, and --overwrite; leave "
+            "--preset and what you chose for random weights out"
         )
     elif total < FEW_STEPS and recipe.learning_rate < HIGH_RATE:
         say(
@@ -61,35 +59,6 @@ def say_beginning(
             "more --epochs, a smaller --batch-size, or a higher --learning-rate such as "
             f"{HIGH_RATE:g}"
         )
-
-
-def _advice(typed: Sequence[str]) -> str:
-    folder = find_pretrained()
-    if folder is None:
-        return "Give one with --init-from DIR or --init-from hf:NAME@REVISION"
-    command = with_pretrained(typed, folder)
-    return f"Type instead:\n  {command}"
-
-
-def with_pretrained(typed: Sequence[str], folder: Path) -> str:
-    """Changes a command that the user typed, into one line for a shell that begins with a folder.
-
-    Options that random weights need are left out, each with its value.
-    """
-    words = []
-    rest = iter(typed)
-    for word in rest:
-        option, equals, _ = word.partition("=")
-        if option in PRETRAINED_DECIDES:
-            if not equals:
-                next(rest, None)
-        elif word not in ("--resume", "--overwrite"):
-            words.append(word)
-    path = Path(sys.argv[0])
-    program = [sys.argv[0] if path.name == "headlight-train" else "headlight-train"]
-    if path.parts[-2:] == ("training", "__main__.py"):
-        program = ["python", "-m", "training"]
-    return shlex.join([*program, *words, "--init-from", str(folder), "--overwrite"])
 
 
 def find_pretrained() -> Path | None:

@@ -12,11 +12,13 @@ from model.cli.progress import say
 from training.compare.variants import BASELINE, VARIANTS
 from training.data.dataset import Dataset
 from training.device import Accelerator
-from training.errors import InterruptedComparisonError, InterruptedRunError, RecipeError
+from training.errors import InterruptedRunError, RecipeError
 from training.fit.rows import LossAndAccuracy, encode_rows
 from training.fit.trainer import Trainer
 from training.measure.history import Measurement
 from training.measure.tfidf import TITLE, fit_tfidf
+
+_INTERRUPTED = "interrupted; no report was written"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,7 @@ def run_variants(
         )
         signal = stop()
         if signal is not None:
-            raise InterruptedComparisonError(signal)
+            raise InterruptedRunError(signal, _INTERRUPTED)
     return tuple(outcomes[name] for name in names)
 
 
@@ -128,7 +130,7 @@ def _run(
     try:
         history = trainer.run(save_every=1, stop=stop, record=lambda _: None)
     except InterruptedRunError as error:
-        raise InterruptedComparisonError(error.signal) from error
+        raise InterruptedRunError(error.signal, _INTERRUPTED) from error
     last = history[-1]
     return sum(parameter.numel() for parameter in network.parameters()), VariantRun(
         seed=seed,

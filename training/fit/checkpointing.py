@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from model.cli.progress import say
 from model.tokenization.tokenizer import Tokenizer
-from training.errors import NoSpaceError
+from training.errors import TrainingError
 from training.fit.state import TENSORS, TrainerState, save_state, size_of_state, step_of_state
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -137,7 +137,7 @@ def check_space(demand: Demand, *, run_dir: Path, output: Path) -> None:
 def _check_free(needed: int, paths: str, folder: Path, what: str, advice: str) -> None:
     free = shutil.disk_usage(folder).free
     if free < needed:
-        raise NoSpaceError(
+        raise TrainingError(
             f"{paths}: {what} need {needed:,} bytes, and {free:,} are free there: {advice}"
         )
 

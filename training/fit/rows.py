@@ -13,6 +13,7 @@ from scipy.special import log_softmax
 from torch import Tensor, nn
 
 from model.backends.base import collate
+from model.cli.progress import silent
 from model.tokenization.tokenizer import Tokenizer
 from model.types import Batch, Encoding
 from training.device import Accelerator
@@ -209,7 +210,7 @@ def measure_rows(
 ) -> LossAndAccuracy:
     """Measures a network on rows."""
     network.eval()
-    with accelerator.autocast():
+    with accelerator.autocast(), silent():
         logits = predict_together(
             network,
             rows.encodings,

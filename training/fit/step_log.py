@@ -41,5 +41,8 @@ class StepLog:
     def check_finite(self, loss: float, step: int) -> float:
         """Returns the loss after so many steps, or raises `DivergedRunError`."""
         if not math.isfinite(loss):
-            raise DivergedRunError(loss, step, self._learning_rate)
+            raise DivergedRunError(
+                f"the loss is {loss} after {step} steps: the run has diverged; start again with a "
+                f"learning rate below {self._learning_rate:g} or a smaller max_grad_norm"
+            )
         return loss

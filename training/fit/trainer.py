@@ -125,7 +125,11 @@ class Trainer:
 
     def interrupted(self, signal: int) -> InterruptedRunError:
         """Returns the error of a run that a signal interrupted."""
-        return InterruptedRunError(signal, self._state.step, self.total_steps, unsaved=self.unsaved)
+        state = f"the last state is not saved: {self.unsaved}"
+        if self.unsaved is None:
+            state = "the state is saved: run the same command with --resume to go on"
+        steps = f"step {self._state.step} of {self.total_steps}"
+        return InterruptedRunError(signal, f"interrupted after {steps}; {state}")
 
     def resume(self, then: Mapping[str, Any] | None = None) -> None:
         """Loads the last state on disk.

@@ -4,7 +4,6 @@ Legend: N texts, C classes.
 """
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from model.backends.base import collate
-from model.cli.progress import Words, progress
+from model.cli.progress import progress
 from model.predictor import Predictor
 from model.tokenization.tokenizer import count_unknown
 from model.types import Classifier, Encoding
@@ -72,22 +71,20 @@ def predict_logits(
     pad_token_id: int,
     device: torch.device,
     max_batch_tokens: int = MAX_BATCH_TOKENS,
-    label: str | None = None,
+    label: str = "predict",
 ) -> NDArray[np.float32]:
     """Runs a network over texts, without calibration.
 
     Args:
         network: in evaluation mode, on `device`.
         encodings: N texts, at least one.
-        label: names the work in its progress; none is shown if None.
 
     Returns:
         Logits in the order of the texts [N, C].
     """
     lengths = [len(encoding.input_ids) for encoding in encodings]
     logits: dict[int, NDArray[np.float32]] = {}
-    shown_progress = nullcontext(_unseen) if label is None else progress(len(encodings), label)
-    with torch.inference_mode(), shown_progress as advance:
+    with torch.inference_mode(), progress(len(encodings), label) as advance:
         for batch in batches_by_length(lengths, max_batch_tokens=max_batch_tokens):
             collated = collate(
                 [encodings[index] for index in batch], pad_token_id=pad_token_id, device=device
@@ -105,21 +102,14 @@ def predict_together(
     pad_token_id: int,
     device: torch.device,
     ranks: Ranks,
-    label: str | None = None,
 ) -> NDArray[np.float32]:
     """Runs a network over N texts, each process over some; returns all logits [N, C] in each."""
     # A process without a text of its own computes the first one, to know the number of classes.
     own = encodings[ranks.number :: ranks.count]
-    logits = predict_logits(
-        network, own or encodings[:1], pad_token_id=pad_token_id, device=device, label=label
-    )
+    logits = predict_logits(network, own or encodings[:1], pad_token_id=pad_token_id, device=device)
     if ranks.count == 1:
         return logits
     values = np.zeros((len(encodings), logits.shape[1]))  # [N, C]
     if own:
         values[ranks.number :: ranks.count] = logits
     return ranks.sum(values).astype(np.float32)
-
-
-def _unseen(units: int, words: Words) -> None:
-    del units, words

@@ -44,14 +44,9 @@ def measure(probabilities: NDArray[np.floating], label_ids: NDArray[np.integer])
     """Compares predictions with the true classes.
 
     Args:
-        probabilities: one for every class, each row summing to 1 [N, C].
+        probabilities: one for every class, each row summing to 1 [N, C], N at least 1.
         label_ids: the true classes [N].
-
-    Raises:
-        ValueError: there are no rows, the shapes do not fit, a probability is not between 0 and
-            1, or a class is not between 0 and C - 1.
     """
-    _check(probabilities, label_ids)
     rows, num_labels = probabilities.shape
     classes = range(num_labels)
     predicted = probabilities.argmax(axis=1)  # [N]
@@ -93,23 +88,6 @@ def choose_among(
     return chosen
 
 
-def _check(probabilities: NDArray[np.floating], label_ids: NDArray[np.integer]) -> None:
-    if probabilities.ndim != 2 or label_ids.shape != probabilities.shape[:1]:
-        raise ValueError(
-            "probabilities must have shape [N, C] and label_ids [N], "
-            f"got {list(probabilities.shape)} and {list(label_ids.shape)}"
-        )
-    if not label_ids.size:
-        raise ValueError("nothing can be measured on 0 rows")
-    if not ((probabilities >= 0.0) & (probabilities <= 1.0)).all():
-        raise ValueError("probabilities must be between 0 and 1")
-    if label_ids.min() < 0 or label_ids.max() >= probabilities.shape[1]:
-        raise ValueError(
-            f"label_ids must be between 0 and {probabilities.shape[1] - 1}, "
-            f"got {label_ids.min()} to {label_ids.max()}"
-        )
-
-
 def wilson_interval(successes: int, trials: int) -> tuple[float, float]:
     """Computes the 95 % score interval of a share (Wilson 1927) of at least one trial."""
     interval = binomtest(successes, trials).proportion_ci(0.95, "wilson")
@@ -144,18 +122,8 @@ def fit_temperature(logits: NDArray[np.floating], label_ids: NDArray[np.integer]
     Returns:
         The temperature. It is 1 if no temperature is best: the true class has the highest logit
         in every row, so that lower is always better, or all logits are equal.
-
-    Raises:
-        ValueError: there are no rows, the shapes do not fit, or a logit is not finite.
     """
     logits = np.asarray(logits, dtype=np.float64)
-    if logits.ndim != 2 or label_ids.shape != logits.shape[:1] or not label_ids.size:
-        raise ValueError(
-            "logits must have shape [N, C] and label_ids [N] with N at least 1, "
-            f"got {list(logits.shape)} and {list(label_ids.shape)}"
-        )
-    if not np.isfinite(logits).all():
-        raise ValueError("logits must be finite numbers")
     rows = np.arange(len(logits))
     if (logits[rows, label_ids] == logits.max(axis=1)).all():
         return 1.0

@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Sequence
 from textwrap import indent
-from typing import TypedDict
+from typing import Any
 
 import numpy as np
 import tabulate
@@ -14,33 +14,8 @@ from model.predictor import ModelInfo
 
 tabulate.MIN_PADDING = 0  # a heading needs no more room than its text
 _LENGTHS = (16, 32, 64, 128, 256)
-
-
-class LengthReport(TypedDict):
-    """Accuracy on the texts of a file with similar length."""
-
-    tokens: list[int]
-    rows: int
-    accuracy: float
-
-
-class FileReport(TypedDict):
-    """The JSON of one file. Names and order are stable."""
-
-    file: str
-    sha256: str
-    rows: int
-    truncated: int
-    accuracy: float
-    accuracy_interval: list[float]
-    macro_f1: float
-    f1: dict[str, float | None]
-    log_loss: float
-    ece: float
-    ece_uncalibrated: float
-    by_length: list[LengthReport]
-    confusion: list[list[int]]
-    by_threshold: list[ThresholdReport]
+# What `--json` has of one file. Names and order are stable.
+FileReport = dict[str, Any]
 
 
 def to_text(report: FileReport) -> str:
@@ -64,9 +39,9 @@ def to_text(report: FileReport) -> str:
 
 def length_reports(
     token_counts: NDArray[np.integer], correct: NDArray[np.bool_]
-) -> list[LengthReport]:
+) -> list[dict[str, Any]]:
     """Measures accuracy by the tokens that were read of each text [N]."""
-    reports: list[LengthReport] = []
+    reports = []
     for low, high in itertools.pairwise((0, *_LENGTHS, np.iinfo(np.int64).max)):
         chosen = (token_counts > low) & (token_counts <= high)
         if chosen.any():
@@ -90,7 +65,7 @@ def summarise(info: ModelInfo, reports: Sequence[FileReport]) -> dict[str, objec
     }
 
 
-def _lengths(reports: Sequence[LengthReport]) -> str:
+def _lengths(reports: Sequence[dict[str, Any]]) -> str:
     return ", ".join(
         f"{report['tokens'][0]} to {report['tokens'][1]} tokens {report['accuracy']:.2%} "
         f"({report['rows']:,})"

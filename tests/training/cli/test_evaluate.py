@@ -149,36 +149,10 @@ def test_labels_0_and_1_are_the_poles_of_more_classes(
 
 
 @pytest.mark.parametrize(
-    ("classes", "numbers", "shown"),
-    [
-        (THREE, [0, 2], "0, 2"),
-        (THREE, [2], "2"),
-        (("complaint", "praise", "question"), [0, 1], "0, 1"),
-    ],
-)
-def test_other_numbers_that_are_fewer_than_the_classes_are_refused(
-    tmp_path: Path, classes: tuple[str, ...], numbers: list[int], shown: str
-) -> None:
-    folder = tiny_checkpoint(tmp_path / "three", config=tiny_config(labels=classes))
-    path = write_rows(tmp_path / "a.tsv", [("a film", number) for number in numbers])
-    fault = (
-        f"{path}: the labels are {shown}, and the classes {', '.join(classes)}: which ones are "
-        "meant is not sure; name each class by its word, or give --labels in the order of the "
-        "numbers"
-    )
-    with pytest.raises(DataError, match=exactly(fault)):
-        run(parse(path, "--checkpoint", folder))
-
-
-@pytest.mark.parametrize(
     ("options", "fault"),
     [
         (["--labels", "negative,angry"], "--labels negative,angry: the checkpoint has no class "),
         (["--labels", "negative"], "--labels negative: give two or more different classes"),
-        (
-            ["--labels", "negative,positive", "--record-baseline"],
-            "--record-baseline is for all classes of the checkpoint, and --labels names negative, ",
-        ),
     ],
 )
 def test_classes_of_files_that_do_not_fit(
@@ -216,17 +190,6 @@ def test_options_reach_the_predictor(
     written = json.loads(target.read_text())
     assert (written["device"], written["dtype"]) == ("cpu", "bfloat16")
     assert threads == [3]
-
-
-def test_json_that_fails_at_the_end_is_a_clear_error(
-    tmp_path: Path, checkpoint_folder: Path
-) -> None:
-    path = write_rows(tmp_path / "a.tsv", ROWS)
-    target = tmp_path / "figures.json"
-    (tmp_path / ".figures.json.part").mkdir()
-
-    with pytest.raises(DataError, match=exactly(f"{target}: cannot be written: Is a directory")):
-        run(parse(path, "--checkpoint", checkpoint_folder, "--json", target))
 
 
 def test_the_plot_is_made_if_asked(tmp_path: Path, checkpoint_folder: Path) -> None:

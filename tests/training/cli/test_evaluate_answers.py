@@ -1,6 +1,5 @@
 """`evaluate --errors` and `--predictions`: the rows and their answers, in every form."""
 
-import csv
 import json
 import re
 from pathlib import Path
@@ -11,18 +10,15 @@ import pytest
 import torch
 
 from model import load_predictor, open_checkpoint
-from model.errors import TableError
 from tests.builders import tiny_checkpoint, tiny_config
 from tests.labelled_files import write_rows
 from tests.training.cli.test_evaluate import parse
-from training.__main__ import main
 from training.cli.evaluate import run
 from training.errors import DataError
 
 TEXTS = ("a good film", "a bad film", 'the "cast", is superb', "weak", "0012", "very dull")
 LABELS = ("positive", "negative", "negative", "positive", "negative", "positive")
 ROWS: list[tuple[object, object]] = list(zip(TEXTS, LABELS, strict=True))
-SUFFIXES = (".csv", ".tsv", ".jsonl", ".parquet")
 
 
 def answers(folder: Path) -> list[dict[str, Any]]:
@@ -45,15 +41,8 @@ def answers(folder: Path) -> list[dict[str, Any]]:
 
 def read(path: Path) -> list[dict[str, Any]]:
     """The rows of a table, as pandas reads them."""
-    kinds = {"text": str}
-    if path.suffix == ".parquet":
-        frame = pd.read_parquet(path)
-    elif path.suffix == ".jsonl":
-        frame = pd.read_json(path, lines=True, dtype=kinds)
-    elif path.suffix == ".tsv":
-        frame = pd.read_csv(path, sep="\t", quoting=csv.QUOTE_NONE, dtype=kinds)
-    else:
-        frame = pd.read_csv(path, dtype=kinds)
+    is_csv = path.suffix == ".csv"
+    frame = pd.read_csv(path, dtype={"text": str}) if is_csv else pd.read_parquet(path)
     rows: list[dict[str, Any]] = frame.to_dict("records")
     return rows
 
@@ -66,7 +55,7 @@ def near(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_all_rows_and_the_wrong_ones_are_written(
     suffix: str, tmp_path: Path, checkpoint_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -112,20 +101,6 @@ def test_rows_of_several_files_name_theirs_and_the_classes_asked_for(tmp_path: P
     )
 
 
-def test_what_is_written_can_be_measured_again(tmp_path: Path, checkpoint_folder: Path) -> None:
-    path = write_rows(tmp_path / "rows.csv", ROWS)
-    wrong = tmp_path / "wrong.csv"
-    checkpoint = ("--checkpoint", str(checkpoint_folder))
-    assert main(["evaluate", str(path), *checkpoint, "--errors", str(wrong)]) == 0
-
-    figures = tmp_path / "figures.json"
-    assert main(["evaluate", str(wrong), *checkpoint, "--json", str(figures)]) == 0
-
-    (report,) = json.loads(figures.read_text())["files"]
-    assert report["accuracy"] == 0.0
-    assert report["rows"] == len(read(wrong))
-
-
 @pytest.mark.parametrize("option", ["--errors", "--predictions"])
 @pytest.mark.parametrize(
     ("name", "fault"),
@@ -161,10 +136,3 @@ def test_tsv_refuses_what_it_cannot_hold(tmp_path: Path, checkpoint_folder: Path
     other = target.with_suffix(".csv")
     assert run(parse(path, "--checkpoint", checkpoint_folder, "--predictions", other)) == 0
     assert [row["text"] for row in read(other)] == ["good\tfilm", "dull"]
-
-
-def test_a_write_that_fails_is_a_clear_error(tmp_path: Path, checkpoint_folder: Path) -> None:
-    path = write_rows(tmp_path / "rows.csv", ROWS)
-    target = tmp_path / f"{'w' * 250}.csv"  # the file beside it has a longer name
-    with pytest.raises(TableError, match=re.escape(f"{target}: cannot be written: File name too")):
-        run(parse(path, "--checkpoint", checkpoint_folder, "--errors", target))

@@ -1,10 +1,8 @@
 """`headlight-train fit`: from files to a checkpoint that is served."""
 
 import fcntl
-import io
 import json
 import signal
-import sys
 from pathlib import Path
 from typing import IO
 
@@ -21,7 +19,6 @@ from tests.training.tiny_runs import (
     read_history,
     run,
     signal_after,
-    write_preset,
     write_sentences,
 )
 from training.__main__ import main
@@ -152,28 +149,6 @@ def test_a_lock_that_is_left_or_removed_in_between_is_taken(
         assert lock.exists()
     assert calls == 2
     assert not lock.exists()
-
-
-def test_standard_output_need_not_be_utf_8(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_sentences(tmp_path / "rows.tsv", labels=("negative", "positive", "neutral"))
-    write_preset(tmp_path / "tiny.toml")
-    rows = (tmp_path / "rows.tsv").read_text(encoding="utf-8")
-    rows = rows.replace("\tnegative", "\t差").replace("\tpositive", "\t好🎬")
-    (tmp_path / "rows.tsv").write_text(rows, encoding="utf-8")
-    written = io.BytesIO()
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="cp1252"))
-    command = arguments(tmp_path, "out", "--epochs", "1")
-
-    assert main(command) == 0
-    checkpoint = str(tmp_path / "out")
-    sys.stdout.flush()
-    assert b"\\u597d\\U0001f3ac" in written.getvalue()
-    written.truncate(0)
-    written.seek(0)
-    report = ["evaluate", str(tmp_path / "rows.tsv"), "--checkpoint", checkpoint, "--json", "-"]
-    assert main(report) == 0
-    sys.stdout.flush()
-    assert "好🎬" in str(json.loads(written.getvalue()))
 
 
 @pytest.mark.parametrize(

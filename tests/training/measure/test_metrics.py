@@ -1,8 +1,6 @@
 """Figures and temperatures against values worked out by hand or published."""
 
 import math
-import re
-from collections.abc import Callable
 from dataclasses import asdict
 
 import numpy as np
@@ -128,30 +126,3 @@ def test_answers_that_are_all_wrong_are_made_as_unsure_as_may_be() -> None:
     temperature = fit_temperature(np.array([[9.0, 0.0], [0.0, 9.0]]), np.array([1, 0]))
 
     assert temperature == pytest.approx(HIGHEST, rel=1e-4)
-
-
-SHAPES = "probabilities must have shape [N, C] and label_ids [N], got"
-LOGITS = "logits must have shape [N, C] and label_ids [N] with N at least 1, got"
-NONE = np.array([], np.int64)
-
-
-@pytest.mark.parametrize(
-    ("use", "values", "label_ids", "fault"),
-    [
-        (measure, np.ones(2), np.array([0, 0]), f"{SHAPES} [2] and [2]"),
-        (measure, np.ones((2, 2)), np.array([0]), f"{SHAPES} [2, 2] and [1]"),
-        (measure, np.ones((0, 2)), NONE, "nothing can be measured on 0 rows"),
-        (measure, [[np.nan] * 2], np.array([0]), "probabilities must be between 0 and 1"),
-        (measure, [[1.5] * 2], np.array([0]), "probabilities must be between 0 and 1"),
-        (measure, [[1.0] * 2], np.array([2]), "label_ids must be between 0 and 1, got 2 to 2"),
-        (measure, np.ones((2, 2)), np.array([-1, 1]), "label_ids must be between 0 and 1, got -1"),
-        (fit_temperature, np.ones((0, 2)), NONE, f"{LOGITS} [0, 2] and [0]"),
-        (fit_temperature, np.ones((2, 2)), np.array([0]), f"{LOGITS} [2, 2] and [1]"),
-        (fit_temperature, [[np.inf, 0.0]], np.array([0]), "logits must be finite numbers"),
-    ],
-)
-def test_what_cannot_be_used(
-    use: Callable[..., object], values: object, label_ids: NDArray[np.int64], fault: str
-) -> None:
-    with pytest.raises(ValueError, match=re.escape(fault)):
-        use(np.array(values), label_ids)

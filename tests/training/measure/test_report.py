@@ -3,12 +3,7 @@
 import numpy as np
 
 from model.checkpoint.records import ThresholdReport, threshold_reports
-from training.measure.report import (
-    FileReport,
-    length_reports,
-    threshold_table,
-    to_text,
-)
+from training.measure.report import length_reports, threshold_table, to_text
 
 THRESHOLD: ThresholdReport = {
     "threshold": 0.9,
@@ -21,7 +16,7 @@ THRESHOLD: ThresholdReport = {
 
 
 def test_people_read_a_table() -> None:
-    report: FileReport = {
+    report = {
         "file": "data/reviews.csv",
         "sha256": "ab" * 32,
         "rows": 12_345,
