@@ -64,11 +64,7 @@ def lost_lines() -> int:
 
 
 class LogThrottle:
-    """Lets a line that clients can cause be logged once a minute.
-
-    Args:
-        seconds: the time between two lines.
-    """
+    """Lets a line that clients can cause be logged once a minute, or once in so many seconds."""
 
     def __init__(self, seconds: float = 60.0) -> None:
         self._seconds = seconds
@@ -76,11 +72,7 @@ class LogThrottle:
         self._others = 0
 
     def others(self, now: float) -> int | None:
-        """Returns how many lines were left out since the last one, or None to leave this one out.
-
-        Args:
-            now: seconds.
-        """
+        """Returns how many lines were left out since the last one; None to leave this one out."""
         if now - self._last < self._seconds:
             self._others += 1
             return None
@@ -138,11 +130,7 @@ class Writer:
 
 
 class LineFormatter(logging.Formatter):
-    """Makes one line of a record: its time, level, logger and message, then its extra fields.
-
-    Args:
-        line: renders these parts, `json_line` or `text_line`.
-    """
+    """Makes one line of a record, by `json_line` or `text_line`."""
 
     def __init__(self, line: Line) -> None:
         super().__init__()

@@ -95,18 +95,19 @@ OCTETS = "application/octet-stream"
 _Answer = tuple[Body, dict[str, str]]
 _Values = dict[str, NDArray[Any] | list[str]]
 
-_DATATYPES: Mapping[OutputName, Datatype] = {
-    "label": "BYTES",
-    "probabilities": "FP32",
-    "logits": "FP32",
-    "token_count": "INT32",
-    "truncated": "BOOL",
-    "attention": "FP32",
-    "tokens": "BYTES",
+# Each with its shape in the metadata of the model, where -1 is any size.
+_OUTPUTS: Mapping[OutputName, tuple[Datatype, tuple[int | str, ...]]] = {
+    "label": ("BYTES", (-1,)),
+    "probabilities": ("FP32", (-1, "labels")),
+    "logits": ("FP32", (-1, "labels")),
+    "token_count": ("INT32", (-1,)),
+    "truncated": ("BOOL", (-1,)),
+    "attention": ("FP32", (1, "layers", "heads", -1, -1)),
+    "tokens": ("BYTES", (1, -1)),
 }
 # What only one text is answered with, and only if it is asked for.
 _EXPLAINING: frozenset[OutputName] = frozenset({"attention", "tokens"})
-_BY_DEFAULT = [name for name in _DATATYPES if name not in _EXPLAINING]
+_BY_DEFAULT = [name for name in _OUTPUTS if name not in _EXPLAINING]
 _MICROSECONDS = 1_000_000
 _SHORTER = "send a shorter text, or ask POST /attention for fewer layers or heads"
 _BYTES = {OCTETS: {"schema": {"type": "string", "format": "binary"}}}
@@ -283,21 +284,16 @@ def _require_served(request: Request) -> None:
 
 
 def _describe_outputs(state: State) -> list[dict[str, object]]:
-    """Describes the outputs of the model, as its metadata has them; -1 is any size."""
+    """Describes the outputs of the model, as its metadata has them."""
     config = state.checkpoint.config
-    classes = len(config.labels)
-    shapes: Mapping[OutputName, tuple[int, ...]] = {
-        "label": (-1,),
-        "probabilities": (-1, classes),
-        "logits": (-1, classes),
-        "token_count": (-1,),
-        "truncated": (-1,),
-        "attention": (1, config.num_layers, config.num_heads, -1, -1),
-        "tokens": (1, -1),
-    }
+    sizes = {"labels": len(config.labels), "layers": config.num_layers, "heads": config.num_heads}
     return [
-        {"name": name, "datatype": _DATATYPES[name], "shape": shape}
-        for name, shape in shapes.items()
+        {
+            "name": name,
+            "datatype": datatype,
+            "shape": [sizes.get(str(size), size) for size in shape],
+        }
+        for name, (datatype, shape) in _OUTPUTS.items()
     ]
 
 
@@ -411,4 +407,4 @@ def _output(name: OutputName, values: NDArray[Any] | list[str], binary: bool) ->
     if name == "attention" and not binary:
         assert isinstance(values, np.ndarray)  # noqa: S101 - its type is FP32
         written = encode_weights(values[0], before=b"[", after=b"]")
-    return Output(name, _DATATYPES[name], shape, values, binary, written)
+    return Output(name, _OUTPUTS[name][0], shape, values, binary, written)

@@ -67,11 +67,7 @@ async def receive_json(request: Request, max_bytes: int) -> bytes:
 def read_query(query: bytes, schema: type[Schema], context: dict[str, object]) -> Schema:
     """Reads a query string as strictly as a JSON body.
 
-    Args:
-        query: as it was sent, percent-encoded UTF-8.
-        schema: describes the fields. Numbers are digits, lists are repeated parameters, and lists
-            of objects are JSON.
-        context: limits for the schema's validators.
+    Numbers are digits, lists are repeated parameters, and lists of objects are JSON.
 
     Raises:
         InvalidRequestError: it is not UTF-8, or a field is wrong, unknown or repeated.
@@ -107,14 +103,10 @@ def validate(
     context: dict[str, object],
     several: bool = False,
 ) -> Schema:
-    """Checks a parsed value against a schema.
+    """Checks a parsed value against a schema, whose validators look up limits in `context`.
 
-    Args:
-        schema: what it must be.
-        value: the parsed value.
-        source: `body` or `query`, the first word of every `loc`.
-        context: limits for the schema's validators.
-        several: whether the path also takes a list of texts.
+    `source` is `body` or `query`, the first word of every `loc`; `several` says whether the path
+    also takes a list of texts.
 
     Raises:
         InvalidRequestError: it does not fit; lists every error and repeats no text of the value.

@@ -79,14 +79,10 @@ def computes(
     good: Mapping[str, Any] | None = None,
     **extra: Any,  # noqa: ANN401 - anything that OpenAPI holds
 ) -> dict[str, Any]:
-    """Returns what a router is given for a route that computes.
+    """Returns what a router is given for a route that computes what its `source` asks for.
 
-    Args:
-        source: where the route takes what to compute from.
-        answer: type of a good answer.
-        more: errors that other such routes do not have.
-        good: what else the good answer has, beside its schema.
-        extra: further members of the operation.
+    `more` are errors that other such routes do not have, `good` is what a good answer has beside
+    its schema, and `extra` are further members of the operation.
     """
     return _operation((*_COMPUTED, *_INPUT[source], *more), answer, good, **extra)
 

@@ -93,8 +93,8 @@ def test_no_answer_is_larger_whatever_its_tokens(form: Form, dtype: str, words: 
 @pytest.mark.parametrize(
     ("form", "dtype", "length", "side"),
     [
-        *((*form, length, None) for form in FORMS for length in (40, 80)),
-        *((*form, *size) for form in FORMS[:3] for size in ((5, 8), (130, 16), (500, 48))),
+        *((*form, 40, None) for form in FORMS),
+        *((*form, *size) for form in FORMS[:3] for size in ((5, 8), (300, 48))),
     ],
 )
 def test_a_large_answer_is_nearly_as_large(
