@@ -84,11 +84,10 @@ def create_app(
     either = huggingface.predict_router if "huggingface" in settings.compat else predict.router
     own = (either, *_EXPLAINING)
     routers = (*own, *_OTHERS, *compat)
-    counted = Metrics(_series(own))
-    counted.expect_model(
+    counted = Metrics(_series(own), AnswerCounts(checkpoint))
+    counted.model.labels(
         checkpoint.name, checkpoint.version, str(backend.device), dtype_name(backend.dtype)
     )
-    counted.expect_answers(AnswerCounts(checkpoint))
     counted.log_lines_lost.set_function(lost_lines)
     engine = Engine(
         partial(load_on, checkpoint, backend),
@@ -122,8 +121,8 @@ def create_app(
         counted,
         memory,
         api_keys=api_keys,
-        routes={(method, quote(path)): route.path for (method, path), route in heavy.items()},
-        with_error=frozenset((method, quote(path)) for method, path in direct(computing)),
+        routes={_target(*each): route.path for each, route in heavy.items()},
+        with_error={_target(*each) for each in direct(computing)},
         seconds=settings.request_timeout,
         cors=None if cors is None else cors(app),
     )
@@ -208,6 +207,10 @@ async def _lifespan(
     finally:
         preparer.close()
         lifecycle.stuck = not await engine.close()
+
+
+def _target(method: str, path: str) -> tuple[bytes, bytes]:
+    return method.encode("ascii"), quote(path).encode("ascii")
 
 
 def _limit(rate: Rate | None, unit: str, refusal: Refusal) -> RateLimit | None:

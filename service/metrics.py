@@ -20,7 +20,7 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
-from model import Checkpoint, Encoding, ModelInfo, Prediction
+from model import Checkpoint, Encoding, Prediction
 from model.checkpoint.records import LENGTH_BOUNDS, SCORE_BOUNDS, Baseline
 from model.predictor import PathName
 from service.errors import ALL_ERRORS, Refusal, ServiceError
@@ -82,7 +82,7 @@ class AnswerCounts(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yields what was counted, and the baseline if there is one."""
-        count = self._counter
+        count = partial(self._family, CounterMetricFamily)
         text = "Texts answered, by label and score."
         yield count("answers", text, self._by_score(self._scores), "label", "score")
         text = "Texts answered, by the tokens that were read of them."
@@ -96,19 +96,19 @@ class AnswerCounts(Collector):
             yield from self._collect_baseline(self._baseline)
 
     def _collect_baseline(self, baseline: Baseline) -> Iterator[Metric]:
-        gauge, rows = self._gauge, baseline.rows
-        yield gauge("texts", "Texts of the baseline of the model.", _one(rows))
+        gauge, rows = partial(self._family, GaugeMetricFamily), baseline.rows
+        yield gauge("baseline_texts", "Texts of the baseline of the model.", _one(rows))
         text = "The part of the baseline's texts, by label and score."
         shares = _divided(self._by_score(baseline.scores), rows)
-        yield gauge("answers_ratio", text, shares, "label", "score")
+        yield gauge("baseline_answers_ratio", text, shares, "label", "score")
         text = "The part of the baseline's texts, by the tokens that were read of them."
         shares = _divided(self._by_length(baseline.lengths), rows)
-        yield gauge("answer_lengths_ratio", text, shares, "tokens")
+        yield gauge("baseline_answer_lengths_ratio", text, shares, "tokens")
         text = "The part of the baseline's texts of which a part was cut off."
-        yield gauge("truncated_answers_ratio", text, _one(baseline.truncated / rows))
+        yield gauge("baseline_truncated_answers_ratio", text, _one(baseline.truncated / rows))
         text = "The part of the baseline's tokens that stands for what the vocabulary lacks."
         share = baseline.unknown_tokens / max(baseline.tokens, 1)
-        yield gauge("unknown_tokens_ratio", text, _one(share))
+        yield gauge("baseline_unknown_tokens_ratio", text, _one(share))
 
     def _by_score(self, scores: Mapping[str, Sequence[int]]) -> _Values:
         edges = itertools.pairwise(["0", *map(str, self._score_bounds), "1"])
@@ -124,15 +124,15 @@ class AnswerCounts(Collector):
         for name, count in zip(names, lengths, strict=True):
             yield (name,), count
 
-    def _counter(self, name: str, text: str, values: _Values, *labels: str) -> Metric:
-        name = f"headlight_{name}"
-        return self._filled(CounterMetricFamily(name, text, labels=["version", *labels]), values)
-
-    def _gauge(self, name: str, text: str, values: _Values, *labels: str) -> Metric:
-        name = f"headlight_baseline_{name}"
-        return self._filled(GaugeMetricFamily(name, text, labels=["version", *labels]), values)
-
-    def _filled(self, family: CounterMetricFamily | GaugeMetricFamily, values: _Values) -> Metric:
+    def _family(
+        self,
+        kind: type[CounterMetricFamily | GaugeMetricFamily],
+        name: str,
+        text: str,
+        values: _Values,
+        *labels: str,
+    ) -> Metric:
+        family = kind(f"headlight_{name}", text, labels=["version", *labels])
         for key, value in values:
             family.add_metric([self._version, *key], value)
         return family
@@ -150,10 +150,15 @@ class Metrics:
     """Everything that one replica counts.
 
     A series that a shipped rule, alert or board reads exists from the start; others appear at
-    their first use. `routes` are path, method and statuses that are counted from the start.
+    their first use. `routes` are path, method and statuses that are counted from the start;
+    `answers` counts the model's answers.
     """
 
-    def __init__(self, routes: Iterable[tuple[str, str, Iterable[int]]]) -> None:
+    def __init__(
+        self,
+        routes: Iterable[tuple[str, str, Iterable[int]]],
+        answers: AnswerCounts | None = None,
+    ) -> None:
         disable_created_metrics()  # else a second series would say when each began
         self.registry = CollectorRegistry()
         self._rendering: dict[str, asyncio.Future[bytes]] = {}
@@ -224,7 +229,9 @@ class Metrics:
             "The model: 1 once it is loaded, else 0.",
             *("name", "version", "device", "dtype"),
         )
-        self._answers: AnswerCounts | None = None
+        self.answers = answers
+        if answers is not None:
+            self.registry.register(answers)
         ProcessCollector(namespace="headlight", registry=self.registry)
         self._start_series(routes)
 
@@ -248,24 +255,6 @@ class Metrics:
                 self.problems.labels(error.type)
         for reason in Refusal:
             self.refused.labels(reason.value)
-
-    def expect_model(self, name: str, version: str, device: str, dtype: str) -> None:
-        """Names the model in `headlight_model_info` before it is loaded."""
-        self.model.labels(name, version, device, dtype)
-
-    def expect_answers(self, answers: AnswerCounts) -> None:
-        """Adds the series of the model's answers, which begin at 0."""
-        self._answers = answers
-        self.registry.register(answers)
-
-    def observe_answers(self, answered: Sequence[tuple[Sequence[Encoding], Prediction]]) -> None:
-        """Counts the answers of one request, once a model is expected."""
-        if self._answers is not None:
-            self._answers.observe(answered)
-
-    def describe_model(self, info: ModelInfo) -> None:
-        """Marks the model as loaded."""
-        self.model.labels(info.name, info.version, info.device, info.dtype).set(1)
 
     def count_problem(self, error: ServiceError) -> None:
         """Counts an error that is answered."""

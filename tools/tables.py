@@ -195,9 +195,9 @@ def _problems(_argument: str, _page: Path) -> Rows:
 
 
 def _metrics(_argument: str, _page: Path) -> Iterator[str]:
-    metrics = Metrics([("/predict", "POST", [200])])
-    metrics.expect_model("default", "1234", "cpu", "float32")
-    metrics.expect_answers(AnswerCounts(model.open_checkpoint(CHECKPOINTS / "default")))
+    answers = AnswerCounts(model.open_checkpoint(CHECKPOINTS / "default"))
+    metrics = Metrics([("/predict", "POST", [200])], answers)
+    metrics.model.labels("default", "1234", "cpu", "float32")
     for family in metrics.registry.collect():
         if family.name.startswith("headlight_process_"):
             continue  # those of every Prometheus client, and only on Linux

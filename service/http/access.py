@@ -406,8 +406,8 @@ class Gate:
         memory: MemoryWatch,
         *,
         api_keys: ApiKeys,
-        routes: Mapping[tuple[str, str], str],
-        with_error: Collection[tuple[str, str]] = (),
+        routes: Mapping[tuple[bytes, bytes], str],
+        with_error: Collection[tuple[bytes, bytes]] = (),
         seconds: float,
         cors: CORSMiddleware | None = None,
     ) -> None:
@@ -418,13 +418,8 @@ class Gate:
         self._api_keys = api_keys
         self._seconds = seconds
         self._cors = cors
-        self._routes = {
-            (method.encode("ascii"), path.encode("ascii")): route
-            for (method, path), route in routes.items()
-        }
-        self._with_error = {
-            (each[0].encode("ascii"), each[1].encode("ascii")) for each in with_error
-        }
+        self._routes = routes
+        self._with_error = with_error
 
     def reject(
         self,

@@ -8,10 +8,9 @@ import signal
 import socket
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from types import FrameType
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import uvicorn
 from fastapi import FastAPI
@@ -137,13 +136,11 @@ def address(listening: socket.socket) -> str:
     return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
 
 
-@dataclass(frozen=True, slots=True)
-class Capacity:
-    """Open and waiting connections that the limit of open files allows; -1 files: no limit."""
+class Capacity(NamedTuple):
+    """Open and waiting connections that the limit of open files allows."""
 
     connections: int
     backlog: int
-    files: int
 
 
 def plan_capacity(wanted: int | Literal["auto"], files: int | None = None) -> Capacity:
@@ -171,7 +168,7 @@ def plan_capacity(wanted: int | Literal["auto"], files: int | None = None) -> Ca
             f"(ulimit -n) to {2 * needed + _OWN_FILES + EXTRA + _FEWEST} or more"
             + ("" if wanted == "auto" else f", or lower this to {max(most, 0)} or less")
         )
-    return Capacity(connections, backlog, files)
+    return Capacity(connections, backlog)
 
 
 def serve(app: FastAPI, listening: socket.socket, settings: Settings, lifecycle: Lifecycle) -> None:

@@ -178,8 +178,8 @@ class Engine:
 
     def _use(self, predictor: Predictor) -> None:
         """Opens the queue to a loaded model."""
-        self._metrics.describe_model(predictor.info)
-        backend = self._backend
+        info, backend = predictor.info, self._backend
+        self._metrics.model.labels(info.name, info.version, info.device, info.dtype).set(1)
         self._queue = Queue(
             predictor.predict_each,
             predictor.explain_each,
@@ -208,12 +208,12 @@ class Engine:
         logger.info(
             "model ready",
             extra={
-                "model": predictor.info.name,
-                "version": predictor.info.version,
-                "device": predictor.info.device,
-                "engine": predictor.info.engine,
-                "dtype": predictor.info.dtype,
-                "dtype_reason": predictor.info.dtype_reason,
+                "model": info.name,
+                "version": info.version,
+                "device": info.device,
+                "engine": info.engine,
+                "dtype": info.dtype,
+                "dtype_reason": info.dtype_reason,
                 "threads": backend.threads,
                 "workers": backend.workers,
             },

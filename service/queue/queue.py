@@ -277,12 +277,8 @@ class Queue:
         with self._changed:
             self._admission.check_room(client, route, seconds, now=now, ahead=self._unread)
         if not self._unread:
-            self._loop.call_soon(self._begin_round)
+            self._loop.call_soon(setattr, self, "_unread", 0)  # they are in the queue by then
         self._unread += 1
-
-    def _begin_round(self) -> None:
-        """Notes that the requests that were let in are now in the queue."""
-        self._unread = 0
 
     def work_seconds(self) -> float:
         """Returns how many seconds the admitted work takes; 0 if idle."""
@@ -482,23 +478,20 @@ class Workers:
                     "texts failed alone", exc_info=first, extra={**counts, **safe_fault(first)}
                 )
             if batch.encodings:
-                self._count(batch, error, seconds)
+                if error is not None:
+                    self._metrics.forward_failures.inc()
+                else:
+                    self._metrics.observe_pass(
+                        batch.encodings,
+                        seconds,
+                        batch.path,
+                        max_tokens=self._max_batch_tokens,
+                        computes_padding=self._computes_padding and batch.path != GRADIENT,
+                    )
                 self._on_pass(batch.path, batch.began, error)
         except Exception as own:  # else its items could wait for ever
             logger.exception("the report of a pass failed")
             batch.fail(failure(own))
-
-    def _count(self, batch: Batch, error: Exception | None, seconds: float) -> None:
-        if error is not None:
-            self._metrics.forward_failures.inc()
-            return
-        self._metrics.observe_pass(
-            batch.encodings,
-            seconds,
-            batch.path,
-            max_tokens=self._max_batch_tokens,
-            computes_padding=self._computes_padding and batch.path != GRADIENT,
-        )
 
     def _replace(self, position: int, batch: Batch | None, error: BaseException) -> None:
         """Answers the requests of a worker that stopped, and starts another in its place."""

@@ -151,8 +151,8 @@ async def classify(
                 raise result
         results.append(result)
     # What a changed network or text says does not show how the model is used.
-    if not texts.options.intervenes:
-        state.metrics.observe_answers(answered)
+    if state.metrics.answers is not None and not texts.options.intervenes:
+        state.metrics.answers.observe(answered)
     return results
 
 

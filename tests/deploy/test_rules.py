@@ -26,8 +26,8 @@ def promtool(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str
 
 @needs_promtool
 def test_every_metric_is_named_as_prometheus_wants() -> None:
-    metrics = Metrics(_series(ROUTERS))
-    metrics.expect_answers(AnswerCounts(open_checkpoint(ROOT / "checkpoints" / "default")))
+    answers = AnswerCounts(open_checkpoint(ROOT / "checkpoints" / "default"))
+    metrics = Metrics(_series(ROUTERS), answers)
     shown = metrics.render(PROMETHEUS_TEXT).decode()
     checked = promtool("check", "metrics", text=shown)
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")

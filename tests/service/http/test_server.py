@@ -1,10 +1,11 @@
-"""The listening socket and its address."""
+"""The listening socket, its address, and how many connections the open files allow."""
 
 import socket
 
 import pytest
 
-from service.http.server import address, listen
+from service.http import server, transport
+from service.http.server import address, listen, plan_capacity
 
 
 def test_any_free_port() -> None:
@@ -24,3 +25,50 @@ def test_all_addresses_are_shown_as_this_machine() -> None:
 def test_ipv6_is_shown_in_brackets() -> None:
     with listen("::1", 0) as listening:
         assert address(listening) == f"http://[::1]:{listening.getsockname()[1]}/"
+
+
+@pytest.mark.parametrize(
+    ("files", "connections_", "backlog"),
+    [
+        (120, 48, 16),
+        (1024, 726, 242),
+        (20_000, 4096, 2048),
+        (-1, 4096, 2048),
+    ],
+)
+def test_the_open_files_decide(files: int, connections_: int, backlog: int) -> None:
+    assert plan_capacity("auto", files) == (connections_, backlog)
+    assert plan_capacity(connections_, files) == (connections_, backlog)
+    if files > 0:
+        assert connections_ + backlog + transport.EXTRA + server._OWN_FILES <= files
+
+
+@pytest.mark.parametrize(
+    ("wanted", "files", "fault"),
+    [
+        (
+            100,
+            120,
+            "100 connections do not fit into 120 open files: raise the limit (ulimit -n) to 272 or "
+            "more, or lower this to 48 or less",
+        ),
+        (
+            "auto",
+            64,
+            "16 connections do not fit into 64 open files: raise the limit (ulimit -n) to 104 or "
+            "more",
+        ),
+    ],
+)
+def test_what_the_open_files_do_not_allow(wanted: int, files: int, fault: str) -> None:
+    with pytest.raises(ValueError, match="open files") as caught:
+        plan_capacity(wanted, files)
+    assert str(caught.value) == fault
+    raised = int(fault.partition("-n) to ")[2].split()[0])
+    assert plan_capacity(wanted, raised).connections >= 16
+
+
+def test_without_limits_of_open_files_as_on_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "resource", None)
+
+    assert plan_capacity("auto") == (4096, 2048)

@@ -1,6 +1,7 @@
-"""Serves clients that read slowly or not at all, keep sending, or stay, over real sockets."""
+"""Clients that read slowly or not at all, keep sending, or are too many, over real sockets."""
 
 import asyncio
+import logging
 import socket
 import sys
 from collections.abc import Callable, Coroutine
@@ -14,11 +15,14 @@ from starlette.types import Receive, Scope, Send
 
 from service.errors import OverloadedError
 from service.http import transport
-from service.http.transport import SENDER, SMALL_BYTES, Reservation, ResponseBudget
+from service.http.access import ApiKeys, Gate, MemoryWatch
+from service.http.middleware import Lifecycle
+from service.http.transport import SENDER, SMALL_BYTES, Connections, Reservation, ResponseBudget
 from service.metrics import Metrics
 from tests.service.connections import (
     PATIENCE,
     Client,
+    Paced,
     Served,
     answer,
     bodies,
@@ -397,3 +401,157 @@ def test_a_connection_has_one_large_answer_at_a_time() -> None:
     with pytest.raises(OverloadedError, match=r"^The last large answer on this connection"):
         limit.reserve(scope_of(holder), answer=LARGE, making=LARGE)
     limit.reserve(scope_of(holder), answer=SMALL_BYTES, making=SMALL_BYTES)
+
+
+MOST = 4
+
+
+class Parts:
+    """What a server with few places has."""
+
+    def __init__(self) -> None:
+        self.metrics = Metrics([])
+        self.slots = Connections(MOST, self.metrics)
+        self.gate = Gate(
+            lambda *_: None,
+            Lifecycle(),
+            self.metrics,
+            MemoryWatch(),
+            api_keys=ApiKeys(frozenset()),
+            routes={},
+            seconds=1.0,
+        )
+
+    @property
+    def open(self) -> float:
+        return float(self.metrics.connections._value.get())
+
+
+async def fill(served: Served, parts: Parts, paced: Paced) -> list[Client]:
+    clients = []
+    for number in range(MOST):
+        clients.append(await served.connect())
+        await clients[-1].say(get(f"/busy{number}"))
+    await until(lambda: len(paced.begun) == MOST)
+    assert parts.open == MOST
+    return clients
+
+
+def held() -> Paced:
+    return Paced(held={f"/busy{number}" for number in range(MOST)})
+
+
+async def test_beyond_the_limit_health_is_answered_and_all_else_refused(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, "headlight.server")
+    parts, paced = Parts(), held()
+
+    async with serving(paced, gate=parts.gate, slots=parts.slots) as served:
+        busy = await fill(served, parts, paced)
+        for _ in range(3):
+            healthy = await served.connect()
+            await healthy.say(get("/health/live"))
+            answer = await healthy.hear()
+            assert answer.startswith(b"HTTP/1.1 200 ")
+            assert b"\r\nconnection: close\r\n" in answer
+            refused = await served.connect()
+            await refused.say(get("/model") + get("/health/live"))
+            answer = await refused.hear()
+            assert answer.startswith(b"HTTP/1.1 503 ")
+            assert answer.count(b"HTTP/1.1 ") == 1
+            assert b"\r\nconnection: close" in answer
+            assert b'"type":"/problems/overloaded"' in answer
+            assert b"The service has 4 connections, which is its limit: " in answer
+            head = await served.connect()
+            await head.say(get("/model").replace(b"GET", b"HEAD"))
+            assert (await head.hear()).endswith(b"\r\n\r\n")
+        paced.held.clear()
+        for client in busy:
+            await client.reader.readuntil(b"\r\n\r\n")
+            client.writer.close()
+        await until(lambda: parts.open == 0)
+    assert parts.metrics.refused.labels("connections")._value.get() == 6
+    assert [record.getMessage() for record in caplog.records] == [
+        "all connections are taken: idle ones are closed, others are refused",
+        "there is room for connections again",
+    ]
+
+
+async def test_the_longest_idle_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport, "_IDLE_SECONDS", 0.0)
+    parts, paced = Parts(), Paced(held={"/busy"})
+
+    async with serving(paced, gate=parts.gate, slots=parts.slots) as served:
+        busy = await served.connect()
+        await busy.say(get("/busy"))
+        await until(lambda: paced.begun == ["/busy"])
+        idle = [await served.connect() for _ in range(MOST - 1)]
+        await until(lambda: parts.open == MOST)
+        await idle[0].say(get("/a"))  # so it is the last of them
+        await idle[0].reader.readuntil(b"/a")
+        for expected in (idle[1], idle[2], idle[0]):
+            new = await served.connect()
+            await new.say(get("/b"))
+            await new.reader.readuntil(b"/b")
+            assert await expected.hear() == b""
+        paced.held.clear()
+        await busy.reader.readuntil(b"/busy")
+    assert parts.metrics.connections_closed._value.get() == MOST - 1
+    assert parts.metrics.refused.labels("connections")._value.get() == 0
+
+
+async def test_a_connection_that_has_just_come_is_not_idle() -> None:
+    parts = Parts()
+
+    async with serving(Paced(), gate=parts.gate, slots=parts.slots) as served:
+        kept = [await served.connect() for _ in range(MOST)]
+        await until(lambda: parts.open == MOST)
+        refused = await served.connect()
+        await refused.say(get("/model"))
+        assert (await refused.hear()).startswith(b"HTTP/1.1 503 ")
+        for client in kept:
+            await client.say(get("/kept", b"Connection: close"))
+            assert bodies(await client.hear()) == [b"/kept"]
+
+
+async def test_silent_ones_beyond_the_limit_are_closed_first() -> None:
+    parts, paced = Parts(), held()
+
+    async with serving(paced, gate=parts.gate, slots=parts.slots) as served:
+        await fill(served, parts, paced)
+        silent = [await served.connect() for _ in range(transport.EXTRA + 3)]
+        await until(lambda: parts.metrics.connections_closed._value.get() == 3)
+        assert parts.open == MOST + transport.EXTRA
+        for client in silent[:3]:
+            assert await client.hear_or_be_reset() == b""
+        healthy = await served.connect()
+        await healthy.say(get("/health/ready"))
+        assert (await healthy.hear()).startswith(b"HTTP/1.1 200 ")
+
+
+async def test_silent_ones_beyond_the_limit_have_little_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("service.http.protocol._EXTRA_SECONDS", 0.1)
+    parts, paced = Parts(), held()
+
+    async with serving(paced, gate=parts.gate, slots=parts.slots) as served:
+        await fill(served, parts, paced)
+        silent = await served.connect()
+        assert await silent.hear() == b""
+        await until(lambda: parts.open == MOST)
+
+
+async def test_nothing_is_left_of_connections_that_are_gone() -> None:
+    parts = Parts()
+
+    async with serving(Paced(), gate=parts.gate, slots=parts.slots) as served:
+        for _ in range(3):
+            clients = [await served.connect() for _ in range(3 * MOST)]
+            await asyncio.gather(*(client.say(get("/model")) for client in clients))
+            for client in clients:
+                client.writer.close()
+            await until(lambda: parts.open == 0 and not served.state.connections)
+    slots = parts.slots
+    assert (slots._open, dict(slots._idle), dict(slots._extra)) == (set(), {}, {})

@@ -1,4 +1,4 @@
-"""Decides who may wait by tokens, time and client, and measures what a token costs."""
+"""Decides who may wait by tokens, time and client, and how much work a request may have."""
 
 import contextlib
 import sys
@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.errors import OverloadedError, Refusal
-from service.metrics import FUSED, GRADIENT
+from service.errors import OverloadedError, Refusal, TooMuchWorkError
+from service.metrics import EXPLICIT, FUSED, GRADIENT
 from service.queue.admission import Admission, Rate, WorkLimits
 from service.queue.scheduler import ClientId, Item, Schedule, Weight
 from tests.matching import exactly
@@ -214,14 +214,6 @@ def test_large_requests_do_not_close_the_door_for_small_ones() -> None:
     assert door.admits("polite", 20)
 
 
-def test_refused_requests_do_not_change_what_is_usual() -> None:
-    door = Door()
-    door.has("a", 1000)
-    for _ in range(200):
-        assert not door.admits("a", 1000)
-    assert all(door.opens("b", ahead=ahead) for ahead in range(100))
-
-
 def test_requests_that_are_not_read_yet_count() -> None:
     door = Door()
     for _ in range(200):
@@ -297,3 +289,67 @@ def test_a_token_costs_what_it_took_lately(
     for each in passes:
         rate.note(100, each, full=True)
     assert rate.seconds == pytest.approx(seconds, rel=tolerance)
+
+
+LIMITS = WorkLimits(
+    {FUSED: 0.01, EXPLICIT: 0.02, GRADIENT: 0.05},
+    cores=2,
+    max_length=32,
+    max_batch_tokens=100,
+    max_queue_tokens=2000,
+)
+
+
+@pytest.mark.parametrize(
+    ("path", "seconds", "most"),
+    [
+        (FUSED, 10.0, 1400),  # 0.7 of 10 seconds on two cores
+        (EXPLICIT, 10.0, 700),
+        (GRADIENT, 10.0, 256),  # 280, in whole rows of 32
+        (FUSED, 0.1, 100),  # a pass
+        (GRADIENT, 0.1, 96),  # three rows: one step, the text and its baseline
+        (FUSED, 100.0, 2000),  # what the queue holds
+        (GRADIENT, 100.0, 1984),
+    ],
+)
+def test_the_most_tokens(path: str, seconds: float, most: int) -> None:
+    assert LIMITS.most_tokens(path, seconds) == most  # type: ignore[arg-type]
+
+
+def test_an_idle_replica_computes_on_all_cores_and_always_tries_a_pass() -> None:
+    assert LIMITS.seconds(FUSED, 1400) == 7.0
+    assert [LIMITS.seconds(FUSED, 100), LIMITS.seconds(GRADIENT, 96)] == [0.0, 0.0]
+
+
+def test_a_text_by_itself_is_a_pass_and_what_is_not_measured_has_no_limit() -> None:
+    assert WorkLimits({FUSED: 1.0}, max_length=32, max_batch_tokens=8).most_tokens(FUSED, 1) == 32
+    WorkLimits().check(FUSED, 10**9, 0.001)
+
+
+@given(st.integers(1, 32), st.floats(0.01, 1000))
+def test_the_steps_of_the_longest_text_say_those_of_every_text(length: int, seconds: float) -> None:
+    steps = LIMITS.most_steps(32, seconds)
+    assert LIMITS.most_steps(length, seconds) == (steps + 2) * 32 // length - 2
+    assert steps >= 1
+
+
+def test_beyond_it_the_error_says_what_fits() -> None:
+    LIMITS.check(FUSED, 1400, 10.0)
+    with pytest.raises(TooMuchWorkError) as caught:
+        LIMITS.check(FUSED, 1401, 10.0)
+    assert caught.value.problem() == {
+        "type": "/problems/too-much-work",
+        "title": "The request is too much work",
+        "status": 413,
+        "detail": "The request takes 1401 tokens through the network, and a request that has 10 "
+        "seconds may take at most 1400: send fewer or shorter texts at once.",
+        "fits": {"tokens": 1400},
+    }
+    LIMITS.check_steps(14, 16, 10.0)
+    with pytest.raises(TooMuchWorkError) as caught:
+        LIMITS.check_steps(15, 16, 10.0)
+    assert caught.value.fits == {"steps": 14}
+    assert caught.value.detail == (
+        "15 steps are too many for a text of 16 tokens, and a request that has 10 seconds may take "
+        "at most 14: ask for fewer, or shorten it."
+    )

@@ -1,11 +1,13 @@
-"""The model as the service sees it: loading, failing, healing, ending."""
+"""The model as the service sees it: loading, its pace, failing, healing, ending."""
 
 import asyncio
 import gc
 import os
 import sys
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -21,12 +23,12 @@ from model import (
     open_checkpoint,
 )
 from model.backends import base as base_module
-from model.backends.base import collate
+from model.backends.base import Backend, collate
 from model.backends.eager import CpuBackend
 from service.errors import DrainingError, InternalError, NotReadyError
-from service.metrics import Metrics
+from service.metrics import EXPLICIT, FUSED, GRADIENT, Metrics
 from service.queue import engine as engine_module
-from service.queue.engine import Engine
+from service.queue.engine import Engine, measure_pace
 from service.queue.scheduler import Job
 from tests.matching import exactly
 from tests.service.connections import until
@@ -77,17 +79,6 @@ async def start(predictor: Predictor, **options: Any) -> Engine:  # noqa: ANN401
 async def explain(engine: Engine) -> list[Explanation]:
     options = AttentionOptions(engine.predictor.encode("good"))
     return await engine.queue.explain([options], lambda _, each: each)
-
-
-async def test_before_it_is_loaded_everything_is_refused(predictor: Predictor) -> None:
-    engine = make(lambda: predictor)
-    assert engine.not_ready == LOADING
-    with pytest.raises(NotReadyError, match=exactly(LOADING)) as refused:
-        _ = engine.queue
-    assert refused.value.retry_after == 1
-    with pytest.raises(NotReadyError, match=exactly(LOADING)):
-        _ = engine.info
-    await engine.close()
 
 
 async def test_it_probes_itself_until_a_pass_works(predictor: Predictor) -> None:
@@ -336,3 +327,36 @@ async def test_a_pass_that_does_not_end_makes_a_replica_look_full_and_not_idle(
     await until(lambda: engine.backlog_seconds(full=0.5) == 0)
     assert engine.not_ready is None
     await engine.close()
+
+
+class Elsewhere(CpuBackend):
+    """Says that it computes on another device than the processor."""
+
+    def __init__(self) -> None:
+        super().__init__(torch.device("cpu"), torch.float32, threads=2)
+        self.device = torch.device("meta")
+
+
+@pytest.mark.parametrize(
+    ("backend", "clock"),
+    [
+        (CpuBackend(torch.device("cpu"), torch.float32, threads=2), "thread_time"),
+        (Elsewhere(), "perf_counter"),
+    ],
+)
+def test_the_pace_is_that_of_the_processor_or_of_the_clock_on_every_core(
+    backend: Backend, clock: str, checkpoint_folder: Path
+) -> None:
+    predictor = load_predictor(
+        open_checkpoint(checkpoint_folder), device=torch.device("cpu"), dtype=torch.float32
+    )
+    readings: dict[int, Iterator[float]] = {}  # of two runs, the first takes longer
+
+    def tick() -> float:
+        return next(readings.setdefault(threading.get_ident(), cycle([0.0, 2.0, 3.0, 4.0])))
+
+    fake = mock.Mock(wraps=time, **{clock: tick})
+    with mock.patch.object(engine_module, "time", fake):
+        pace = measure_pace(predictor, backend, 100)
+    # Texts of 32 tokens: three in a pass, and one for gradients.
+    assert pace == {FUSED: 1 / 96, EXPLICIT: 1 / 96, GRADIENT: 1 / 32}

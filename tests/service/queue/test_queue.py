@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model import AttentionOptions, Encoding, Explanation, Prediction
-from service.errors import DrainingError, InternalError, OverloadedError
+from service.errors import DrainingError, InternalError
 from service.metrics import EXPLICIT, FUSED
 from service.queue.admission import WorkLimits
-from service.queue.scheduler import ClientId, Job
+from service.queue.scheduler import Job
 from tests.service.queueing import (
     FAILING,
     HOLDING,
@@ -272,19 +272,6 @@ async def test_explanations_share_passes_with_each_other_alone() -> None:
     assert setting.value("headlight_batch_texts_count") == 3
 
 
-async def test_the_texts_of_one_request_come_back_in_their_order() -> None:
-    setting = Setting(max_batch_tokens=100)
-    questions = [
-        AttentionOptions(encoding(50, 9), layers=[3], heads=[1, 2]),
-        AttentionOptions(encoding(51, 3)),
-    ]
-    found = await setting.queue.explain(
-        questions, lambda number, each: (number, label_of(number, each), each.layers, each.heads)
-    )
-    assert found == [(0, "50", (3,), (1, 2)), (1, "51", (0,), (0,))]
-    await setting.close()
-
-
 @pytest.mark.parametrize("culprit", ["pass", "finish"])
 async def test_an_explanation_that_fails_leaves_the_next_alone(culprit: str) -> None:
     def finish(_: int, __: Explanation) -> None:
@@ -406,23 +393,6 @@ async def test_between_the_jobs_of_a_request_others_have_their_turn() -> None:
         await asyncio.gather(heavy, light)
     await setting.close()
     assert order.index("text") <= 1
-
-
-async def test_jobs_are_admitted_by_their_tokens_all_at_once() -> None:
-    setting = Setting(max_queue_tokens=10)
-    made: list[str] = []
-    async with setting.held():
-        waiting = asyncio.create_task(
-            setting.queue.run([gradient_job(made, name, 4) for name in "ab"], caller=ClientId("a"))
-        )
-        await asyncio.sleep(0)
-        assert setting.value("headlight_queue_tokens") == 8
-        jobs = [gradient_job(made, "c", 1) for _ in range(3)]
-        with pytest.raises(OverloadedError, match="8 tokens are waiting, the request has 3"):
-            await setting.queue.run(jobs, caller=ClientId("a"))
-    assert await waiting == ["a", "b"]
-    await setting.close()
-    assert "c" not in made
 
 
 async def test_a_job_that_fails_answers_its_request_and_drops_the_rest() -> None:
