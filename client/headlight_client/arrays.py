@@ -53,16 +53,13 @@ class AttentionView(HoldsTokens):
     @property
     def layer_names(self) -> list[int | None]:
         """The layer at each index of the first axis; None if layers were merged."""
-        return [None] if "rollout" in self._parts else list(self.layers)
+        return [None] if "rollout" in self.view else list(self.layers)
 
     @property
     def head_names(self) -> list[int | None]:
         """The head at each index of the second axis; None if heads were merged."""
-        return [None] if self._parts & {"mean", "max", "rollout"} else list(self.heads)
-
-    @property
-    def _parts(self) -> set[str]:
-        return set(self.view.split("+"))
+        is_joined = any(name in self.view for name in ("mean", "max", "rollout"))
+        return [None] if is_joined else list(self.heads)
 
     def _table(
         self, indices: Iterable[NDArray[np.integer[Any]]], weights: NDArray[np.float32]
@@ -247,7 +244,7 @@ class Importance:
         """Returns a pandas table with a row for each head: `layer`, `head`, `value`."""
         layer, head = (index.ravel() for index in np.indices(self.values.shape))
         columns = {"layer": np.array(self.layers)[layer], "head": np.array(self.heads)[head]}
-        return frame({**columns, "value": self.values.ravel()})
+        return frame({**columns, "value": self.values.ravel()}, {})
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

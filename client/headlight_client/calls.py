@@ -3,12 +3,11 @@
 Both clients have these functions as methods; they differ only in how they send a call.
 """
 
-import inspect
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Generic, Literal, SupportsIndex, TypedDict, TypeVar, Unpack, get_args
+from typing import Any, Generic, Literal, SupportsIndex, TypedDict, TypeVar, Unpack
 
 from headlight_client import reading
 from headlight_client.answers import Answer, ItemError, ModelInfo, Prediction
@@ -69,19 +68,14 @@ _NPZ = "application/x-npz"
 class Call(Generic[T]):
     """One request to the service. It has no side effects, so it can be sent again.
 
-    Args:
-        read: turns an answer of status 200 into the result.
-        accept: media type of the answer.
-        body: JSON; hidden from `repr`, because it holds the sentences.
-        when_away: if set, the call is tried once, and this is the result when the service is
-            away. None raises an error after the last attempt.
+    With `when_away` it is tried once, and that is the result when the service is away.
     """
 
     method: str
     path: str
-    read: Callable[[Answer], T]
+    read: Callable[[Answer], T]  # the result, from an answer of status 200
     accept: str = _JSON
-    body: bytes | None = field(default=None, repr=False)
+    body: bytes | None = field(default=None, repr=False)  # it holds the sentences
     when_away: T | None = None
 
 
@@ -225,23 +219,6 @@ def is_ready() -> Call[bool]:
     return Call("GET", "/health/ready", reading.read_ready, when_away=False)
 
 
-def show_as_method(
-    method: Any,  # noqa: ANN401 - a function whose attributes change
-    build: Callable[..., Call[Any]],
-    *,
-    of: str,
-    module: str,
-) -> None:
-    """Gives a method that sends calls the signature that `help` and mocks look up."""
-    built = inspect.signature(build)
-    (result,) = get_args(built.return_annotation)
-    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
-    parameters = [own, *built.parameters.values()]
-    method.__signature__ = built.replace(parameters=parameters, return_annotation=result)
-    method.__annotations__ = {**build.__annotations__, "return": result}
-    method.__qualname__, method.__module__ = f"{of}.{build.__name__}", module
-
-
 def _converted(options: Mapping[str, Any]) -> dict[str, Any]:
     """Returns options as they are sent; those that are None are left out."""
     return {
@@ -297,11 +274,7 @@ def _of_one(
 
 
 def _text(sentence: object) -> str | None:
-    """Returns the sentence, or None if it is not a string; the service then names its index.
-
-    A table with missing values holds NaN among its texts. JSON has no NaN, so one missing value
-    would make the whole body invalid.
-    """
+    """Returns the sentence, or None for a missing value, whose index the service then names."""
     return sentence if isinstance(sentence, str) else None
 
 

@@ -1,5 +1,6 @@
 """Asks a Headlight service, from ordinary code and from asyncio."""
 
+import inspect
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from functools import wraps
 from typing import Any, Concatenate, Generic, Literal, ParamSpec, Self, TypeVar, Unpack, overload
@@ -11,7 +12,7 @@ from headlight_client.answers import ItemError, Prediction
 from headlight_client.calls import AsyncPredictOptions, Call, OnError, PredictOptions
 from headlight_client.config import ClientConfig
 from headlight_client.errors import HeadlightError, InvalidRequestError
-from headlight_client.exchange import Awaiting, Blocking, Transport, exchange, run
+from headlight_client.exchange import Awaiting, Blocking, Transport, exchange, run, together
 from headlight_client.portions import Limits, Portions, limits_of, progress_of
 from headlight_client.tables import Predictions
 
@@ -27,7 +28,7 @@ def _method(build: Callable[P, Call[T]]) -> Callable[Concatenate["Client", P], T
     def method(self: "Client", /, *args: P.args, **kwargs: P.kwargs) -> T:
         return run(self._send(build(*args, **kwargs)))
 
-    calls.show_as_method(method, build, of="Client", module=__name__)
+    _show(method, build, "Client")
     return method
 
 
@@ -40,8 +41,19 @@ def _async_method(
     async def method(self: "AsyncClient", /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await self._send(build(*args, **kwargs))
 
-    calls.show_as_method(method, build, of="AsyncClient", module=__name__)
+    _show(method, build, "AsyncClient")
     return method
+
+
+def _show(method: Any, build: Callable[..., Call[Any]], of: str) -> None:  # noqa: ANN401
+    """Gives a method that sends calls the signature that `help` and mocks look up."""
+    built = inspect.signature(build)
+    (result,) = built.return_annotation.__args__
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    parameters = [own, *built.parameters.values()]
+    method.__signature__ = built.replace(parameters=parameters, return_annotation=result)
+    method.__annotations__ = {**build.__annotations__, "return": result}
+    method.__qualname__, method.__module__ = f"{of}.{build.__name__}", __name__
 
 
 class _Client(Generic[Http]):
@@ -96,7 +108,7 @@ class _Client(Generic[Http]):
 
                 try:
                     count = min(concurrency, len(cut))
-                    await self._transport.together([work() for _ in range(count)])
+                    await (work() if count <= 1 else together([work() for _ in range(count)]))
                     return portions.result()
                 except InvalidRequestError as error:
                     # The service takes less at once than it did, or than others do.

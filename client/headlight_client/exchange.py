@@ -50,11 +50,7 @@ class Blocking:
         self._now = now
 
     async def send(self, request: httpx.Request, seconds: float) -> Answer:
-        """Sends a request, and returns its whole answer, which is useless after these seconds.
-
-        Raises:
-            httpx.RequestError: there is no answer in time.
-        """
+        """Sends a request; returns its whole answer, or raises an error of httpx after the time."""
         until = self._now() + seconds
         limits = request.extensions["timeout"]
         request.extensions["timeout"] = _Waits(limits, lambda: until - self._now())
@@ -73,11 +69,6 @@ class Blocking:
     async def sleep(self, seconds: float) -> None:
         """Waits."""
         time.sleep(seconds)  # noqa: ASYNC251 - there is no event loop
-
-    async def together(self, work: Sequence[Coroutine[Any, Any, None]]) -> None:
-        """Carries out one after the other."""
-        for each in work:
-            await each
 
     async def close(self) -> None:
         """Closes the connections, unless the caller made them."""
@@ -105,16 +96,6 @@ class Awaiting:
         """See `Blocking`."""
         await asyncio.sleep(seconds)
 
-    async def together(self, work: Sequence[Coroutine[Any, Any, None]]) -> None:
-        """Carries all work out at once; the first error ends the rest."""
-        tasks = [asyncio.create_task(each) for each in work]
-        try:
-            await asyncio.gather(*tasks)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-
     async def close(self) -> None:
         """See `Blocking`."""
         if self._owns_http:
@@ -122,6 +103,17 @@ class Awaiting:
 
 
 Transport = Blocking | Awaiting
+
+
+async def together(work: Sequence[Coroutine[Any, Any, None]]) -> None:
+    """Carries all work out at once, by asyncio; the first error ends the rest."""
+    tasks = [asyncio.create_task(each) for each in work]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -149,13 +141,10 @@ class _Waits(UserDict[str, float | None]):
 
 
 async def exchange(call: Call[T], config: ClientConfig, transport: Transport) -> T:
-    """Tries until there is a result, a permanent error, or no time left.
+    """Tries until there is a result, a permanent error, or no time left; raises the last error.
 
     It tries again after a refused or broken connection and after status 429, 502 or 503. It does
     not after 504: that request has had its time. Returns what the call reads from the answer.
-
-    Raises:
-        HeadlightError: the error of the last attempt.
     """
     deadline = config.now() + config.timeout
     # All attempts share one id, so that a search of the log finds them together.

@@ -1,7 +1,4 @@
-"""Cuts the sentences of one call into requests that the service takes, and joins their answers.
-
-Both clients send the portions in their own way: one after the other, or some at a time.
-"""
+"""Cuts the sentences of one call into requests that the service takes, and joins their answers."""
 
 import re
 import sys
@@ -40,13 +37,9 @@ class Limits:
 
 def limits_of(settings: Mapping[str, float | str | None]) -> Limits:
     """Reads the limits from `GET /model`; an older service reports none, or those of its queue."""
-    known: dict[str, object] = {
-        each.name: settings.get(f"max_{each.name}") for each in fields(Limits)
-    }
+    known: dict[str, Any] = {each.name: settings.get(f"max_{each.name}") for each in fields(Limits)}
     known["work_tokens"] = known["work_tokens"] or settings.get("max_queue_tokens")
-    return Limits(
-        **{name: most for name, most in known.items() if isinstance(most, int) and most > 0}
-    )
+    return Limits(**{name: n for name, n in known.items() if isinstance(n, int) and n > 0})
 
 
 class Portions:
@@ -85,10 +78,8 @@ class Portions:
         return portions
 
     def _cut(self, limits: Limits) -> list[range]:
-        is_read_again = (
-            self._options.get("truncation") == "window"
-            or self._options.get("granularity") == "sentence"
-        )
+        read_as = (self._options.get("truncation"), self._options.get("granularity"))
+        is_read_again = "window" in read_as or "sentence" in read_as
         tokens = limits.work_tokens // (_TOKENS_A_BYTE if is_read_again else 1)
         most_bytes = min(limits.body_bytes, self._most, tokens)
         around = self._bytes(range(0)) - 1  # the first text has no comma

@@ -1,7 +1,7 @@
 """Puts answers into tables of pandas, which is imported only when one is asked for."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from headlight_client.answers import ItemError, Prediction, Sentence
@@ -18,11 +18,7 @@ def index_of(values: object) -> Any:  # noqa: ANN401 - an index of pandas, which
     return None if callable(index) else index
 
 
-def frame(
-    data: Mapping[str, Any] | list[Any],
-    types: Mapping[str, str] | None = None,
-    index: Any = None,  # noqa: ANN401
-) -> "pd.DataFrame":
+def frame(data: Any, types: dict[str, str], index: Any = None) -> "pd.DataFrame":  # noqa: ANN401
     """Makes a table of columns or of dataclasses; its rows have numbers from 0 without an index."""
     try:
         import pandas as pd
@@ -30,7 +26,7 @@ def frame(
         raise ImportError(
             "to_dataframe needs pandas: pip install 'headlight-client[pandas]'"
         ) from error
-    return pd.DataFrame(data, index=index).astype(dict(types or {}))
+    return pd.DataFrame(data, index=index).astype(types)
 
 
 class Predictions(list[Item]):
@@ -90,21 +86,19 @@ class Predictions(list[Item]):
             if isinstance(item, Prediction)
             for number, sentence in enumerate(item.sentences or ())
         ]
-        texts: Any = [text for text, _, _, _ in rows]
-        types = {}
-        if self._index is None:
-            types["text"] = "Int64"
-        else:
-            texts = self._index.take(texts)
+        texts = [text for text, _, _, _ in rows]
         columns = {
-            "text": texts,
+            "text": texts if self._index is None else self._index.take(texts),
             "sentence": [number for _, number, _, _ in rows],
             "start": [sentence.start for _, _, sentence, _ in rows],
             "end": [sentence.end for _, _, sentence, _ in rows],
             **_columns([sentence for _, _, sentence, _ in rows]),
             "model_version": [version for _, _, _, version in rows],
         }
-        return frame(columns, _types(columns.keys() - {"text"}) | types)
+        types = _types(columns)
+        if self._index is not None:
+            del types["text"]
+        return frame(columns, types)
 
 
 def _columns(items: Sequence[Prediction | Sentence | None]) -> dict[str, list[Any]]:
