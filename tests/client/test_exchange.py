@@ -131,6 +131,19 @@ def test_the_message_without_an_answer(
     assert error.__cause__ is outcome
 
 
+@pytest.mark.parametrize("theirs", [{}, {"X-Request-ID": "theirs"}])
+def test_an_answer_that_cannot_be_read(theirs: dict[str, str]) -> None:
+    clock, page = Clock(), Answer(200, httpx.Headers(theirs), b"<html>a page</html>")
+    error, (sent,), _ = play(is_ready(), client_config(clock), clock, lambda _: page)
+
+    assert type(error) is UnexpectedAnswerError
+    assert str(error) == (
+        "an answer of http://there:8000 with status 200 cannot be read: a Headlight service must "
+        "be there, of a version that this client knows"
+    )
+    assert error.request_id == theirs.get("X-Request-ID", sent.headers["X-Request-ID"])
+
+
 def test_many_attempts_wait_the_longest_pause() -> None:
     clock = Clock()
     config = client_config(clock, timeout=1e8, retries=1100, draw=1.0)

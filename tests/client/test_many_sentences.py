@@ -20,7 +20,6 @@ from tests.client.scripted import Reply, answered, predicted, prediction, proble
 from tests.end_to_end.servers import RunningService
 from tests.matching import exactly
 
-KEY = {"api_key": "the-key"}
 WORDS = ["good", "bad", "film", "not good", "a warm, funny film"]
 TEXTS = [f"{WORDS[index % 5]} {WORDS[index // 5 % 5]}" for index in range(23)]  # of 5 at once
 
@@ -46,29 +45,24 @@ def one_at_a_time(ask: Ask) -> dict[str, int]:
     return {} if ask is ask_client else {"concurrency": 1}
 
 
-def test_any_number_in_order(ask: Ask, running: RunningService) -> None:
-    found = ask(running.url, "predict", TEXTS, options=KEY)
-
-    assert isinstance(found, Predictions)
-    assert [type(each) for each in found] == [Prediction] * 23
-    alone = [ask(running.url, "predict", [text], options=KEY)[0] for text in TEXTS[:6]]
-    for one, other in zip(found, alone, strict=False):
-        assert one.label == other.label
-        assert one.score == pytest.approx(other.score, abs=1e-5)
-
-
-def test_the_limits_are_asked_once(running: RunningService) -> None:
+def test_any_number_in_order_by_limits_that_are_asked_once(running: RunningService) -> None:
     paths: list[str] = []
     with (
         httpx.Client(event_hooks={"request": [lambda sent: paths.append(sent.url.path)]}) as http,
         Client(running.url, api_key="the-key", http_client=http) as client,
     ):
-        client.predict(TEXTS[:5])
+        alone = client.predict(TEXTS[:5])
         assert paths == ["/predict"]
-        client.predict(TEXTS)  # refused, because the service takes fewer than others
+        found = client.predict(TEXTS)  # refused, because the service takes fewer than others
         assert paths == ["/predict", "/predict", "/model", *["/predict"] * 5]
-        client.predict(TEXTS[:11])
+        rest = client.predict(TEXTS[5:16])
         assert paths[8:] == ["/predict"] * 3
+
+    assert isinstance(found, Predictions)
+    assert len(found) == 23
+    for one, other in zip(found, [*alone, *rest], strict=False):
+        assert one.label == other.label
+        assert one.score == pytest.approx(other.score, abs=1e-5)
 
 
 def test_more_than_any_service_takes_by_default_asks_first(ask: Ask) -> None:

@@ -30,15 +30,8 @@ print(headlight_client.__version__, *{name.partition(".")[0] for name in sys.mod
 def test_methods_show_the_signature_that_they_have(client: type[Client | AsyncClient]) -> None:
     method = inspect.signature(client("http://127.0.0.1:1").attributions)
 
-    assert list(method.parameters) == [
-        "sentence",
-        "label",
-        "labels",
-        "method",
-        "steps",
-        "level",
-        "truncation",
-    ]
+    names = "sentence label labels method steps level truncation"
+    assert list(method.parameters) == names.split()
     assert method.return_annotation is Attributions
     assert client.attributions.__qualname__ == f"{client.__name__}.attributions"
 

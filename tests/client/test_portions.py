@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from headlight_client import FieldError, HeadlightError, InvalidRequestError, ItemError, Problem
+from headlight_client import FieldError, InvalidRequestError, ItemError, Problem
 from headlight_client.portions import Limits, Portions, limits_of, progress_of
 from tests.client.scripted import prediction
 
@@ -133,15 +133,6 @@ def test_an_error_of_an_item_is_moved_too() -> None:
     (_, moved) = portions.result()
     assert isinstance(moved, ItemError)
     assert (moved.detail, moved.errors) == ("sentences[6]: It is.", (MOVED,))
-
-
-def test_one_request_alone_has_no_parts() -> None:
-    portions = portions_of(["a"])
-    portions.cut(Limits())
-    with pytest.raises(HeadlightError) as caught:
-        portions.fail(range(1), HeadlightError("gone"))
-    assert caught.value.part is None
-    assert str(caught.value) == "gone"
 
 
 def too_much(fits: dict[str, int] | None) -> InvalidRequestError:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headlight_client import Prediction, Threshold, Thresholds, UnexpectedAnswerError
+from headlight_client import Prediction, Threshold, Thresholds
 from headlight_client.answers import Answer
 from headlight_client.reading import (
     MALFORMED,
@@ -19,25 +19,7 @@ from headlight_client.reading import (
     read_steps,
     read_thumbnails,
 )
-from tests.client.conftest import Ask
-from tests.client.scripted import Reply, predicted, scripted
-
-
-@pytest.mark.parametrize(("headers", "name"), [({}, None), ({"X-Request-ID": "theirs"}, "theirs")])
-def test_the_error_names_the_service_and_the_request(
-    ask: Ask, headers: dict[str, str], name: str | None
-) -> None:
-    with (
-        scripted([Reply(200, b"<html>a page</html>", headers)]) as server,
-        pytest.raises(UnexpectedAnswerError) as caught,
-    ):
-        ask(server.url, "predict", ["a"])
-
-    assert str(caught.value) == (
-        f"an answer of {server.url} with status 200 cannot be read: a Headlight service must be "
-        "there, of a version that this client knows"
-    )
-    assert caught.value.request_id == (name or server.requests[0].headers["x-request-id"])
+from tests.client.scripted import predicted
 
 
 @pytest.mark.parametrize(

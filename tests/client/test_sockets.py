@@ -53,10 +53,6 @@ def test_asks_again(
         assert request.body == (
             '{"sentences":["Grüße"],"truncation":"right","on_error":"request"}'.encode()
         )
-        assert request.headers["content-type"] == "application/json"
-        assert request.headers["accept"] == "application/json"
-        assert request.headers["user-agent"] == "headlight-client/0.1.0"
-        assert 0 < float(request.headers["x-request-timeout"]) <= 30
         assert "authorization" not in request.headers
     # One call keeps its name, so that the log of the service shows its attempts together.
     (name,) = {request.headers["x-request-id"] for request in server.requests}
