@@ -128,8 +128,7 @@ class Token:
 
     Args:
         text: a token as the vocabulary spells it (`##` continues a word), or a word as written.
-        start: offset in the sentence, in code points; 0 if special.
-        end: offset behind its last character; 0 if special.
+        start, end: its characters in the sentence, in code points; both 0 if special.
         special: whether the tokenizer added it, such as `[CLS]`.
         word: index of the run of non-space characters that it belongs to; None if special.
     """
@@ -149,10 +148,8 @@ class Token:
 class Metric:
     """A measurement on one data set after training.
 
-    Args:
-        interval: 95 % interval of the accuracy.
-        log_loss: nats.
-        ece: expected calibration error.
+    `interval` is the 95 % interval of the accuracy, `log_loss` is in nats, and `ece` is the
+    expected calibration error.
     """
 
     name: str

@@ -1,7 +1,4 @@
-"""Builds the request of each method and names the reader of its answer.
-
-Both clients have these functions as methods; they differ only in how they send a call.
-"""
+"""Builds the request of each method of both clients, and names the reader of its answer."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,7 +21,6 @@ Reduce = Literal["none", "mean", "max", "rollout"]
 Level = Literal["token", "word"]
 UnitLevel = Literal["token", "word", "sentence"]
 Method = Literal["integrated_gradients", "gradient_x_input", "leave_out"]
-# `{"layer": 0, "head": 3}`, or `{"layer": 0}` for all heads of a layer.
 HeadMask = Iterable[Mapping[str, SupportsIndex]]
 
 
@@ -79,10 +75,7 @@ class Call(Generic[T]):
     when_away: T | None = None
 
 
-def predict(
-    sentences: Sequence[str | None],
-    **options: Any,  # noqa: ANN401
-) -> Call[list[Prediction | ItemError]]:
+def predict(sentences: Sequence[str | None], **options: Any) -> Call[list[Prediction | ItemError]]:  # noqa: ANN401
     """Asks for labels."""
     texts = texts_of(sentences)
     sent = {"truncation": "right", "on_error": "request", **_converted(options)}

@@ -112,8 +112,7 @@ class _Client(Generic[Http]):
                     return portions.result()
                 except InvalidRequestError as error:
                     # The service takes less at once than it did, or than others do.
-                    must_ask = portions.may_divide(error)
-                    if not must_ask:
+                    if not (must_ask := portions.may_divide(error)):
                         raise
 
 

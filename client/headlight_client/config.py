@@ -39,9 +39,8 @@ class ClientConfig:
         self.headers = httpx.Headers({"User-Agent": f"headlight-client/{__version__}"})
         if api_key is not None:
             # Any other character would end the header, or fail with a message that holds the key.
-            if not (
-                api_key.isascii() and api_key.isprintable() and api_key.strip() == api_key != ""
-            ):
+            is_plain = api_key.isascii() and api_key.isprintable() and api_key.strip() == api_key
+            if not (is_plain and api_key):
                 raise ValueError("api_key must be printable ASCII without spaces around it")
             self.headers["Authorization"] = f"Bearer {api_key}"
         self.address = _address(base_url)  # without a slash at its end

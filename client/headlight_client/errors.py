@@ -36,11 +36,9 @@ _SECONDS = re.compile("[0-9]{1,9}")
 
 @dataclass(frozen=True, slots=True)
 class FailedPart:
-    """Sentences `start` to `stop` of `total`, which failed when several requests were sent.
+    """Sentences `start` to `stop - 1` of `total`, which failed when several requests were sent.
 
     Args:
-        start: index of its first sentence.
-        stop: index behind its last sentence.
         predictions: the answers so far, by the index of the sentence; None for the rest.
     """
 

@@ -31,7 +31,6 @@ POOL_SHARE = 0.95
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 8.0
 LONGEST_RETRY_AFTER = 60.0
 LEAST_SECONDS = 0.001  # the least that httpx and `X-Request-Timeout` can hold
-
 _MOST_DOUBLINGS = 32  # the pause has its limit long before; far more doublings overflow
 
 
@@ -183,9 +182,8 @@ def _request(
     if call.body is not None:
         headers["Content-Type"] = "application/json"
     timeout = httpx.Timeout(left, connect=min(left, CONNECT_SECONDS), pool=left * POOL_SHARE)
-    url = config.address + call.path
     return transport.http.build_request(
-        call.method, url, headers=headers, content=call.body, timeout=timeout
+        call.method, config.address + call.path, headers=headers, content=call.body, timeout=timeout
     )
 
 

@@ -25,14 +25,11 @@ _MOST_LINES = 10  # of progress
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The most that a service takes in one request; by default, with its default settings.
-
-    `work_tokens` counts the tokens of windows and sentences too.
-    """
+    """The most that a service takes in one request; by default, with its default settings."""
 
     sentences: int = 256
     body_bytes: int = 2_000_000
-    work_tokens: int = 262_144
+    work_tokens: int = 262_144  # those of windows and sentences too
 
 
 def limits_of(settings: Mapping[str, float | str | None]) -> Limits:
@@ -104,8 +101,7 @@ class Portions:
 
     def call(self, portion: range) -> Call[list[Prediction | ItemError]]:
         """The request of a portion."""
-        texts = self._texts[portion.start : portion.stop]
-        return predict(texts, **self._options)
+        return predict(self._texts[portion.start : portion.stop], **self._options)
 
     def take(self, portion: range, answers: Sequence[Prediction | ItemError]) -> None:
         """Keeps the answers of a portion; an index in an error becomes one of all sentences."""

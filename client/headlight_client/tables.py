@@ -33,7 +33,6 @@ class Predictions(list[Item]):
     """Predictions, or errors in their places, in the order of the sentences.
 
     Args:
-        items: the predictions.
         index: of the Series that held the sentences; tables have it too.
     """
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import NamedTuple
 
 from headlight_client import ModelName, Prediction
 
@@ -44,8 +45,7 @@ class Request:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Scripted:
+class Scripted(NamedTuple):
     """A server that runs, and the requests in the order in which they came."""
 
     url: str

@@ -4,21 +4,13 @@ import importlib
 import json
 import os
 import sys
-from dataclasses import dataclass
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
 from tests.client.test_plot import attention
-
-
-@dataclass(frozen=True, slots=True)
-class Html:
-    """What IPython's class of this name holds, for where IPython is not installed."""
-
-    data: str
 
 
 @pytest.fixture
@@ -29,8 +21,8 @@ def bertviz(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
         (pytest.fail if "CI" in os.environ else pytest.skip)(reason)
     if importlib.util.find_spec("IPython") is None:
         display = ModuleType("IPython.display")
-        for name, value in {"HTML": Html, "Javascript": Html, "display": print}.items():
-            setattr(display, name, value)
+        for name in ("HTML", "Javascript", "display"):
+            setattr(display, name, lambda data: SimpleNamespace(data=data))
         monkeypatch.setitem(sys.modules, "IPython", ModuleType("IPython"))
         monkeypatch.setitem(sys.modules, "IPython.display", display)
     return importlib.import_module("bertviz")

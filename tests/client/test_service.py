@@ -112,28 +112,6 @@ def test_sentences_and_windows_of_long_texts(running: RunningService) -> None:
     assert [prediction.windows for prediction in found] == [1, 3]
 
 
-@pytest.mark.parametrize(
-    ("named", "layers", "heads"),
-    [
-        ({}, [0, 1], [0, 1]),
-        ({"layers": np.array([0]), "heads": (1, 0)}, [0], [0, 1]),
-        ({"reduce": "mean"}, [0, 1], [None]),
-        ({"reduce": "max", "level": "word"}, [0, 1], [None]),
-        ({"reduce": "rollout", "level": "word"}, [None], [None]),
-        ({"truncation": "window", "window": 1, "layers": [0], "heads": [0]}, [0], [0]),
-    ],
-)
-def test_attention(
-    running: RunningService, named: Named, layers: list[int | None], heads: list[int | None]
-) -> None:
-    text = LONG if "window" in named else "A warm, funny film 🎬!"
-    attention = ask_client(running.url, "attention", text, **named, options=KEY)
-
-    assert_holds(attention, as_json(running, "/attention", sentence=text, **to_json(named)))
-    assert (attention.layer_names, attention.head_names) == (layers, heads)
-    assert attention.weights.dtype == np.float32
-
-
 def test_attention_of_several(ask: Ask, running: RunningService) -> None:
     found = ask(running.url, "attentions", TEXTS, layers=[0], level="word", options=KEY)
 
@@ -153,53 +131,39 @@ def test_the_model(ask: Ask, running: RunningService) -> None:
     assert len(repr(found)) < 200
 
 
+STEP = {"layer": np.int64(0), "head": 1, "query": 1, "head_mask": [{"layer": 0}], "omit": [2]}
+
+
 @pytest.mark.parametrize(
     ("method", "named"),
     [
+        ("attention", {}),
+        ("attention", {"layers": np.array([0]), "heads": (1, 0)}),
+        ("attention", {"reduce": "max", "level": "word"}),
+        ("attention", {"reduce": "rollout"}),
+        ("attention", {"truncation": "window", "window": 1, "layers": [0], "heads": [0]}),
+        ("thumbnails", {"size": np.int64(10), "special": False, "layers": [1], "heads": [0, 1]}),
+        ("thumbnails", {"size": 48, "reduce": "mean", "level": "word", "omit": [2]}),
+        ("thumbnails", {"size": 16, "truncation": "window", "window": 1}),
         ("attributions", {}),
         ("attributions", {"method": "gradient_x_input", "level": "word"}),
         ("attributions", {"label": LABELS[0], "steps": 3, "truncation": "left"}),
         ("attributions", {"method": "leave_out", "level": "sentence", "truncation": "window"}),
         ("importance", {"label": LABELS[1]}),
+        ("attention_steps", STEP),
+        ("attention_steps", {"layer": 1, "head": 1, "query": 0, "truncation": "window"}),
     ],
 )
-def test_explanations(ask: Ask, running: RunningService, method: str, named: Named) -> None:
-    found = ask(running.url, method, TEXTS[0], options=KEY, **named)
+def test_an_explanation_holds_what_the_service_says(
+    running: RunningService, method: str, named: Named
+) -> None:
+    is_long = method == "thumbnails" or "window" in named
+    text = LONG if is_long else TEXTS[0]
+    found = ask_client(running.url, method, text, options=KEY, **named)
 
-    answer = as_json(running, f"/{method}", sentence=TEXTS[0], **named)
+    path = {"attention_steps": "/attention/steps", "thumbnails": "/attention"}
+    answer = as_json(running, path.get(method, f"/{method}"), sentence=text, **to_json(named))
     assert_holds(found, answer, **({"values": "importance"} if method == "importance" else {}))
-
-
-@pytest.mark.parametrize(
-    "named",
-    [
-        {"layer": np.int64(0), "head": 1, "query": 1, "head_mask": [{"layer": 0}], "omit": [2]},
-        {"layer": 1, "head": 1, "query": 0, "truncation": "window", "window": 0},
-    ],
-)
-def test_attention_steps(ask: Ask, running: RunningService, named: Named) -> None:
-    found = ask(running.url, "attention_steps", TEXTS[0], options=KEY, **named)
-
-    answer = as_json(running, "/attention/steps", sentence=TEXTS[0], **to_json(named))
-    assert_holds(found, answer)
-    scores = found.keys @ found.query_vector * found.scale
-    np.testing.assert_allclose(found.scores, scores, rtol=0, atol=1e-5)
-    np.testing.assert_allclose(found.weights @ found.values, found.result, rtol=0, atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    "named",
-    [
-        {"size": np.int64(10), "special": False, "layers": [1], "heads": [0, 1]},
-        {"reduce": "mean", "level": "word", "omit": [2]},
-        {"truncation": "window", "window": 1, "head_mask": [{"layer": 0}], "size": 16},
-    ],
-)
-def test_thumbnails(ask: Ask, running: RunningService, named: Named) -> None:
-    found = ask(running.url, "thumbnails", LONG, options=KEY, **named)
-
-    asked = {"thumbnail": 48, **to_json(named)}
-    assert_holds(found, as_json(running, "/attention", sentence=LONG, **asked))
 
 
 def test_a_bad_sentence_gets_an_error_in_its_place(ask: Ask, running: RunningService) -> None:
