@@ -223,7 +223,7 @@ def log_request(**fields: object) -> None:
         _requests.info("request", extra=fields)
 
 
-def safe_fault(error: BaseException | None) -> dict[str, str]:
+def safe_message(error: BaseException | None) -> dict[str, str]:
     """Returns the message of an error in a pass, if it cannot contain text of a user.
 
     Messages of torch contain none. Others may: the message of a KeyError is the key.

@@ -110,7 +110,7 @@ class TracingMiddleware:
                 attributes=_attributes(stage),
                 start_time=to_time(min(stage.began, ended)),
             )
-            if stage.fault is not None:
+            if stage.error is not None:
                 child.set_status(StatusCode.ERROR)
             child.end(to_time(min(stage.ended or ended, ended)))
 
@@ -160,8 +160,8 @@ def _describe(span: Span, scope: Scope, method: str, status: int, trace: Trace) 
 
 def _attributes(stage: Stage) -> dict[str, str | int | bool]:
     said: dict[str, str | int | bool] = {**stage.attributes}
-    if stage.fault is not None:
-        said["error.type"] = stage.fault
+    if stage.error is not None:
+        said["error.type"] = stage.error
     if stage.ended is None:
         said["headlight.unfinished"] = True
     return said

@@ -17,7 +17,7 @@ from model.backends.base import Backend
 from model.backends.threads import yield_to_others
 from model.predictor import WARM_UP_TEXT, PathName
 from service.errors import InternalError, NotReadyError, OverloadedError
-from service.logs import safe_fault
+from service.logs import safe_message
 from service.metrics import EXPLICIT, FUSED, GRADIENT, Metrics
 from service.queue.admission import NO_LIMITS, Pace, WorkLimits
 from service.queue.queue import EXTRA_WORKERS, Queue, Workers
@@ -247,7 +247,7 @@ class Engine:
         if error is None:
             self._note_works(path, began)
             return
-        logger.error("a forward pass failed", exc_info=error, extra=safe_fault(error))
+        logger.error("a forward pass failed", exc_info=error, extra=safe_message(error))
         self._failing[path] = time.monotonic()
         self._check_device(error)
         if self._lost is None and (self._probing is None or self._probing.done()):
@@ -288,7 +288,7 @@ class Engine:
             await self.queue.run([Job(partial(self.predictor.probe, path))])
         except InternalError as error:  # still broken: try again in a second
             cause = error.__cause__
-            logger.exception("a probe failed", exc_info=cause, extra=safe_fault(cause))
+            logger.exception("a probe failed", exc_info=cause, extra=safe_message(cause))
             self._check_device(cause)
         except (OverloadedError, NotReadyError):  # it did not run
             return

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 from model import AttentionOptions, Encoding, Explanation, Prediction
 from model.predictor import PathName
 from service.errors import DrainingError, InternalError
-from service.logs import safe_fault
+from service.logs import safe_message
 from service.metrics import EXPLICIT, FUSED, GRADIENT, Metrics
 from service.queue.admission import NO_LIMITS, Admission, WorkLimits
 from service.queue.scheduler import (
@@ -475,7 +475,7 @@ class Workers:
                 first = batch.errors[0]
                 counts = {"texts": len(batch.errors), "together": len(batch.items)}
                 logger.error(
-                    "texts failed alone", exc_info=first, extra={**counts, **safe_fault(first)}
+                    "texts failed alone", exc_info=first, extra={**counts, **safe_message(first)}
                 )
             if batch.encodings:
                 if error is not None:
@@ -498,7 +498,7 @@ class Workers:
         logger.error(
             "worker thread stopped unexpectedly; restarting it",
             exc_info=error,
-            extra=safe_fault(error),
+            extra=safe_message(error),
         )
         if batch is not None:
             batch.fail(failure(error))

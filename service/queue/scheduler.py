@@ -35,7 +35,7 @@ from typing import Any, Generic, TypeVar
 from model import Encoding
 from model.predictor import PathName
 from service.errors import INTERNAL_DETAIL, UNCOMPUTABLE_DETAIL, InternalError
-from service.logs import safe_fault
+from service.logs import safe_message
 from service.metrics import FUSED, GRADIENT
 from service.tracing.record import NOTHING, Trace
 
@@ -252,7 +252,7 @@ class Batch:
             with NOTHING if trace is None else trace.begin_work("write", 1):
                 return item.request.finish(item.index, result)
         except Exception as error:  # the other items still get their results
-            logger.exception("a result could not be finished", extra=safe_fault(error))
+            logger.exception("a result could not be finished", extra=safe_message(error))
             # The frames of its traceback would keep the weights alive.
             self.errors.append(error.with_traceback(None))
             return failure(error)

@@ -62,7 +62,7 @@ class ItemAnswer(PredictionAnswer):
 
 
 class FieldErrorAnswer(BaseModel):
-    """One fault of a request."""
+    """One error of a request."""
 
     loc: list[str | int]
     msg: str

@@ -24,12 +24,12 @@ _FORMS = {
 #: the most errors of one request that are worded
 MOST_WORDED = 10
 _PARTS = {"body": "field", "query": "parameter"}
-# Faults that the right form mends. Of any other the text has its right place and kind.
+# Errors that the right form mends. Of any other the text has its right place and kind.
 _MISPLACED = frozenset({"missing", "string_type", "list_type", "too_short"})
 # What is longer is read as this number, or as its negative: no field takes it.
 LONGEST_INTEGER = 18
 OUT_OF_RANGE: int = 10**LONGEST_INTEGER
-# Faults of which a number tells the value without repeating any text.
+# Errors of which a number tells the value without repeating any text.
 _LIMITS = frozenset({"greater_than", "greater_than_equal", "less_than", "less_than_equal"})
 _WRONG_COUNT = frozenset({"too_short", "too_long"})
 
@@ -136,7 +136,7 @@ def _model_in(annotation: object) -> type[BaseModel]:
 
 
 def _describe(error: ErrorDetails, source: str) -> str:
-    """Describes a error and, without any text of it, the value."""
+    """Describes an error and, without any text of it, the value."""
     kind, value, words = error["type"], error["input"], tell_fault(error)
     if kind in _LIMITS:
         is_long = isinstance(value, int) and abs(value) >= OUT_OF_RANGE

@@ -1,4 +1,4 @@
-"""Sends spans to a collector in the background, and logs briefly and seldom if that fails.
+"""Sends spans to a collector in the background, and logs one line a minute if that fails.
 
 Imported only if traces are wanted: it needs the extra `otel`. The standard variables of
 OpenTelemetry set everything but the names.

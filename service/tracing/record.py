@@ -34,7 +34,7 @@ class Stage:
     attributes: dict[str, str | int] = field(default_factory=dict)
     began: int = field(default_factory=time.monotonic_ns)
     ended: int | None = None
-    fault: str | None = None
+    error: str | None = None
 
     def __enter__(self) -> "Stage":
         """Returns itself."""
@@ -48,7 +48,7 @@ class Stage:
     ) -> None:
         """Notes when the stage ended, and the type of an error."""
         self.ended = time.monotonic_ns()
-        self.fault = None if kind is None else kind.__name__
+        self.error = None if kind is None else kind.__name__
 
 
 class Trace:

@@ -1,4 +1,4 @@
-"""A start that fails reports every fault at once, and serves nothing."""
+"""A start that fails reports every error at once, and serves nothing."""
 
 import os
 from collections.abc import Callable
@@ -51,7 +51,7 @@ def test_a_wrong_value_stops_the_start(refuse: Refuse, name: str, value: str, me
     assert refuse(**{name: value}) == said
 
 
-def test_a_type_that_the_processor_lacks_is_reported_with_every_other_fault(
+def test_a_type_that_the_processor_lacks_is_reported_with_every_other_error(
     refuse: Refuse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("model.backends.kernels._load", lambda: ([], "they are not compiled"))

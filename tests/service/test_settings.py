@@ -74,7 +74,7 @@ def test_a_wrong_value_is_reported_and_replaced_by_the_default(
     assert (settings.port, settings.threads) == (8000, 0)
     known = ", ".join(f"HEADLIGHT_{name.upper()}" for name in Settings.model_fields)
     assert errors[0] == f"HEADLIGHT_UNRELATED: unknown setting; known are {known}"
-    assert sorted(fault.partition(":")[0] for fault in errors) == [
+    assert sorted(error.partition(":")[0] for error in errors) == [
         "--threads",
         "HEADLIGHT_PORT",
         "HEADLIGHT_UNRELATED",

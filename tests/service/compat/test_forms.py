@@ -56,7 +56,7 @@ def test_whatever_a_body_holds_it_is_read_or_refused(
         try:
             found = read(body)
         except InvalidRequestError as error:
-            assert {fault.loc[0] for fault in error.errors} == {"body"}  # noqa: PT017
+            assert {each.loc[0] for each in error.errors} == {"body"}  # noqa: PT017
             continue
         items = found.items if isinstance(found, Texts) else found.input
         assert isinstance(items, str) or len(items) <= MOST
@@ -167,7 +167,7 @@ def test_invocations_and_their_places(
         (InferRequest, {"inputs": [{**TENSOR, "shape": [-1] * 2_000}]}, 1),
     ],
 )
-def test_a_list_of_a_million_faults_is_not_reported_one_by_one(
+def test_a_list_of_a_million_errors_is_not_reported_one_by_one(
     schema: type[BaseModel], body: object, most: int
 ) -> None:
     with pytest.raises(InvalidRequestError) as raised:

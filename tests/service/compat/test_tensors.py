@@ -44,12 +44,12 @@ def pack(*elements: bytes) -> memoryview:
 
 
 def refused(call: Any, *arguments: object) -> FieldError:  # noqa: ANN401
-    """The one fault for which a call refuses its arguments."""
+    """The one error for which a call refuses its arguments."""
     with pytest.raises(InvalidRequestError) as caught:
         call(*arguments)
-    (fault,) = caught.value.errors
-    assert caught.value.detail.endswith(f"{fault.msg}.")
-    return fault
+    (error,) = caught.value.errors
+    assert caught.value.detail.endswith(f"{error.msg}.")
+    return error
 
 
 @given(tensors())
@@ -103,8 +103,8 @@ def test_an_inflated_length_is_refused() -> None:
 
 
 def test_bytes_that_are_no_text_are_refused_by_their_place() -> None:
-    fault = refused(read_bytes, pack(b"good", b"caf\xe9 \xff"), (2,), LOC)
-    assert fault == FieldError(("body", *LOC, 1), "is not UTF-8: its byte 3 does not belong there")
+    error = refused(read_bytes, pack(b"good", b"caf\xe9 \xff"), (2,), LOC)
+    assert error == FieldError(("body", *LOC, 1), "is not UTF-8: its byte 3 does not belong there")
     # Half of a surrogate pair has no UTF-8.
     assert refused(read_bytes, pack(b"\xed\xb2\x80"), (1,), LOC).loc == ("body", *LOC, 0)
 

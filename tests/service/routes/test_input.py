@@ -176,7 +176,7 @@ def test_any_query_is_read_or_refused(query: bytes) -> None:
     try:
         sentence = read_parameters(query).sentence
     except InvalidRequestError as refused:
-        places = {fault.loc[0] for fault in refused.errors}
+        places = {error.loc[0] for error in refused.errors}
     else:
         assert is_sound(sentence)
         return

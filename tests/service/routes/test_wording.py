@@ -1,4 +1,4 @@
-"""Faults of requests are described in words of this service, without text of the user."""
+"""Errors of requests are described in words of this service, without text of the user."""
 
 import re
 
@@ -54,7 +54,7 @@ def refusal_of(schema: type[BaseModel], value: object, source: str) -> InvalidRe
 
 def assert_ours(refused: ServiceError | None) -> None:
     if refused is not None:
-        for words in (refused.detail, *(fault.msg for fault in refused.errors)):
+        for words in (refused.detail, *(error.msg for error in refused.errors)):
             assert not PYDANTIC.search(words), words
             assert "not of the form" not in words  # a kind without words of its own
             assert CANARY not in words

@@ -58,13 +58,13 @@ def test_what_is_right(name: str, value: str) -> None:
     ],
 )
 def test_what_is_wrong_is_named(name: str, value: str) -> None:
-    [fault] = find_errors({ENDPOINT: URL, name: value})
-    named = fault.partition(":")[0]
+    [error] = find_errors({ENDPOINT: URL, name: value})
+    named = error.partition(":")[0]
     assert named == name or (named, name) == (
         "OTEL_BSP_MAX_EXPORT_BATCH_SIZE",
         "OTEL_BSP_MAX_QUEUE_SIZE",
     )
-    assert "must" in fault
+    assert "must" in error
 
 
 def test_nothing_is_wrong_while_no_traces_are_wanted() -> None:
@@ -83,5 +83,5 @@ def test_a_share_is_a_number_from_0_to_1(share: float) -> None:
 
 @given(st.text())
 def test_any_text_is_judged_and_a_url_is_not_shown(text: str) -> None:
-    for fault in find_errors({ENDPOINT: f"{text}: key@secret"}):
-        assert "secret" not in fault
+    for error in find_errors({ENDPOINT: f"{text}: key@secret"}):
+        assert "secret" not in error

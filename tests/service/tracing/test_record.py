@@ -28,7 +28,7 @@ def test_a_stage_of_the_current_request() -> None:
     finally:
         CURRENT.reset(token)
     [found] = trace.stages
-    assert (found.name, found.attributes, found.fault) == ("tokenize", {"headlight.texts": 3}, None)
+    assert (found.name, found.attributes, found.error) == ("tokenize", {"headlight.texts": 3}, None)
     assert found.ended is not None
     assert found.ended >= found.began
 
@@ -37,7 +37,7 @@ def test_an_error_is_noted_by_its_type_and_goes_on() -> None:
     trace = Trace()
     with pytest.raises(KeyError, match="secret"), trace.begin(Stage("forward")) as found:
         raise KeyError("secret")
-    assert found.fault == "KeyError"
+    assert found.error == "KeyError"
     assert found.ended is not None
 
 
