@@ -127,3 +127,11 @@ def test_the_page_names_the_torch_of_the_project() -> None:
 
     assert text.count("torch==") == text.count(torch) > 0
     assert f" . {setuptools}" in text
+
+
+def test_the_configurations_of_the_collector_are_yaml() -> None:
+    override, configuration = (
+        yaml.safe_load(block.content) for block in blocks(GUIDES / "operate.md", "yaml")
+    )
+    assert override["services"]["collector"]["networks"] == ["replicas", "public"]
+    assert configuration["service"]["pipelines"]["traces"]["receivers"] == ["otlp"]

@@ -13,7 +13,7 @@ from tests.deploy.balancers import answers, free_ports
 from tests.end_to_end.servers import PATIENCE, ROOT, TLS, RunningService, environment, wait_until
 
 
-@pytest.mark.parametrize("case", ["full disk", "reader has gone", "reader waits", "none"])
+@pytest.mark.parametrize("case", ["full disk", "reader waits", "none"])
 def test_requests_are_answered_and_the_process_ends_in_order(
     checkpoint_folder: Path, case: str
 ) -> None:
@@ -35,16 +35,14 @@ def test_requests_are_answered_and_the_process_ends_in_order(
         try:
             for each in (output, writing):
                 os.close(each)
-            if case == "reader has gone":  # as by `| head -0`
-                os.close(reading)
             running = RunningService(process, f"http://127.0.0.1:{port}", Path(os.devnull))
             wait_until(lambda: answers(f"{running.url}/health/ready"))
             with httpx.Client(base_url=running.url, timeout=PATIENCE, verify=TLS) as client:
                 # The lines of these would fill any pipe.
-                for _ in range(600):
+                for _ in range(300):
                     response = client.get("/model", headers={"x-request-id": "x" * 128})
                     assert response.status_code == 200
-            if case in ("full disk", "reader has gone"):
+            if case == "full disk":
                 assert running.metric("headlight_log_lines_lost") > 0
             process.send_signal(signal.SIGTERM)
             assert process.wait(PATIENCE) == 0
@@ -52,5 +50,4 @@ def test_requests_are_answered_and_the_process_ends_in_order(
             assert case == "none" or process.stderr.read() == b""
         finally:
             process.kill()
-            if case != "reader has gone":
-                os.close(reading)
+            os.close(reading)
