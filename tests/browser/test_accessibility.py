@@ -105,17 +105,6 @@ def windowed(visit: Visit) -> None:
     visit.ask("The plot drags, but the cast is superb. We waited an hour for cold soup. " * 40)
 
 
-def tinted(visit: Visit) -> None:
-    """A special token has the strongest colour that there is."""
-    visit.ask(SENTENCE)
-    visit.part(".strip .special").first.evaluate(
-        """token => {
-          const colour = getComputedStyle(document.documentElement).getPropertyValue('--out');
-          token.style.backgroundColor = `color-mix(in srgb, ${colour} 40%, transparent)`;
-        }"""
-    )
-
-
 def failed(visit: Visit) -> None:
     """A problem is shown."""
     visit.page.get_by_label("Text", exact=True).fill(" ")
@@ -143,7 +132,7 @@ def violations(visit: Visit) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     "state",
     [
-        *(before, first, answered, opened, mean, windowed, tinted),
+        *(before, first, answered, opened, mean, windowed),
         *(made, many, failed, tried_text, partial),
     ],
 )

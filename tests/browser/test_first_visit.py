@@ -1,7 +1,7 @@
 """The first visit shows an example: a verdict and its reasons, and a head that matters."""
 
 import httpx
-from playwright.sync_api import Browser, ViewportSize, expect
+from playwright.sync_api import Browser, expect
 
 from tests.browser.routes import questions, refuse
 from tests.browser.visits import Visit, come, read
@@ -59,21 +59,6 @@ def test_a_service_that_cannot_answer_is_not_complained_about(visit: Visit) -> N
     visit.page.unroute("**/predict")
     read(visit, "A superb film.")
     assert visit.page.locator("#answer .label").inner_text() == "positive"
-
-
-def test_a_finger_taps(browser: Browser, running: RunningService) -> None:
-    size = ViewportSize(width=400, height=800)
-    context = browser.new_context(has_touch=True, is_mobile=True, viewport=size)
-    page = context.new_page()
-    page.goto(f"{running.url}/")
-    page.get_by_role("link", name="Heads", exact=True).click()
-    page.locator(".readout:not(:empty)").first.wait_for()
-
-    assert page.locator(".readout").first.inner_text() == "Tap a token."
-    page.locator("#how summary").click()
-    assert "then tap a token" in page.locator("#how").inner_text()
-    assert "oint at" not in page.locator("main").inner_text()
-    context.close()
 
 
 def test_a_page_that_has_not_loaded_whole_says_so(

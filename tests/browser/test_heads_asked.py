@@ -3,7 +3,7 @@
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Route, expect
+from playwright.sync_api import Browser, expect
 
 from tests.browser.routes import Replaced, heard, hold, refuse
 from tests.browser.visits import Visit, percent, window
@@ -55,21 +55,6 @@ def test_what_needs_no_answer_is_drawn_at_once_and_stays(asked: Visit) -> None:
         assert (asked.part(".strip").get_attribute("aria-label") or "").startswith(unit)
     view = {"head": ["5"], "layer": ["0"], "level": ["word"], "special": ["off"], "view": ["map"]}
     addressed(asked, view)
-
-
-def test_a_view_of_the_sentence_that_is_on_its_way(asked: Visit) -> None:
-    held = hold(asked)
-    asked.page.get_by_label("Text", exact=True).fill("A second one.")
-    asked.page.get_by_role("button", name="Analyse").click()
-    held.wait_for(1)
-    click(asked, "reduce", "mean")
-    answer = held.wait_for(2)
-    assert held.bodies()[1] == {"sentence": "A second one.", "reduce": "mean"}
-    with asked.redrawn():
-        answer.continue_()
-
-    assert asked.part(".strip button").all_inner_texts()[1:4] == ["a", "second", "one"]
-    assert asked.part(".place").inner_text() == "Layer 3, mean of heads 0 to 11"
 
 
 def test_an_address_that_fails_leaves_the_name_over_the_numbers(asked: Visit) -> None:
@@ -186,17 +171,6 @@ def test_importance_of_another_model_or_none_marks_nothing(asked: Visit) -> None
     asked.page.get_by_label("Mark importance").click()
     expect(asked.page.get_by_label("Mark importance")).to_have_count(0)
     asked.complained("404")
-
-
-def test_an_answer_of_another_shape_is_not_drawn(asked: Visit) -> None:
-    def cut(route: Route) -> None:
-        answer = route.fetch().json()
-        route.fulfill(json=answer | {"attention": answer["attention"][:4]})
-
-    asked.page.route("**/attention", cut)
-    asked.page.get_by_role("button", name="Analyse").click()
-
-    assert "The answer has 4 where 6 were asked for." in asked.problem()
 
 
 def test_heads_are_switched_off_and_on(visit: Visit) -> None:

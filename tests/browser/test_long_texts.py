@@ -5,11 +5,9 @@ from collections.abc import Callable
 from urllib.parse import urlsplit
 
 import httpx
-import pytest
-from playwright.sync_api import Browser, Response
+from playwright.sync_api import Response
 
-from tests.browser.visits import NARROW, WIDE, Visit, window
-from tests.end_to_end.servers import RunningService
+from tests.browser.visits import Visit
 
 WORDS = ("the", "plot", "is", "slow", "but", "the", "cast", "is", "superb", "and", "warm")
 
@@ -65,38 +63,3 @@ def test_five_hundred_tokens_take_a_few_megabytes(visit: Visit, client: httpx.Cl
     weights = client.post("/attention", json=body).json()["attention"][0][0]
     inner = [row[1:-1] for row in weights[1:-1]]
     assert visit.part(".largest").get_attribute("title") == f"{max(map(max, inner)):.8f}"
-
-
-@pytest.mark.parametrize("width", [WIDE, NARROW])
-def test_a_map_that_is_wider_than_its_frame_is_scrolled_there(
-    browser: Browser, running: RunningService, width: int
-) -> None:
-    tokens = 300
-    with window(browser, running.url, width=width) as visit:
-        visit.open("#reduce=mean&view=map")
-        visit.ask(text_of(tokens))
-        frame, canvas = visit.part(".map"), visit.part(".map canvas")
-        sizes = frame.evaluate("frame => [frame.clientWidth, frame.scrollWidth]")
-        assert sizes[1] == canvas.evaluate("canvas => canvas.clientWidth") > 3 * tokens
-        assert sizes[0] < sizes[1]
-        assert frame.evaluate("frame => frame.clientHeight >= frame.firstChild.clientHeight")
-        assert visit.overflow() == 0
-
-        region = visit.page.get_by_role("region", name="Heat map")
-        region.focus()
-        visit.page.keyboard.press("ArrowRight")
-        frame.evaluate(
-            """async (frame) => {
-              while (frame.scrollLeft === 0) await new Promise(requestAnimationFrame);
-              frame.scrollLeft = frame.scrollWidth;
-            }"""
-        )
-        texts = visit.part(".strip button").all_inner_texts()
-        frame.hover(position={"x": sizes[0] - 2, "y": 2})
-        text = visit.part(".readout").inner_text()
-        assert text.startswith(f"“{texts[0]}” gives “{texts[-1]}” ")
-
-        visit.ask("A superb film.")
-        assert visit.page.get_by_role("region", name="Heat map").count() == 0
-        assert frame.get_attribute("tabindex") is None
-        assert visit.overflow() == 0

@@ -1,6 +1,5 @@
 """A sentence, its prediction, its heads: what the page shows is what the service answers."""
 
-import itertools
 from typing import Any
 
 import httpx
@@ -66,26 +65,6 @@ def test_the_prediction_is_that_of_the_service(asked: Visit, client: httpx.Clien
     assert asked.part(".cut").is_hidden()
 
 
-def test_a_small_map_is_the_darker_the_larger_the_weight(
-    asked: Visit, client: httpx.Client
-) -> None:
-    answer = answer_of(client, layer=[3], head=[8])["attention"][0][0]
-    size = len(answer)
-    pixels = (
-        asked.head(3, 8)
-        .locator("canvas")
-        .evaluate(
-            "canvas => [canvas.width, canvas.height, "
-            "...canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data]"
-        )
-    )
-    assert pixels[:2] == [size, size]
-    reds = pixels[2::4]
-    cells = sorted(zip(itertools.chain(*answer), reds, strict=True))
-    assert [red for _, red in cells] == sorted(reds, reverse=True)
-    assert cells[-1][1] == 0x0B  # the end of the scale
-
-
 def test_a_token_tells_what_it_looks_at_and_what_looks_at_it(
     asked: Visit, client: httpx.Client
 ) -> None:
@@ -114,25 +93,6 @@ def test_a_token_tells_what_it_looks_at_and_what_looks_at_it(
         )
         assert listed == [[f"{weight:.8f}", text, f"{weight:.4f}"] for weight, text in expected]
     assert asked.part(".readout").inner_text() == f"“superb” gives itself {weights[at][at]:.4f}"
-
-
-def test_a_cell_of_the_large_map_tells_its_weight(asked: Visit, client: httpx.Client) -> None:
-    answer = answer_of(client, layer=[3], head=[8])
-    asked.head(3, 8).click()
-    asked.set("picture", "map")
-    size = len(answer["tokens"])
-    canvas = asked.part(".map canvas")
-    box = canvas.bounding_box()
-    assert box is not None
-    cell = 26  # the largest that is drawn
-    start = box["width"] - 1 - cell * size
-
-    canvas.hover(position={"x": start + 4.5 * cell, "y": start + 8.5 * cell})
-
-    texts = [token["text"] for token in answer["tokens"]]
-    weight = answer["attention"][0][0][8][4]
-    text = f"“{texts[8]}” gives “{texts[4]}” {weight:.4f}"
-    assert asked.part(".readout").inner_text() == text
 
 
 def test_views_are_those_of_the_service(visit: Visit, client: httpx.Client) -> None:

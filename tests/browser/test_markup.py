@@ -39,10 +39,3 @@ def test_words_from_right_to_left_stand_in_the_order_of_looking(visit: Visit) ->
     said = visit.page.get_by_role("status").inner_text()
     assert said.startswith("“\u2068אב\u2069” looks most at “")
     assert visit.part(".readout").inner_text().startswith("“\u2068אב\u2069” gives itself 0.")
-
-
-def test_a_text_is_typed_in_its_own_direction(visit: Visit) -> None:
-    field = visit.page.get_by_label("Text", exact=True)
-    for text, direction in (("אב גד", "rtl"), ("a film", "ltr")):
-        field.fill(text)
-        assert field.evaluate("field => getComputedStyle(field).direction") == direction

@@ -4,7 +4,7 @@ from typing import Any
 
 from playwright.sync_api import Route, expect
 
-from tests.browser.routes import hold, problem_of, refuse
+from tests.browser.routes import problem_of, refuse
 from tests.browser.visits import Visit
 
 SENTENCE = "The plot drags, but the cast is superb."
@@ -52,31 +52,6 @@ def test_each_problem_is_named_and_only_some_can_be_tried_again(visit: Visit) ->
         expect(visit.page.locator("#problem")).to_contain_text(title)
         assert visit.page.get_by_role("button", name="Try again").is_visible() == again
         visit.complained(str(status))
-
-
-def test_the_first_question_says_that_it_is_on_its_way(visit: Visit) -> None:
-    status = visit.page.get_by_role("status")
-    held = hold(visit)
-    submit(visit, "A superb film.")
-    answer = held.wait_for(1)
-    assert status.inner_text() == "Asking …"
-    box = status.bounding_box()
-    assert box is not None
-    assert box["height"] > 10
-    with visit.redrawn():
-        answer.continue_()
-    expect(status).to_have_class("unseen")
-    assert "Asking" not in status.inner_text()
-
-    submit(visit, "Another film.")
-    held.wait_for(2)
-    assert status.inner_text() == "Asking …"
-    expect(status).to_have_class("unseen")  # the answer in hand turns pale
-    held.routes[1].abort()
-    visit.problem()
-    visit.complained("net::ERR_FAILED")
-    assert status.inner_text() == ""
-    expect(status).to_have_class("unseen")
 
 
 def test_a_blank_text(visit: Visit) -> None:

@@ -4,11 +4,10 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Locator, Route, ViewportSize, expect
+from playwright.sync_api import Locator, Route, expect
 
-from tests.browser.routes import body_of, heard, refuse
-from tests.browser.visits import Visit, explained, percent, read, window
-from tests.end_to_end.servers import RunningService
+from tests.browser.routes import heard, refuse
+from tests.browser.visits import Visit, explained, percent, read
 
 TEXT = "The plot drags, but the cast is superb."
 WORDS = TEXT.split()
@@ -136,23 +135,6 @@ def test_sentences_come_first_where_the_text_is_long_and_words_can_be_chosen(
     assert part(visit, ".leave button").count() == len(LONG.split())
 
 
-def test_nothing_is_shown_before_it_is_known(visit: Visit) -> None:
-    held: list[Route] = []
-    visit.page.route("**/attributions", lambda route: held.append(route))
-    visit.page.get_by_role("link", name="A text", exact=True).click()
-    visit.page.get_by_label("Text", exact=True).fill("A dull film.")
-    visit.page.get_by_role("button", name="Analyse").click()
-    expect(part(visit, ".label")).to_have_text("negative")
-    because = part(visit, ".because")
-    expect(because).to_have_text("Leaving out each word, to see what changes …")
-    assert part(visit, ".how").inner_text() == ""
-    plain = "all => all.every((one) => !one.style.backgroundColor && !one.title)"
-    assert part(visit, ".leave button").evaluate_all(plain)
-    visit.wait_until(lambda: len(held) > 0 and body_of(held[-1])["sentence"] == "A dull film.")
-    held[-1].continue_()
-    expect(because).to_contain_text("Without “dull”, negative falls")
-
-
 def test_a_reason_that_fails_or_is_a_part_leaves_the_verdict_and_the_trials(visit: Visit) -> None:
     def cut(route: Route) -> None:
         route.fulfill(json=route.fetch().json() | {"partial": True})
@@ -172,15 +154,6 @@ def test_a_reason_that_fails_or_is_a_part_leaves_the_verdict_and_the_trials(visi
     expect(part(visit, ".how")).to_contain_text("Partial: there was no time for every word. ")
     # What is not computed may have decided it.
     assert "decided" not in part(visit, ".because").inner_text()
-
-
-def test_more_than_is_read_is_said_in_one_line(visit_tiny: Visit) -> None:
-    visit = visit_tiny
-    visit.page.get_by_role("link", name="A text", exact=True).click()
-    visit.page.get_by_label("Text", exact=True).fill("a very long film " * 100)
-    visit.page.get_by_role("button", name="Analyse").click()
-    assert "may have at most 8" in visit.problem()
-    expect(visit.page.locator("#answer")).to_be_hidden()
 
 
 def test_a_word_is_left_out_and_replaced_with_the_new_verdict_beside(visit: Visit) -> None:
@@ -255,16 +228,6 @@ def test_each_tab_has_an_address(visit: Visit) -> None:
         visit.open(fragment)
         expect(visit.page.locator(shown)).to_be_visible()
     explained(visit)
-
-
-def test_on_a_phone_the_verdict_is_in_view_after_the_press(
-    browser: Browser, running: RunningService
-) -> None:
-    with window(browser, running.url, width=390) as visit:
-        visit.page.set_viewport_size(ViewportSize(width=390, height=844))
-        read(visit, LONG)
-        expect(part(visit, ".verdict")).to_be_in_viewport(ratio=1)
-        assert visit.overflow() == 0
 
 
 def test_what_is_tried_can_be_undone_and_tried_again(visit: Visit) -> None:

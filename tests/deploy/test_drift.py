@@ -116,14 +116,3 @@ def test_it_is_what_numpy_computes(tmp_path: Path) -> None:
             ),
         },
     )
-
-
-def test_without_a_baseline_there_is_none(tmp_path: Path) -> None:
-    counts = AnswerCounts(open_checkpoint(tiny_checkpoint(tmp_path / "tiny")))
-    assert not [name for name in samples(counts) if "baseline" in name]
-    expected = {
-        "headlight:answers:increase1d": 50.0 * MINUTES,
-        "headlight:answers:psi1d": None,
-        "headlight:answer_lengths:psi1d": None,
-    }
-    check(tmp_path, counts, 50, expected)

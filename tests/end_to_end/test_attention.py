@@ -1,6 +1,5 @@
 """Attention, its views, forms and thumbnails, and several sentences at once."""
 
-import io
 import json
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
@@ -158,18 +157,6 @@ def test_a_form_is_chosen_by_accept_or_by_name(client: httpx.Client, form: str) 
     assert accepted.content == named.content
 
 
-def test_arrays_of_16_bits(client: httpx.Client) -> None:
-    exact, short = (
-        np.load(io.BytesIO(client.post("/attention", json=body).content))["attention"]
-        for body in (
-            {"sentence": TEXT, "format": "npz"},
-            {"sentence": TEXT, "format": "npz", "dtype": "float16"},
-        )
-    )
-    assert short.dtype == np.float16
-    np.testing.assert_array_equal(short, exact.astype(np.float16))
-
-
 def picture(client: httpx.Client, **fields: object) -> ET.Element:
     """The picture of a text's attention."""
     answer = client.post("/attention", json={"format": "svg", **fields})
@@ -256,20 +243,3 @@ def test_a_thumbnail_has_the_largest_weight_of_each_cell(wide: httpx.Client) -> 
     assert np.array(second["attention"]).shape[-1] == len(second["tokens"]) < 9
     refused = wide.post("/attention", json={"sentences": [MANY] * 20, "thumbnail": 9})
     assert_problem(refused, 413, "too-many-weights")
-
-
-def test_a_short_text_is_whole_and_its_special_tokens_can_be_left_out(wide: httpx.Client) -> None:
-    whole = show(wide, sentence=MANY, reduce="mean")
-    answer = show(wide, sentence=MANY, reduce="mean", thumbnail=128)
-    assert answer["attention"] == whole["attention"]
-    assert answer["view"] == "mean+thumbnail"
-
-    plain = show(wide, sentence=MANY, reduce="mean", thumbnail=128, special=False)
-    shown = [at for at, token in enumerate(whole["tokens"]) if not token["special"]]
-    expected = np.array(whole["attention"])[:, :, shown][..., shown]
-    assert (np.array(plain["attention"]) == expected).all()
-    assert plain["tokens"] == whole["tokens"]
-    assert plain["strongest"] == answer["strongest"]
-    query: dict[str, str | int] = {"sentence": MANY, "reduce": "mean", "thumbnail": 128}
-    by_query = wide.get("/attention", params={**query, "special": "false"})
-    assert by_query.json() == plain

@@ -2,7 +2,6 @@
 
 import json
 import time
-from contextlib import ExitStack
 from pathlib import Path
 from unittest import mock
 
@@ -11,7 +10,7 @@ import pytest
 from model.backends import threads
 from tests.end_to_end.conftest import Start
 from tests.end_to_end.routes import JSON, assert_problem
-from tests.end_to_end.servers import RunningService, service, wait_until
+from tests.end_to_end.servers import RunningService, wait_until
 from tests.resilience.readers import slow_readers
 
 FULL = "all connections are taken"
@@ -30,36 +29,6 @@ def predict(running: RunningService) -> int:
 def lines(running: RunningService, text: str) -> int:
     """How often the log says something."""
     return running.log.read_text("utf-8").count(text)
-
-
-def test_health_is_answered_beside_more_connections_than_there_may_be(
-    checkpoint_folder: Path, tmp_path: Path
-) -> None:
-    files, most = 120, 48
-    limited = (
-        "import resource, sys; "
-        f"resource.setrlimit(resource.RLIMIT_NOFILE, ({files}, {files})); "
-        "from service.__main__ import main; sys.exit(main())"
-    )
-    with (
-        service(checkpoint_folder, tmp_path, program=("-c", limited)) as running,
-        ExitStack() as idle,
-    ):
-        for _ in range(150):  # they say nothing, and the service may close some at once
-            idle.enter_context(running.connect())
-        for path in ("/health/live", "/health/ready"):
-            assert running.get(path).status_code == 200
-        time.sleep(1.1)  # who is silent for a second is idle
-        assert [predict(running) for _ in range(3)] == [200] * 3
-        assert running.metric("headlight_connections") <= most + 16
-        assert running.metric("headlight_process_open_fds") <= files
-        assert lines(running, FULL) == 1
-        idle.close()
-        wait_until(lambda: running.metric("headlight_connections") < most * 0.9)
-        assert predict(running) == 200
-        assert lines(running, ROOM) == 1
-        assert running.get("/model").json()["limits"]["max_connections"] == most
-        assert running.errors() == []
 
 
 def test_slow_readers_take_no_more_than_their_share(

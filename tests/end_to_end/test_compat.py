@@ -9,7 +9,7 @@ import pytest
 
 from tests.builders import MAX_LENGTH
 from tests.end_to_end.conftest import shared
-from tests.end_to_end.routes import FOREIGN, JSON, assert_problem, post, predict, send
+from tests.end_to_end.routes import FOREIGN, assert_problem, post, predict, send
 from tests.end_to_end.servers import RunningService
 
 TEXTS = ["A superb film.", "a dull, boring plot"]
@@ -235,30 +235,6 @@ def test_texts_are_judged_as_the_client_sent_them(client: httpx.Client, name: st
         refused = send(client, route, *["a"] * count)
         assert refused.status_code == 422
         assert says in refused.json()["error"]
-
-
-def test_what_is_wrong_is_named_and_what_is_no_body_is_a_problem_too(client: httpx.Client) -> None:
-    for path, body, loc in (
-        ("/hf", {"inputs": "a", "parameters": {"secret": 1, "other": 2}}, ("parameters",)),
-        ("/predict", {"inputs": "a", "sentence": "b"}, ("sentence",)),
-        ("/classify", {"input": "a", "activation": True, "softmax": False}, ()),
-        ("/invocations", {"inputs": {"text": ["a"] * 41}}, ("inputs",)),
-        ("/", {"inputs": "a", "input": "a"}, ("input",)),
-    ):
-        refused = client.post(path, json=body)
-        assert_problem(refused, 422, "invalid-request", ("body", *loc), foreign=True)
-    for content, headers, status, kind in (
-        (b"{", JSON, 400, "malformed-json"),
-        (b"", {}, 415, "unsupported-media-type"),
-        (b" " * 250_001, JSON, 413, "payload-too-large"),
-        (b"{}", {**JSON, "accept": "image/png"}, 406, "not-acceptable"),
-    ):
-        for path in ("/", "/classify", "/invocations"):
-            refused = client.post(path, content=content, headers=headers)
-            assert_problem(refused, status, kind, foreign=True)
-    refused = client.get("/classify")
-    assert_problem(refused, 405, "method-not-allowed", foreign=True)
-    assert refused.headers["allow"] == "POST"
 
 
 _KEYS = ",".join(name.replace(" ", "-") for name in (*FOREIGN, "models"))

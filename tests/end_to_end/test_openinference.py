@@ -16,7 +16,7 @@ import pytest
 from tests.builders import tiny_checkpoint, tiny_config
 from tests.end_to_end.conftest import Start
 from tests.end_to_end.misbehaving import patches
-from tests.end_to_end.routes import INFER, JSON, assert_problem, predict, tensor
+from tests.end_to_end.routes import INFER, JSON, assert_problem, tensor
 from tests.end_to_end.servers import RunningService, local_service, wait_until
 
 ROOM = "headlight_sending_bytes"
@@ -47,42 +47,6 @@ def packed(*texts: bytes) -> tuple[bytes, dict[str, str]]:
     }
     head = json.dumps({"inputs": [given]}).encode()
     return head + behind, {LENGTH: str(len(head))}
-
-
-def test_an_answer_has_exactly_the_documented_form(client: httpx.Client) -> None:
-    text = "The plot is dull, but good."
-    (expected,) = predict(client, text)
-
-    answer = ask(client, text, id="7", outputs=["probabilities", "label", "truncated"])
-
-    assert answer.headers["content-type"] == "application/json"
-    assert LENGTH not in answer.headers
-    assert list(answer.json()) == ["model_name", "model_version", "id", "outputs"]
-    probabilities, label, truncated = answer.json()["outputs"]
-    assert answer.json()["model_name"] == "tiny"
-    assert answer.json()["model_version"] == client.get("/model").json()["version"]
-    assert answer.json()["id"] == "7"
-    assert probabilities.pop("data") == pytest.approx(
-        list(expected["probabilities"].values()), abs=1e-5
-    )
-    assert probabilities == {"name": "probabilities", "datatype": "FP32", "shape": [1, 2]}
-    assert label == {
-        "name": "label",
-        "datatype": "BYTES",
-        "shape": [1],
-        "data": [expected["label"]],
-    }
-    assert truncated == {"name": "truncated", "datatype": "BOOL", "shape": [1], "data": [False]}
-
-
-def test_truncation_is_in_a_header_beside_the_output(client: httpx.Client) -> None:
-    long = "good " * 40
-    assert ask(client, "good", long).headers["x-headlight-truncated"] == "1"
-    assert "x-headlight-truncated" not in ask(client, "good").headers
-    answer = ask(client, long, outputs=["tokens"])
-    assert answer.headers["x-headlight-truncated"] == "0"
-    assert outputs_of(answer)["tokens"]["shape"] == [1, 32]
-    assert outputs_of(answer)["tokens"]["data"][:2] == ["[CLS]", "good"]
 
 
 def test_paths_of_kserve(client: httpx.Client) -> None:
@@ -177,20 +141,15 @@ OTHER = {"name": "ids", "datatype": "INT64", "shape": [1, 50, 1], "data": list(r
     ("sent", "loc"),
     [
         ([], ()),
-        ({"inputs": [{}] * 50_000}, ("inputs",)),
         (changed(datatype="FP32"), ("inputs",)),
         ({"inputs": [OTHER, tensor([" "])["inputs"][0]]}, ("inputs", 1, "data", 0)),
         ({"inputs": [OTHER] * 16 + tensor(["a"])["inputs"]}, ("inputs",)),
         (changed(data=...), ("inputs", 0)),
         (changed(shape=[1, 1, 1]), ("inputs", 0, "shape")),
-        (changed(shape=[10**30]), ("inputs", 0, "shape")),
-        (changed(data=["a"] * 41), ("inputs", 0, "data")),
-        (changed(data=["lone \udc80"]), ("inputs", 0, "data", 0)),
         (tensor(["a"], secret=1), ()),
         (tensor(["a"], "score"), ("outputs", 0, "name")),
         (tensor(["a"], *["label"] * 9), ("outputs",)),
         (tensor(["a"], parameters={"timeout": -1}), ("parameters", "timeout")),
-        (tensor([" "], "attention"), ("inputs", 0, "data", 0)),
         (tensor(["a", "b"], "tokens"), ("outputs",)),
     ],
 )

@@ -122,16 +122,6 @@ def test_what_is_not_http_gets_a_bare_400(running: RunningService, data: bytes) 
     assert "kanari" not in running.log.read_text("utf-8").lower()
 
 
-def test_what_is_not_http_behind_a_request_does_not_take_its_answer(
-    running: RunningService,
-) -> None:
-    answer = running.send(b"GET /model HTTP/1.1\r\nHost: a\r\n\r\n\x00\x01 nothing\r\n\r\n")
-
-    assert answer.startswith(b"HTTP/1.1 200 ")
-    assert answer.count(b"HTTP/1.1 ") == 1
-    assert content(answer)["name"] == "tiny"
-
-
 @pytest.mark.parametrize(
     "sent",
     [
@@ -147,7 +137,7 @@ def test_what_is_not_http_behind_a_request_does_not_take_its_answer(
 def test_a_client_that_resets_while_it_is_answered_is_no_failure(
     running: RunningService, client: httpx.Client, sent: bytes
 ) -> None:
-    for number in range(50):
+    for number in range(20):
         with running.connect() as connection:
             connection.sendall(sent)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01" + b"\x00" * 7)

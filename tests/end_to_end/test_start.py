@@ -110,20 +110,6 @@ def test_the_address_of_the_page_comes_once_the_model_is_ready(
         assert ready == "model ready"
 
 
-def test_no_address_of_the_page_comes_without_a_model(
-    checkpoint_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(server, "_SECONDS_BETWEEN_LINES", 0.05)
-    (tmp_path / "load").write_text("fail")
-    changes = patches(tmp_path)
-    with local_service(checkpoint_folder, tmp_path, changes=changes, ready=False) as running:
-        wait_until(lambda: "the model could not be loaded" in messages(running))
-        said = len(messages(running))
-        time.sleep(0.2)  # long enough for four lines
-        assert len(messages(running)) == said
-    assert not any("the page is at" in message for message in messages(running))
-
-
 def test_the_model_and_the_log_say_why(tmp_path: Path) -> None:
     folder = tiny_checkpoint(tmp_path / "tiny")
     checkpoint = open_checkpoint(folder)

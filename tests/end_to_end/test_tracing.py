@@ -368,31 +368,6 @@ def test_the_standard_variables_hold(start: Start, collector: Collector) -> None
     assert warnings(running) == []
 
 
-def test_what_is_not_sampled_is_not_sent_and_pages_from_elsewhere_may_send_a_trace(
-    start: Start, collector: Collector
-) -> None:
-    settings = {
-        ENDPOINT: collector.url,
-        "OTEL_TRACES_SAMPLER": "parentbased_traceidratio",
-        "OTEL_TRACES_SAMPLER_ARG": "0",
-    }
-    origin = {"origin": "https://example.org"}
-    preflight = {
-        "access-control-request-method": "POST",
-        "access-control-request-headers": "traceparent, tracestate",
-    }
-    options = ("--allowed-origins", "https://example.org")
-    with start(*options, settings=settings) as running, running.client(**origin) as client:
-        ask(running, 5)
-        asked = client.options("/predict", headers=preflight)
-        answer = client.post("/predict", json={"sentences": ["good"]})
-    assert collector.received == []
-    assert running.log.read_text("utf-8").count('"trace_id"') == 7
-    assert asked.status_code == 200
-    assert "traceparent" in answer.headers["access-control-expose-headers"].lower().split(", ")
-    assert "traceparent" in answer.headers
-
-
 def test_the_last_spans_are_sent_at_the_end(start: Start, collector: Collector) -> None:
     settings = {ENDPOINT: collector.url, "OTEL_BSP_SCHEDULE_DELAY": "600000"}
     with start(settings=settings) as running:
