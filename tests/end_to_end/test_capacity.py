@@ -1,4 +1,4 @@
-"""More connections, slower readers and less memory than there should be; clients that do not go."""
+"""Slower readers and less memory than there should be."""
 
 import json
 import time
@@ -10,25 +10,12 @@ import pytest
 from model.backends import threads
 from tests.end_to_end.conftest import Start
 from tests.end_to_end.routes import JSON, assert_problem
-from tests.end_to_end.servers import RunningService, wait_until
+from tests.end_to_end.servers import wait_until
 from tests.resilience.readers import slow_readers
 
-FULL = "all connections are taken"
-ROOM = "there is room for connections again"
 SMALL = {"sentences": ["good"]}
 # The tiny model answers this with 13 MB, which is more than the kernel holds.
 LARGE = {"sentences": ["good " * 30] * 256}
-
-
-def predict(running: RunningService) -> int:
-    """The status of a prediction on a new connection."""
-    with running.client() as client:
-        return client.post("/predict", json=SMALL).status_code
-
-
-def lines(running: RunningService, text: str) -> int:
-    """How often the log says something."""
-    return running.log.read_text("utf-8").count(text)
 
 
 def test_slow_readers_take_no_more_than_their_share(
