@@ -16,8 +16,7 @@ from starlette.responses import Response
 
 from service.errors import ALL_ERRORS, TYPE_PREFIX, NotFoundError, ServiceError
 from service.formats.json import JSON
-from service.page.routes import HTML, REVALIDATE, UNCHANGED, answer_kept, asset_version, source
-from service.routes.openapi import PAGE
+from service.page.routes import HTML, REVALIDATE, answer_kept, asset_version, source
 from service.routes.requests import answer_get, choose_form, make_router, require_access, state_of
 
 router = make_router(include_in_schema=False)
@@ -31,8 +30,8 @@ _CODE = re.compile("`([^`]*)`")
 _LEAD = "What a problem of this service means, and what to do. Names in capitals are settings."
 
 
-@answer_get(router, "/problems", responses={**PAGE, **UNCHANGED})
-@answer_get(router, "/problems/{word}", name="problem", responses={**PAGE, **UNCHANGED})
+@answer_get(router, "/problems")
+@answer_get(router, "/problems/{word}", name="problem")
 async def problems(request: Request) -> Response:
     """Explains every kind of problem, or the one that the path names."""
     require_access(request, state_of(request).settings.docs)

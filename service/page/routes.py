@@ -17,7 +17,6 @@ from starlette.staticfiles import StaticFiles
 
 from service.errors import NOT_FOUND_DETAIL, NotFoundError
 from service.formats.json import JSON
-from service.routes.openapi import ASSET, PAGE
 from service.routes.requests import answer_get, choose_form, make_router, require_access, state_of
 
 HTML = "text/html"
@@ -32,7 +31,6 @@ _DOCS_POLICY = (
     "frame-ancestors 'none'"
 )
 _FOLDER = Path(__file__).parent
-UNCHANGED = {304: {"description": "What the browser has is still right."}}
 _VERSION = re.compile(r"[0-9a-f]{12}")
 _ENTRY = re.compile(r'src="static/([^"]+)" type="module"')
 _IMPORT = re.compile(r' from "\./([^"]+)"')
@@ -41,7 +39,7 @@ REVALIDATE = {"Cache-Control": "no-cache"}
 router = make_router(include_in_schema=False)
 
 
-@answer_get(router, "/", responses={**PAGE, **UNCHANGED})
+@answer_get(router, "/")
 async def page(request: Request) -> Response:
     """Shows the page: type a sentence, see the prediction and its heads."""
     state = state_of(request)
@@ -50,7 +48,7 @@ async def page(request: Request) -> Response:
     return _answer_page(request, "index.html", REVALIDATE, has_keys=bool(state.api_keys))
 
 
-@answer_get(router, "/docs", responses={**PAGE, **UNCHANGED})
+@answer_get(router, "/docs")
 async def docs(request: Request) -> Response:
     """Shows the interface, to read and to try."""
     require_access(request, state_of(request).settings.docs)
@@ -58,7 +56,7 @@ async def docs(request: Request) -> Response:
     return _answer_page(request, "docs.html", headers)
 
 
-@answer_get(router, "/openapi.json", responses=PAGE)
+@answer_get(router, "/openapi.json")
 async def openapi(request: Request) -> Response:
     """Describes the interface for machines."""
     require_access(request, state_of(request).settings.docs)
@@ -85,8 +83,8 @@ def answer_kept(
     return response
 
 
-@answer_get(router, "/static/{name}", responses={**ASSET, **UNCHANGED})
-@answer_get(router, "/static/{version}/{name}", name="versioned", responses={**ASSET, **UNCHANGED})
+@answer_get(router, "/static/{name}")
+@answer_get(router, "/static/{version}/{name}", name="versioned")
 async def asset(request: Request) -> Response:
     """Sends a file that a page loads, maybe under the version of all of them."""
     settings = state_of(request).settings

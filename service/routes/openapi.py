@@ -22,8 +22,8 @@ _ASKED: tuple[Kind, ...] = (
     errors.InvalidRequestError,
     errors.UnauthorizedError,
 )
-_ASSET: tuple[Kind, ...] = (*_ASKED, errors.NotFoundError)  # settings can switch these off
-_PAGE: tuple[Kind, ...] = (*_ASSET, errors.NotAcceptableError)
+# Settings can switch these off.
+_PAGE: tuple[Kind, ...] = (*_ASKED, errors.NotFoundError, errors.NotAcceptableError)
 _KEYED: tuple[Kind, ...] = (*_ASKED, errors.NotAcceptableError, errors.NotReadyError)
 _COMPUTED: tuple[Kind, ...] = (
     *_KEYED,
@@ -67,9 +67,6 @@ def problems(*kinds: Kind) -> dict[int | str, dict[str, Any]]:
         }
         for status, same in sorted(by_status.items())
     }
-
-
-PAGE, ASSET = problems(*_PAGE), problems(*_ASSET)
 
 
 def computes(

@@ -293,8 +293,7 @@ def answer_get(router: APIRouter, path: str, **operation: Any) -> Callable[[Endp
     """Registers an endpoint for GET, and for HEAD, which `/openapi.json` does not list."""
 
     def register(endpoint: Endpoint) -> Endpoint:
-        head = {"include_in_schema": False, "responses": operation["responses"]}
-        router.head(path, **head)(endpoint)
+        router.head(path, include_in_schema=False)(endpoint)
         return router.get(path, **operation)(endpoint)
 
     return register
