@@ -53,13 +53,29 @@ def load_on(checkpoint: Checkpoint, backend: Backend) -> Predictor:
 
     The weights are read once, and the networks that serve and explain share memory.
     """
-    network = checkpoint.load_network()
-    network = network.to(backend.device)
-    parameters = sum(parameter.numel() for parameter in network.parameters())
-    info = _describe(checkpoint, parameters, backend)
-    tokenizer = checkpoint.tokenizer
+    network = checkpoint.load_network().to(backend.device)
+    config, manifest, tokenizer = checkpoint.config, checkpoint.manifest, checkpoint.tokenizer
+    info = ModelInfo(
+        name=checkpoint.name,
+        version=checkpoint.version,
+        architecture=config.architecture,
+        labels=config.labels,
+        num_layers=config.num_layers,
+        num_heads=config.num_heads,
+        hidden_size=config.hidden_size,
+        parameters=sum(parameter.numel() for parameter in network.parameters()),
+        max_length=manifest.max_length,
+        temperature=manifest.temperature,
+        device=str(backend.device),
+        engine=backend.name,
+        dtype=dtype_name(backend.dtype),
+        dtype_reason=backend.dtype_reason,
+        metrics=manifest.metrics,
+        thresholds=manifest.thresholds,
+        language=manifest.language,
+        pair_temperature=manifest.pair_temperature,
+    )
     runner = backend.load(network, pad_token_id=tokenizer.pad_token_id, num_heads=info.num_heads)
-    config = checkpoint.config
     exact = SharedWeights(network, compact=backend.copies_layers)
     return Predictor(
         runner,
@@ -71,28 +87,4 @@ def load_on(checkpoint: Checkpoint, backend: Backend) -> Predictor:
         ),
         inspector=HeadInspector(exact, config),
         residual_share=config.residual_share,
-    )
-
-
-def _describe(checkpoint: Checkpoint, parameters: int, backend: Backend) -> ModelInfo:
-    config = checkpoint.config
-    return ModelInfo(
-        name=checkpoint.name,
-        version=checkpoint.version,
-        architecture=config.architecture,
-        labels=config.labels,
-        num_layers=config.num_layers,
-        num_heads=config.num_heads,
-        hidden_size=config.hidden_size,
-        parameters=parameters,
-        max_length=checkpoint.manifest.max_length,
-        temperature=checkpoint.manifest.temperature,
-        device=str(backend.device),
-        engine=backend.name,
-        dtype=dtype_name(backend.dtype),
-        dtype_reason=backend.dtype_reason,
-        metrics=checkpoint.manifest.metrics,
-        thresholds=checkpoint.manifest.thresholds,
-        language=checkpoint.manifest.language,
-        pair_temperature=checkpoint.manifest.pair_temperature,
     )

@@ -8,7 +8,6 @@ the probabilities of a text by itself and in a batch differ by more than a hundr
 """
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import cast
 
 import torch
@@ -21,9 +20,7 @@ from model.network.layers import Embeddings, EncoderLayer
 from model.network.masks import join_masks, mask_bias
 from model.types import Batch, ClassifierOutput
 
-POOLINGS: Mapping[Pooling, Callable[[Tensor], Tensor]] = MappingProxyType(
-    {"tanh": torch.tanh, "relu": torch.relu}
-)
+POOLINGS: Mapping[Pooling, Callable[[Tensor], Tensor]] = {"tanh": torch.tanh, "relu": torch.relu}
 
 
 class EncoderClassifier(nn.Module):

@@ -7,7 +7,6 @@ XLM-RoBERTa (Conneau et al. 2020) count positions from the id of their padding.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, Literal
 
 KindName = Literal["bert", "distilbert", "roberta", "xlm-roberta"]
@@ -15,52 +14,44 @@ KindName = Literal["bert", "distilbert", "roberta", "xlm-roberta"]
 Pooling = Literal["tanh", "relu"]
 
 _OUR_LAYER = re.compile(r"layers\.(\d+)\.(.+)")
-_BERT_LAYER = MappingProxyType(
-    {
-        "attention.query.": "attention.self.query.",
-        "attention.key.": "attention.self.key.",
-        "attention.value.": "attention.self.value.",
-        "attention.output.": "attention.output.dense.",
-        "attention_norm.": "attention.output.LayerNorm.",
-        "intermediate.": "intermediate.dense.",
-        "output.": "output.dense.",
-        "output_norm.": "output.LayerNorm.",
-    }
-)
-_DISTILBERT_LAYER = MappingProxyType(
-    {
-        "attention.query.": "attention.q_lin.",
-        "attention.key.": "attention.k_lin.",
-        "attention.value.": "attention.v_lin.",
-        "attention.output.": "attention.out_lin.",
-        "attention_norm.": "sa_layer_norm.",
-        "intermediate.": "ffn.lin1.",
-        "output.": "ffn.lin2.",
-        "output_norm.": "output_layer_norm.",
-    }
-)
-_EMBEDDINGS = MappingProxyType(
-    {
-        "embeddings.tokens.": "embeddings.word_embeddings.",
-        "embeddings.positions.": "embeddings.position_embeddings.",
-        "embeddings.types.": "embeddings.token_type_embeddings.",
-        "embeddings.norm.": "embeddings.LayerNorm.",
-    }
-)
+_BERT_LAYER = {
+    "attention.query.": "attention.self.query.",
+    "attention.key.": "attention.self.key.",
+    "attention.value.": "attention.self.value.",
+    "attention.output.": "attention.output.dense.",
+    "attention_norm.": "attention.output.LayerNorm.",
+    "intermediate.": "intermediate.dense.",
+    "output.": "output.dense.",
+    "output_norm.": "output.LayerNorm.",
+}
+_DISTILBERT_LAYER = {
+    "attention.query.": "attention.q_lin.",
+    "attention.key.": "attention.k_lin.",
+    "attention.value.": "attention.v_lin.",
+    "attention.output.": "attention.out_lin.",
+    "attention_norm.": "sa_layer_norm.",
+    "intermediate.": "ffn.lin1.",
+    "output.": "ffn.lin2.",
+    "output_norm.": "output_layer_norm.",
+}
+_EMBEDDINGS = {
+    "embeddings.tokens.": "embeddings.word_embeddings.",
+    "embeddings.positions.": "embeddings.position_embeddings.",
+    "embeddings.types.": "embeddings.token_type_embeddings.",
+    "embeddings.norm.": "embeddings.LayerNorm.",
+}
 # Older releases of transformers stored these constants beside the weights.
 _CONSTANTS = ("embeddings.position_ids", "embeddings.token_type_ids")
-_DISTILBERT_SIZES = MappingProxyType(
-    {
-        "hidden_size": "dim",
-        "num_hidden_layers": "n_layers",
-        "num_attention_heads": "n_heads",
-        "intermediate_size": "hidden_dim",
-        "hidden_act": "activation",
-        "hidden_dropout_prob": "dropout",
-        "attention_probs_dropout_prob": "attention_dropout",
-        "classifier_dropout": "seq_classif_dropout",
-    }
-)
+_DISTILBERT_SIZES = {
+    "hidden_size": "dim",
+    "num_hidden_layers": "n_layers",
+    "num_attention_heads": "n_heads",
+    "intermediate_size": "hidden_dim",
+    "hidden_act": "activation",
+    "hidden_dropout_prob": "dropout",
+    "attention_probs_dropout_prob": "attention_dropout",
+    "classifier_dropout": "seq_classif_dropout",
+}
 _DISTILBERT_EPS = 1e-12
 # What a file holds under other names, such as `lm_head.`, is no part of a classifier.
 _HEADS = ("classifier.", "pre_classifier.")
@@ -79,7 +70,7 @@ class Kind:
             padding.
         fields: names of `config.json` by those of BERT, where they differ.
         defaults: what a `config.json` that does not say it means, if not what BERT's does.
-        unused: weights that the file may hold though nothing reads them.
+        unused: ends of the names of weights that the file may hold though nothing reads them.
     """
 
     name: KindName
@@ -91,10 +82,10 @@ class Kind:
     pooling: Pooling = "tanh"
     has_segments: bool = True
     counts_from_padding: bool = False
-    fields: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    defaults: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    fixed: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    unused: frozenset[str] = frozenset()
+    fields: Mapping[str, str] = field(default_factory=dict)
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    unused: tuple[str, ...] = _CONSTANTS
 
     def stored_name(self, name: str) -> str:
         """Maps our name of an encoder's parameter to its name in the weights file.
@@ -112,7 +103,8 @@ class Kind:
 
     def has_place(self, name: str) -> bool:
         """Whether only a part of this network can have a weight of this name."""
-        return name.startswith((self.prefix, *_HEADS)) and name not in self.unused
+        is_ours = name.startswith((self.prefix, *_HEADS))
+        return is_ours and not name.endswith(self.unused)
 
     def read(self, content: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the content of a `config.json` under the names of BERT."""
@@ -136,10 +128,6 @@ def _rename(name: str, table: Mapping[str, str]) -> str:
     raise KeyError(name)
 
 
-def _constants(prefix: str) -> frozenset[str]:
-    return frozenset(prefix + name for name in _CONSTANTS)
-
-
 def _roberta(name: KindName, architecture: str) -> Kind:
     prefix = "roberta."
     return Kind(
@@ -148,13 +136,11 @@ def _roberta(name: KindName, architecture: str) -> Kind:
         prefix=prefix,
         layers="encoder.layer",
         layer_names=_BERT_LAYER,
-        head_names=MappingProxyType(
-            {"pooler.": "classifier.dense.", "classifier.": "classifier.out_proj."}
-        ),
+        head_names={"pooler.": "classifier.dense.", "classifier.": "classifier.out_proj."},
         counts_from_padding=True,
-        defaults=MappingProxyType({"pad_token_id": 1}),
+        defaults={"pad_token_id": 1},
         # Of the pretrained network; many classifiers still carry it along.
-        unused=_constants(prefix) | {f"{prefix}pooler.dense.{part}" for part in ("weight", "bias")},
+        unused=(*_CONSTANTS, "pooler.dense.weight", "pooler.dense.bias"),
     )
 
 
@@ -164,33 +150,27 @@ BERT = Kind(
     prefix="bert.",
     layers="encoder.layer",
     layer_names=_BERT_LAYER,
-    head_names=MappingProxyType({"pooler.": "bert.pooler.dense.", "classifier.": "classifier."}),
-    unused=_constants("bert."),
+    head_names={"pooler.": "bert.pooler.dense.", "classifier.": "classifier."},
 )
-KINDS: Mapping[str, Kind] = MappingProxyType(
-    {
-        kind.name: kind
-        for kind in (
-            BERT,
-            Kind(
-                name="distilbert",
-                architecture="DistilBertForSequenceClassification",
-                prefix="distilbert.",
-                layers="transformer.layer",
-                layer_names=_DISTILBERT_LAYER,
-                head_names=MappingProxyType(
-                    {"pooler.": "pre_classifier.", "classifier.": "classifier."}
-                ),
-                pooling="relu",
-                has_segments=False,
-                fields=_DISTILBERT_SIZES,
-                # What transformers assumes where the file does not say it.
-                defaults=MappingProxyType({"classifier_dropout": 0.2}),
-                fixed=MappingProxyType({"type_vocab_size": 0, "layer_norm_eps": _DISTILBERT_EPS}),
-                unused=_constants("distilbert."),
-            ),
-            _roberta("roberta", "RobertaForSequenceClassification"),
-            _roberta("xlm-roberta", "XLMRobertaForSequenceClassification"),
-        )
-    }
-)
+KINDS: Mapping[str, Kind] = {
+    kind.name: kind
+    for kind in (
+        BERT,
+        Kind(
+            name="distilbert",
+            architecture="DistilBertForSequenceClassification",
+            prefix="distilbert.",
+            layers="transformer.layer",
+            layer_names=_DISTILBERT_LAYER,
+            head_names={"pooler.": "pre_classifier.", "classifier.": "classifier."},
+            pooling="relu",
+            has_segments=False,
+            fields=_DISTILBERT_SIZES,
+            # What transformers assumes where the file does not say it.
+            defaults={"classifier_dropout": 0.2},
+            fixed={"type_vocab_size": 0, "layer_norm_eps": _DISTILBERT_EPS},
+        ),
+        _roberta("roberta", "RobertaForSequenceClassification"),
+        _roberta("xlm-roberta", "XLMRobertaForSequenceClassification"),
+    )
+}

@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import tokenizers
@@ -24,17 +23,15 @@ from model.tokenization.wordpiece import SPECIAL_TOKENS, bert_normalizer, wordpi
 
 _OPTIONS = "tokenizer_config.json"
 # The special tokens of RoBERTa and XLM-RoBERTa, by the roles that transformers knows.
-_ROBERTA_TOKENS: Mapping[str, str] = MappingProxyType(
-    {
-        "bos_token": "<s>",
-        "pad_token": "<pad>",
-        "eos_token": "</s>",
-        "unk_token": "<unk>",
-        "cls_token": "<s>",
-        "sep_token": "</s>",
-        "mask_token": "<mask>",
-    }
-)
+_ROBERTA_TOKENS: Mapping[str, str] = {
+    "bos_token": "<s>",
+    "pad_token": "<pad>",
+    "eos_token": "</s>",
+    "unk_token": "<unk>",
+    "cls_token": "<s>",
+    "sep_token": "</s>",
+    "mask_token": "<mask>",
+}
 _UNKNOWN = SPECIAL_TOKENS["unk_token"], _ROBERTA_TOKENS["unk_token"]
 _BERTS = ("BertTokenizer", "BertTokenizerFast", "DistilBertTokenizer", "DistilBertTokenizerFast")
 _ROBERTAS = (
@@ -45,14 +42,12 @@ _ROBERTAS = (
 # that can be the teacher in training.
 _OTHERS = ("PreTrainedTokenizerFast", "TokenizersBackend", "MPNetTokenizer", "MPNetTokenizerFast")
 # The class where no file names one, by `model_type`.
-_DEFAULTS: Mapping[str, str] = MappingProxyType(
-    {
-        "bert": "BertTokenizer",
-        "distilbert": "DistilBertTokenizer",
-        "roberta": "RobertaTokenizer",
-        "xlm-roberta": "XLMRobertaTokenizer",
-    }
-)
+_DEFAULTS: Mapping[str, str] = {
+    "bert": "BertTokenizer",
+    "distilbert": "DistilBertTokenizer",
+    "roberta": "RobertaTokenizer",
+    "xlm-roberta": "XLMRobertaTokenizer",
+}
 _MOST_TOKEN = 512  # characters, because answers repeat tokens
 
 

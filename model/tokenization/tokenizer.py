@@ -9,7 +9,6 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import takewhile
 
 import tokenizers
@@ -46,20 +45,6 @@ _MOST_TIMES, MOST_GROWN = 4, 1_000_000
 #: the most windows of a text unless a setting says another number
 MAX_WINDOWS = 64
 _OVERLAP = 4  # the part of a window that the next one reads again: a quarter
-
-
-@dataclass(frozen=True, slots=True)
-class Excerpt:
-    """A part of a text at its beginning or end; `whole` if it is the whole text."""
-
-    start: int
-    stop: int
-    whole: bool
-
-
-def _at_least(count: int, excerpt: Excerpt) -> str:
-    """A count of a text, of which maybe only a part was read."""
-    return f"{count}" if excerpt.whole else f"more than {count}"
 
 
 def check_text(text: str) -> None:
@@ -210,10 +195,10 @@ class Tokenizer:
         kept = slice(None)
         if surplus > 0:
             if truncation == "error":
+                count = _at_least(len(encoded.ids) + length - room, text, excerpt)
                 raise TextTooLongError(
-                    f"the text has {_at_least(len(encoded.ids) + length - room, excerpt)} tokens "
-                    f"and the model reads at most {length}: shorten it, or set truncation to "
-                    "right or left"
+                    f"the text has {count} tokens and the model reads at most {length}: shorten "
+                    "it, or set truncation to right or left"
                 )
             kept = slice(surplus, None) if from_end else slice(room)
         own = self._own_tokens(text, excerpt, encoded, kept) if with_tokens else ()
@@ -236,10 +221,10 @@ class Tokenizer:
         excerpt, encoded = self._split(text, most, from_end=False, with_tokens=with_tokens)
         windows = divide(len(encoded.ids), self._room)
         if len(windows) > max_windows:
+            count = _at_least(len(windows), text, excerpt)
             raise TextTooLongError(
-                f"the text takes {_at_least(len(windows), excerpt)} windows of {self.max_length} "
-                f"tokens and may have at most {max_windows}: divide it, or set truncation to right "
-                "or left"
+                f"the text takes {count} windows of {self.max_length} tokens and may have at most "
+                f"{max_windows}: divide it, or set truncation to right or left"
             )
         own = self._own_tokens(text, excerpt, encoded, slice(None)) if with_tokens else ()
         return [
@@ -271,7 +256,7 @@ class Tokenizer:
 
     def _split(
         self, text: str, room: int, *, from_end: bool, with_tokens: bool
-    ) -> tuple[Excerpt, tokenizers.Encoding]:
+    ) -> tuple[range, tokenizers.Encoding]:
         """Encodes only as much of a text as decides which `room` tokens are kept."""
         # Batch calls let other threads run meanwhile; the fast one computes no offsets.
         encode = self._backend.encode_batch if with_tokens else self._backend.encode_batch_fast
@@ -286,7 +271,7 @@ class Tokenizer:
                 break
         return excerpt, encoded
 
-    def _cuts_space(self, text: str, excerpt: Excerpt, from_end: bool) -> bool:
+    def _cuts_space(self, text: str, excerpt: range, from_end: bool) -> bool:
         """Whether an added token behind the cut could take in much white space before it."""
         if not self._takes_space:
             return False
@@ -300,7 +285,7 @@ class Tokenizer:
         return ids + [self.pad_token_id] * (self._padded_length - len(ids))
 
     def _own_tokens(
-        self, text: str, excerpt: Excerpt, encoded: tokenizers.Encoding, kept: slice
+        self, text: str, excerpt: range, encoded: tokenizers.Encoding, kept: slice
     ) -> tuple[Token, ...]:
         words = _NON_SPACE.finditer(text, 0, excerpt.stop)
         word_ends = array("q", (word.end() for word in words))
@@ -364,7 +349,7 @@ def no_panic() -> Iterator[None]:
         raise TokenizerError(type(error).__name__) from None
 
 
-def excerpts(length: int, *, enough: int, from_end: bool) -> Iterator[Excerpt]:
+def excerpts(length: int, *, enough: int, from_end: bool) -> Iterator[range]:
     """Yields growing parts of a text; the last one is the whole text.
 
     A part that gives `enough` tokens is enough: all but the margin at its cut are those of the
@@ -373,9 +358,14 @@ def excerpts(length: int, *, enough: int, from_end: bool) -> Iterator[Excerpt]:
     size = _CHARACTERS_A_TOKEN * enough
     while size < length:
         start = length - size if from_end else 0
-        yield Excerpt(start, start + size, whole=False)
+        yield range(start, start + size)
         size *= _GROWTH
-    yield Excerpt(0, length, whole=True)
+    yield range(length)
+
+
+def _at_least(count: int, text: str, excerpt: range) -> str:
+    """A count of a text, of which maybe only a part was read."""
+    return f"{count}" if len(excerpt) == len(text) else f"more than {count}"
 
 
 def check_growth(text: str, normalize: Callable[[str], str]) -> None:

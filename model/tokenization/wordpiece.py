@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
@@ -10,15 +9,13 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 from model.errors import CheckpointError
 
 # The roles that transformers knows, and their tokens in BERT.
-SPECIAL_TOKENS: Mapping[str, str] = MappingProxyType(
-    {
-        "pad_token": "[PAD]",
-        "unk_token": "[UNK]",
-        "cls_token": "[CLS]",
-        "sep_token": "[SEP]",
-        "mask_token": "[MASK]",
-    }
-)
+SPECIAL_TOKENS: Mapping[str, str] = {
+    "pad_token": "[PAD]",
+    "unk_token": "[UNK]",
+    "cls_token": "[CLS]",
+    "sep_token": "[SEP]",
+    "mask_token": "[MASK]",
+}
 
 
 def wordpiece_tokenizer(

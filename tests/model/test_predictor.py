@@ -105,10 +105,8 @@ def test_texts_explained_together_are_as_explained_alone(
         encoding = question.encoding
         whole = predictor.explain(encoding)
         length = len(encoding.input_ids)
-        assert (whole.attention.dtype, whole.attention.shape) == (
-            np.float32,
-            (2, 2, length, length),
-        )
+        assert whole.attention.dtype == np.float32
+        assert whole.attention.shape == (2, 2, length, length)
         assert whole.attention.min() >= 0.0
         np.testing.assert_allclose(whole.attention.sum(axis=-1), 1.0, rtol=0, atol=1e-5)
         layers, heads = (
