@@ -25,9 +25,7 @@ from model.types import AttentionOptions, Encoding, Prediction
 from tests.builders import (
     MAX_LENGTH,
     WORDS,
-    tiny_checkpoint,
     tiny_conv_checkpoint,
-    tiny_network,
 )
 from tests.matching import exactly
 
@@ -60,18 +58,6 @@ def test_each_text_gets_its_own_answer_in_its_place(predictor: Predictor, texts:
         assert prediction.probabilities[prediction.label] == prediction.score
         assert prediction.token_count == len(encoding.input_ids) <= MAX_LENGTH
         assert prediction.truncated is encoding.truncated
-
-
-def test_of_equal_classes_the_first_is_taken(tmp_path: Path) -> None:
-    network = tiny_network()
-    torch.nn.init.zeros_(network.classifier.weight)
-    folder = tiny_checkpoint(tmp_path / "tiny", network=network)
-    predictor = load_predictor(open_checkpoint(folder), device=CPU, dtype=torch.float32)
-
-    (prediction,) = predictor.predict([predictor.encode("a film")])
-
-    assert prediction.probabilities == {"negative": 0.5, "positive": 0.5}
-    assert prediction.label == "negative"
 
 
 def test_texts_are_checked_before_they_are_encoded(predictor: Predictor) -> None:

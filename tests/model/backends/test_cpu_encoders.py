@@ -406,22 +406,6 @@ def test_rows_of_factors_fill_words(hidden: int, inner: int) -> None:
     assert can_run(config, torch.float32) is (hidden % 4 == inner % 4 == 0)
 
 
-@ONEDNN
-@pytest.mark.parametrize("longest", [64, 65, 129])
-def test_in_bfloat16_a_text_is_answered_alike_beside_a_long_one(longest: int) -> None:
-    """Whatever kernel the longest text of a batch asks for."""
-    wide = network()
-    wide.initialize(std=0.6, generator=torch.Generator().manual_seed(0))
-    packed = PackedEncoder(wide)
-    batch = batch_of([*range(1, 64, 3), longest])
-    with torch.inference_mode():
-        together = packed(batch).logits.softmax(dim=-1)
-        for row, length in enumerate([*range(1, 64, 3), longest]):
-            text = batch.input_ids[row : row + 1, :length]
-            alone = packed(Batch(text, None)).logits.softmax(dim=-1)
-            torch.testing.assert_close(together[row], alone[0], atol=0.002, rtol=0)
-
-
 def test_passes_have_few_different_sizes() -> None:
     """OneDNN keeps code for 1024 of them, and then drops the oldest."""
     sizes = {len(_round_up(torch.arange(count))) for count in range(1, 4096)}

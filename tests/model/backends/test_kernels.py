@@ -58,13 +58,6 @@ def test_a_library_of_other_sources_is_not_read(monkeypatch: pytest.MonkeyPatch)
     assert REAL_LOAD() == ([], other)
 
 
-def test_where_nothing_is_compiled_nothing_is_loaded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(kernels, "_LIBRARY", tmp_path / "_kernels.so")
-    assert REAL_LOAD() == ([], "they are not compiled")
-
-
 def test_a_change_of_the_sources_changes_their_digest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

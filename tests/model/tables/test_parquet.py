@@ -7,10 +7,8 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from model.tables.columns import Columns
 from model.tables.parquet import ParquetTable, widen, wider_type
 from model.tables.pieces import TableFile
-from model.tables.rows import Row, read_rows
 
 NAMED = "lang=de/city=S%C3%A3o Paulo"
 
@@ -55,13 +53,3 @@ def test_folders_name_columns_that_the_file_lacks(tmp_path: Path) -> None:
         assert read.schema == table.schema(["city", "text", "lang"])
 
     assert read.to_pylist() == [{"city": "S\u00e3o Paulo", "text": "bad", "lang": "de"}]
-
-
-def test_a_folder_names_the_label(tmp_path: Path) -> None:
-    path = tmp_path / "label=positive" / "a.parquet"
-    path.parent.mkdir()
-    parquet.write_table(pyarrow.table({"text": ["good", "fine"]}), path)
-
-    rows = list(read_rows(path, path.read_bytes(), Columns()))
-
-    assert rows == [Row(1, "good", "positive"), Row(2, "fine", "positive")]

@@ -236,15 +236,3 @@ def test_the_child_has_little_processor_time(
 def test_ids_beyond_the_network_are_refused(hostile: Path, largest: int) -> None:
     with pytest.raises(CheckpointError, match=f"has ids up to {largest}, but config.json gives"):
         open_checkpoint(hostile)
-
-
-@pytest.mark.parametrize(
-    "hostile",
-    [{"normalizer": replace({"String": ""}, "b")}, {"added_tokens": added("")}],
-    indirect=True,
-    ids=["an empty pattern", "an empty added token"],
-)
-def test_what_does_no_harm_is_served(hostile: Path) -> None:
-    tokenizer = open_checkpoint(hostile).tokenizer
-
-    assert len(tokenizer.encode("a good film " * 5_000, with_tokens=True).input_ids) == 32
