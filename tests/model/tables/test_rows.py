@@ -185,6 +185,7 @@ def test_columns_that_cannot_be_told(
     ("name", "fault"),
     [
         ("a.doc", "the suffix .doc is not one that is read"),
+        ("a.parquet.gz", "the suffix .parquet.gz is not one that is read"),
         ("a.gz", "the suffix .gz is not one that is read"),
         ("tsv", "has no suffix"),
     ],
