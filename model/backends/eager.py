@@ -124,7 +124,8 @@ def _copy_out(tensor: Tensor) -> Tensor:
 
 def ready_copy(network: Network, dtype: torch.dtype) -> Network:
     """Copies a network for inference in another type, with joined projections of attention."""
-    shared = network.modules() if dtype == torch.float32 else _embeddings(network)
+    kinds = nn.Module if dtype == torch.float32 else nn.Embedding
+    shared = [module for module in network.modules() if isinstance(module, kinds)]
     memo = {id(parameter): parameter for part in shared for parameter in part.parameters()}
     served = copy.deepcopy(network, memo)
     served.compute_in(dtype)
@@ -132,10 +133,6 @@ def ready_copy(network: Network, dtype: torch.dtype) -> Network:
         if isinstance(module, MultiHeadAttention):
             module.join_projections()
     return served
-
-
-def _embeddings(network: Network) -> list[nn.Module]:
-    return [module for module in network.modules() if isinstance(module, nn.Embedding)]
 
 
 def avoid_kernel_cache(network: Network) -> None:

@@ -99,7 +99,11 @@ def open_checkpoint(path: str | Path, *, trial: bool = False) -> Checkpoint:
     manifest = _read_manifest(path, config, content)
     digests = _check_digests(path, manifest)
     _check_fit(path / MANIFEST, manifest, config)
-    network = _check_sizes(path / CONFIG, config)
+    try:
+        network = build_undrawn(config, "meta")
+    except RuntimeError as error:  # more bytes than torch can count
+        told = "the sizes together make a network beyond any memory"
+        raise CheckpointError(path / CONFIG, told) from error
     check_weights(path / WEIGHTS, network, encoder_kind(config))
     if trial:
         try_tokenizer(path)
@@ -122,15 +126,6 @@ def open_checkpoint(path: str | Path, *, trial: bool = False) -> Checkpoint:
         manifest=manifest,
         tokenizer=tokenizer,
     )
-
-
-def _check_sizes(path: Path, config: NetworkConfig) -> Network:
-    try:
-        return build_undrawn(config, "meta")
-    except RuntimeError as error:  # more bytes than torch can count
-        raise CheckpointError(
-            path, "the sizes together make a network beyond any memory"
-        ) from error
 
 
 def _parsed(

@@ -18,7 +18,7 @@ from torch import Tensor
 from model.errors import NotFiniteError
 from model.network.architecture import Network, NetworkConfig
 from model.network.shared_weights import SharedWeights
-from model.types import Batch, Choice, Encoding, Prediction
+from model.types import Choice, Encoding, Prediction
 
 _MOST_BASELINES = 512  # of texts with as many different lengths
 
@@ -89,7 +89,9 @@ class Gradients:
         text, baseline, key = self._embed(encoding)
         with self._network.use() as network, torch.no_grad():
             below = self._of_baseline(network, encoding, baseline, key)
-            logits = network(self._batch(encoding), token_embeddings=text[None]).logits  # [1, C]
+            logits = network(
+                self._network.batch(encoding), token_embeddings=text[None]
+            ).logits  # [1, C]
         return self._ends(encoding, label, choice, logits[0], text, baseline, below)
 
     def at_text(
@@ -104,7 +106,9 @@ class Gradients:
             below = self._of_baseline(network, encoding, baseline, key)
             with torch.enable_grad():
                 at = text[None].clone().requires_grad_()  # [1, T, D]
-                logits = network(self._batch(encoding), token_embeddings=at).logits  # [1, C]
+                logits = network(
+                    self._network.batch(encoding), token_embeddings=at
+                ).logits  # [1, C]
                 found = logits[0].detach()
                 ends = self._ends(encoding, label, choice, found, text, baseline, below)
                 (gradient,) = torch.autograd.grad(
@@ -132,7 +136,7 @@ class Gradients:
         at = torch.lerp(ends.baseline, ends.text, steps[:, None, None])  # [K, T, D]
         with self._network.use() as network, torch.enable_grad():
             at.requires_grad_()
-            batch = self._batch(ends.encoding, len(points))
+            batch = self._network.batch(ends.encoding, len(points))
             logits = network(batch, token_embeddings=at).logits  # [K, C]
             # Each term of the sum depends on one row, so each row gets its own gradient.
             (gradient,) = torch.autograd.grad(
@@ -150,7 +154,7 @@ class Gradients:
         heads = torch.ones(self._heads, device=self._network.device)
         with self._network.use() as network, torch.enable_grad():
             heads.requires_grad_()
-            logits = network(self._batch(encoding), head_mask=heads).logits  # [1, C]
+            logits = network(self._network.batch(encoding), head_mask=heads).logits  # [1, C]
             prediction = self._predict(logits[0].detach(), encoding, choice)
             label = prediction.label if label is None else label
             log_odds = self._log_odds(logits, label, choice or self._whole)
@@ -187,7 +191,7 @@ class Gradients:
         logits = self._baselines.get(key)
         if logits is None:
             with torch.no_grad():
-                output = network(self._batch(encoding), token_embeddings=baseline[None])
+                output = network(self._network.batch(encoding), token_embeddings=baseline[None])
             # Several threads share the dictionary, so each change of it is one call.
             self._baselines[key] = logits = output.logits[0].clone()
             if len(self._baselines) > _MOST_BASELINES:
@@ -219,9 +223,6 @@ class Gradients:
         by_token = (gradient.double() * difference).sum(dim=-1)  # [K, T]
         shares: NDArray[np.float64] = weights @ by_token.cpu().numpy()
         return _finite(shares + 0.0)  # 0 instead of -0
-
-    def _batch(self, encoding: Encoding, size: int = 1) -> Batch:
-        return self._network.batch(encoding, size)
 
     def _predict(self, logits: Tensor, encoding: Encoding, choice: Choice | None) -> Prediction:
         """Turns the logits of a text, [C], into its prediction."""

@@ -16,12 +16,11 @@ from model.checkpoint.opening import open_checkpoint
 from model.files import CONFIG, MANIFEST
 from model.loading import load_predictor
 from model.predictor import Predictor
-from model.types import AttentionOptions
+from model.types import AttentionOptions, Batch
 from tests.builders import MAX_LENGTH as TINY_LENGTH
 from tests.builders import tiny_checkpoint, tiny_config
 from tests.families import FAMILIES, LABELS, MAX_LENGTH, TEXTS, save_family
 from tests.model.folders import edit
-from tests.model.parity import ask
 
 CPU = torch.device("cpu")
 DEFAULT = Path(__file__).parents[3] / "checkpoints" / "default"
@@ -53,6 +52,17 @@ def transformers_of(folder: Path) -> tuple[Any, Any]:
         folder, attn_implementation="eager"
     ).eval()
     return theirs, AutoTokenizer.from_pretrained(folder)
+
+
+def ask(theirs: Any, batch: Batch) -> tuple[torch.Tensor, tuple[torch.Tensor, ...]]:  # noqa: ANN401
+    """Logits [B, C] and the weights of each layer [B, H, T, T]."""
+    mask = batch.key_padding_mask
+    attention_mask = torch.ones_like(batch.input_ids) if mask is None else (~mask).long()
+    with torch.no_grad():
+        output = theirs(
+            input_ids=batch.input_ids, attention_mask=attention_mask, output_attentions=True
+        )
+    return output.logits, output.attentions
 
 
 @pytest.mark.parametrize("kind", FAMILIES)
