@@ -20,7 +20,7 @@ from service.errors import InternalError, NotReadyError, OverloadedError
 from service.logs import safe_message
 from service.metrics import EXPLICIT, FUSED, GRADIENT, Metrics
 from service.queue.admission import NO_LIMITS, Pace, WorkLimits
-from service.queue.queue import EXTRA_WORKERS, Queue, Workers
+from service.queue.queue import EXTRA_WORKERS, Queue
 from service.queue.scheduler import Job, Weight
 
 Result = TypeVar("Result")
@@ -79,7 +79,6 @@ class Engine:
         #: the most work of a request; it does not change once the model is loaded
         self.limits = NO_LIMITS
         self._queue: Queue | None = None
-        self._workers: Workers | None = None
         self._not_loaded: str | None = _LOADING
         self._failing: dict[PathName, float] = {}  # paths that have not worked since they failed
         self._probing: asyncio.Task[None] | None = None
@@ -152,7 +151,7 @@ class Engine:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        ended = self._workers is None or await self._workers.close(_CLOSE_SECONDS)
+        ended = self._queue is None or await self._queue.close(_CLOSE_SECONDS)
         self._executor.shutdown(wait=ended)
         return ended
 
@@ -183,24 +182,18 @@ class Engine:
         self._queue = Queue(
             predictor.predict_each,
             predictor.explain_each,
+            self._executor,
             workers=backend.workers,
+            extra=backend.workers == backend.cores,  # a GPU shares itself
             cores=backend.cores,
             worth_sharing=backend.worth_sharing_tokens,
             max_batch_tokens=self.max_batch_tokens,
             max_queue_tokens=self._max_queue_tokens,
+            computes_padding=backend.computes_padding,
             limits=self.limits,
             metrics=self._metrics,
-        )
-        self._workers = Workers(
-            self._queue,
-            self._executor,
-            count=backend.workers,
-            extra=backend.workers == backend.cores,  # a GPU shares itself
             begin=self._begin_worker,
             use_threads=torch.set_num_threads,
-            max_batch_tokens=self.max_batch_tokens,
-            computes_padding=backend.computes_padding,
-            metrics=self._metrics,
             on_pass=self._note_pass,
             on_lost=self._lose_workers,
         )
@@ -268,7 +261,7 @@ class Engine:
         """Answers all who wait; only another process can go on."""
         self._lost = reason
         if self._queue is not None:
-            self._queue.close()
+            self._queue.stop()
             self._queue.fail_all(NotReadyError(reason, retry_after=1))
 
     def _lose_workers(self) -> None:

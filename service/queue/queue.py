@@ -77,29 +77,44 @@ class Worker:
 
 
 class Queue:
-    """The requests that wait, and what each worker is doing.
+    """The requests that wait, and the workers, until `close`.
 
     Args:
         classify: runs one forward pass over the texts of a batch, and returns a prediction or an
             error for each. All workers may call it at once.
         explain: the same with attention.
+        executor: has a thread for each worker, which only runs passes until `close`.
+        workers: how many take any request.
+        extra: whether the executor has threads for `EXTRA_WORKERS` too.
         cores: how many workers compute at once; the others prepare and answer. None: all.
         worth_sharing: the fewest tokens for which the only pass uses several threads.
         max_batch_tokens: limit of `longest * count` of a batch; a longer text goes by itself.
+        computes_padding: whether padding goes through the network too.
+        begin: called on the thread of a worker, with the weight that it takes, or None.
+        use_threads: called before a pass with its number of threads, if that changes.
+        on_pass: called after each pass with its path, when it began, and its error or None.
+        on_lost: called when a worker cannot be restarted; nothing is computed any more.
     """
 
     def __init__(
         self,
         classify: Callable[[Sequence[Encoding]], Sequence[Prediction | Exception]],
         explain: Callable[[Sequence[AttentionOptions]], Sequence[Explanation | Exception]],
+        executor: Executor,
         *,
         workers: int = 1,
+        extra: bool = False,
         cores: int | None = None,
         worth_sharing: int = WORTH_SHARING_TOKENS,
         max_batch_tokens: int,
         max_queue_tokens: int,
+        computes_padding: bool = True,
         limits: WorkLimits = NO_LIMITS,
         metrics: Metrics,
+        begin: Callable[[Weight | None], None] = lambda _: None,
+        use_threads: Callable[[int], None] = lambda _: None,
+        on_pass: Callable[[PathName, float, Exception | None], None],
+        on_lost: Callable[[], None],
     ) -> None:
         lock = threading.RLock()  # guards the schedule, the admission and what workers do
         self._changed = threading.Condition(lock)
@@ -113,6 +128,12 @@ class Queue:
             max_batch_tokens=max_batch_tokens,
             max_queue_tokens=max_queue_tokens,
         )
+        self._executor = executor
+        self._max_batch_tokens = max_batch_tokens
+        self._computes_padding = computes_padding
+        self._metrics = metrics
+        self._begin_worker, self._use_threads = begin, use_threads
+        self._on_pass, self._on_lost = on_pass, on_lost
         self._run: dict[PathName, Callable[[Sequence[Any]], Sequence[Any]]] = {
             FUSED: classify,
             EXPLICIT: explain,
@@ -130,6 +151,14 @@ class Queue:
         metrics.queue_tokens.set_function(lambda: float(self._schedule.tokens))
         metrics.queue_requests.set_function(lambda: float(len(self._requests)))
         metrics.queue_oldest_seconds.set_function(self._oldest)
+        self._passes = 0
+        self._only = (None,) * workers + (EXTRA_WORKERS if extra else ())
+        positions = range(len(self._only))
+        # After how many passes each stopped lately.
+        self._stops: list[deque[int]] = [deque(maxlen=MOST_STOPS) for _ in positions]
+        self._threads = [
+            self._loop.run_in_executor(executor, self._work, position) for position in positions
+        ]
 
     async def predict(
         self,
@@ -291,7 +320,7 @@ class Queue:
             began = [worker.batch.began for worker in self._busy if worker.batch is not None]
             return time.monotonic() - min(began) if began else 0.0
 
-    def close(self) -> None:
+    def stop(self) -> None:
         """Hands out no more batches, and admits nothing."""
         with self._changed:
             self.closed = True
@@ -303,8 +332,8 @@ class Queue:
         for request in list(self._requests):
             request.fail(error)
 
-    def next_batch(self, worker: Worker) -> Batch | None:
-        """Waits for a batch that a worker may take; returns None after `close`."""
+    def _next_batch(self, worker: Worker) -> Batch | None:
+        """Waits for a batch that a worker may take; returns None after `stop`."""
         wanted = self._changed if worker.only is None else self._extra_wanted
         worker.free_since = time.monotonic()
         with self._changed:
@@ -318,7 +347,7 @@ class Queue:
                 worker.free_since = time.monotonic()
         return None
 
-    def put_down(self, worker: Worker, *, computed: bool = False) -> None:
+    def _put_down(self, worker: Worker, *, computed: bool = False) -> None:
         """Notes that the pass of a worker ended, however far it came."""
         with self._changed:
             batch = worker.batch
@@ -331,12 +360,6 @@ class Queue:
             for item in batch.items:
                 self._admission.note_done(item)
             self._busy.remove(worker)
-
-    def wake_another(self) -> None:
-        """Lets another worker take what a worker was woken for that stopped."""
-        with self._changed:
-            self._changed.notify()
-            self._extra_wanted.notify_all()
 
     def _take(self, worker: Worker) -> list[Item]:
         now = time.monotonic()
@@ -375,78 +398,33 @@ class Queue:
         since = next(iter(list(self._requests.values())), None)
         return 0.0 if since is None else self._loop.time() - since
 
-
-class Workers:
-    """The threads of a queue, until `close`.
-
-    Args:
-        executor: has a thread for each worker, which only runs passes until `close`.
-        extra: whether the executor has threads for `EXTRA_WORKERS` too.
-        begin: called on the thread of a worker, with the weight that it takes, or None.
-        use_threads: called before a pass with its number of threads, if that changes.
-        on_pass: called after each pass with its path, when it began, and its error or None.
-        on_lost: called when a worker cannot be restarted; nothing is computed any more.
-    """
-
-    def __init__(
-        self,
-        queue: Queue,
-        executor: Executor,
-        *,
-        count: int = 1,
-        extra: bool = False,
-        begin: Callable[[Weight | None], None] = lambda _: None,
-        use_threads: Callable[[int], None] = lambda _: None,
-        max_batch_tokens: int,
-        computes_padding: bool = True,
-        metrics: Metrics,
-        on_pass: Callable[[PathName, float, Exception | None], None],
-        on_lost: Callable[[], None],
-    ) -> None:
-        self._queue = queue
-        self._executor = executor
-        self._begin = begin
-        self._use_threads = use_threads
-        self._max_batch_tokens = max_batch_tokens
-        self._computes_padding = computes_padding
-        self._metrics = metrics
-        self._on_pass = on_pass
-        self._on_lost = on_lost
-        self._loop = asyncio.get_running_loop()
-        self._passes = 0
-        self._only: list[Weight | None] = [None] * count + list(EXTRA_WORKERS if extra else ())
-        positions = range(len(self._only))
-        # After how many passes each stopped lately.
-        self._stops: list[deque[int]] = [deque(maxlen=MOST_STOPS) for _ in positions]
-        self._threads = [
-            self._loop.run_in_executor(executor, self._work, position) for position in positions
-        ]
-
     async def close(self, patience: float | None = None) -> bool:
         """Refuses all waiting requests; returns whether all passes ended in `patience` seconds."""
-        self._queue.close()
+        self.stop()
         _, stuck = await asyncio.wait(self._threads, timeout=patience)
         await asyncio.sleep(0)  # the results of the last passes are delivered first
-        self._queue.fail_all(DrainingError(_STUCK if stuck else DRAINED, retry_after=1))
+        self.fail_all(DrainingError(_STUCK if stuck else DRAINED, retry_after=1))
         return not stuck
 
     def _work(self, position: int) -> None:
         """Runs a worker on a thread of the executor, and has it restarted if it stops."""
         worker = Worker(self._only[position])
         try:
-            self._begin(worker.only)
+            self._begin_worker(worker.only)
             self._run_batches(worker)
         except BaseException as error:  # nothing else would notice
             try:
-                self._queue.put_down(worker)
-                self._queue.wake_another()
+                self._put_down(worker)
+                with self._changed:  # another takes what this one was woken for
+                    self._changed.notify()
+                    self._extra_wanted.notify_all()
             finally:
                 self._loop.call_soon_threadsafe(self._replace, position, worker.batch, error)
 
     def _run_batches(self, worker: Worker) -> None:
         """Runs one batch after the other until the queue is closed."""
         threads = 0
-        while (batch := self._queue.next_batch(worker)) is not None:
+        while (batch := self._next_batch(worker)) is not None:
             results: Sequence[object] = ()
             failed: Exception | None = None
             try:
@@ -457,7 +435,7 @@ class Workers:
             except Exception as error:  # every request gets an answer, whatever a pass raises
                 failed = error
             seconds = time.monotonic() - batch.began
-            self._queue.put_down(worker, computed=failed is None)
+            self._put_down(worker, computed=failed is None)
             self._loop.call_soon_threadsafe(self._report, batch, results, failed, seconds)
             worker.batch = None
 
@@ -503,7 +481,7 @@ class Workers:
         if batch is not None:
             batch.fail(failure(error))
         else:  # it may have taken any text from the queue
-            self._queue.fail_all(failure(error))
+            self.fail_all(failure(error))
         stops = self._stops[position]
         stops.append(self._passes)
         if len(stops) == MOST_STOPS and self._passes - stops[0] < WITHIN_PASSES:
@@ -513,7 +491,7 @@ class Workers:
             self._loop.call_soon(self._start, position)
 
     def _start(self, position: int) -> None:
-        if self._queue.closed:
+        if self.closed:
             return
         try:
             self._threads[position] = self._loop.run_in_executor(
@@ -524,5 +502,5 @@ class Workers:
             self._lose()
 
     def _lose(self) -> None:
-        if not self._queue.closed:
+        if not self.closed:
             self._on_lost()

@@ -14,7 +14,7 @@ from model import AttentionOptions, Encoding, Explanation, Prediction
 from model.predictor import PathName
 from service.metrics import FUSED, Metrics
 from service.queue.admission import NO_LIMITS, WorkLimits
-from service.queue.queue import Queue, Workers
+from service.queue.queue import Queue
 from service.queue.scheduler import ClientId, Item, Request, Weight
 
 Result = TypeVar("Result")
@@ -119,22 +119,16 @@ class Setting:
         self.queue = Queue(
             lambda encodings: self.recorder.classify(encodings),
             self.recorder.explain,
+            self.executor,
             workers=workers,
+            extra=extra,
             cores=cores,
             worth_sharing=worth_sharing,
             max_batch_tokens=max_batch_tokens,
             max_queue_tokens=max_queue_tokens,
             limits=limits,
             metrics=self.metrics,
-        )
-        self.workers = Workers(
-            self.queue,
-            self.executor,
-            count=workers,
-            extra=extra,
             use_threads=self.threads.append,
-            max_batch_tokens=max_batch_tokens,
-            metrics=self.metrics,
             on_pass=lambda _path, _began, error: self.passes.append(error),
             on_lost=lambda: self.lost.append(True),
         )
@@ -158,7 +152,7 @@ class Setting:
             await asyncio.gather(holding, return_exceptions=True)
 
     async def close(self) -> None:
-        await self.workers.close()
+        await self.queue.close()
         self.executor.shutdown()
 
 

@@ -173,7 +173,7 @@ async def test_whatever_stops_a_worker_nobody_waits_for_ever(
     await setting.close()
     assert not setting.queue._busy
     assert not setting.queue._admission._shares
-    assert all(thread.done() for thread in setting.workers._threads)
+    assert all(thread.done() for thread in setting.queue._threads)
 
 
 async def test_a_worker_that_stops_again_and_again_is_given_up() -> None:
@@ -189,7 +189,7 @@ async def test_a_worker_that_stops_again_and_again_is_given_up() -> None:
     setting.queue.fail_all(NotReadyError("It is over.", retry_after=1))
     with pytest.raises(NotReadyError, match=exactly("It is over.")):
         await waiting
-    assert await setting.workers.close(1.0)
+    assert await setting.queue.close(1.0)
     setting.executor.shutdown()
 
 
