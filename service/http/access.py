@@ -51,6 +51,8 @@ _QUOTES = frozenset({b'"', b"'", b"`"})
 _OTHER_HEADERS = {b"x-api-key": "X-API-Key", b"api-key": "Api-Key"}
 _PORT = re.compile(r":[0-9]*$")
 _FORWARDED = b"x-forwarded-for"
+# Where the scope of a request holds its client.
+_CLIENT_KEY = "headlight.client"
 # No connection has it, so it marks an address that a proxy forwarded.
 _NO_PORT = 0
 _LONGEST_FORWARDED = 4096
@@ -104,17 +106,20 @@ class ApiKeys:
         return digest if any(matches) and scheme.lower() == b"bearer" else None
 
 
-def client_of(keys: ApiKeys, peer: Address | None, headers: Headers) -> bytes | Address | None:
-    """Returns an id for the client: the digest of its API key, else `peer`.
+def client_of(keys: ApiKeys, scope: Scope) -> bytes | Address | None:
+    """Returns an id for the client: the digest of its API key, else its address and port.
 
-    The peer is address and port of the connection; the port is 0 if a trusted proxy forwarded the
-    address. Of IPv6 it is the network of 64 bits: a client has all addresses of it (RFC 6177).
-    The names of `headers` are in lower case.
+    The port is 0 if a trusted proxy forwarded the address. Of IPv6 it is the network of 64 bits: a
+    client has all addresses of it (RFC 6177). The scope of the request holds the id from then on.
     """
-    key = keys.find(authorization(headers)) if keys else None
-    if key is not None or peer is None or ":" not in peer[0]:
-        return peer if key is None else key
-    return _network_of(peer[0]), peer[1]
+    if _CLIENT_KEY not in scope:
+        peer = scope["client"]
+        if peer is not None and ":" in peer[0]:
+            peer = _network_of(peer[0]), peer[1]
+        key = keys.find(authorization(scope["headers"])) if keys else None
+        scope[_CLIENT_KEY] = peer if key is None else key
+    client: bytes | Address | None = scope[_CLIENT_KEY]
+    return client
 
 
 @lru_cache(_MOST_NETWORKS)
@@ -422,21 +427,14 @@ class Gate:
         self._with_error = with_error
 
     def reject(
-        self,
-        method: bytes,
-        path: bytes,
-        headers: Headers,
-        *,
-        peer: tuple[str, int] | None = None,
-        closes: bool = False,
+        self, method: bytes, path: bytes, scope: Scope, *, closes: bool = False
     ) -> bytes | None:
         """Returns the whole answer if the request is refused; None if it may come in.
 
         Args:
             method: HTTP method.
             path: path without query.
-            headers: names in lower case.
-            peer: address and port of the client.
+            scope: of the request, with its client and headers.
             closes: whether the connection closes after the answer, which then says so.
         """
         route = self._routes.get((method, path))
@@ -444,10 +442,10 @@ class Gate:
             return None
         try:
             if self._memory.share > LARGE_SHARE:
-                self._memory.check(LARGE_SHARE if _has_large_body(headers) else ANY_SHARE)
-            self._check_room(client_of(self._api_keys, peer, headers), route, self._seconds)
+                self._memory.check(LARGE_SHARE if _has_large_body(scope["headers"]) else ANY_SHARE)
+            self._check_room(client_of(self._api_keys, scope), route, self._seconds)
         except OverloadedError as error:
-            return self.answer(error, (method, path), headers, closes=closes, route=route)
+            return self.answer(error, (method, path), scope["headers"], closes=closes, route=route)
         return None
 
     def answer(

@@ -40,7 +40,7 @@ _ID_BYTES = 16
 _ID = re.compile(rb"[A-Za-z0-9._-]{1,128}")
 _TIMEOUT_HEADER = TIMEOUT.lower().encode("ascii")
 _SECONDS = re.compile(rb"[0-9]{1,9}(?:\.[0-9]{1,9})?")
-_SECONDS_FAULT = "must be a number of seconds above 0, such as 2.5, given once"
+_SECONDS_ERROR = "must be a number of seconds above 0, such as 2.5, given once"
 _HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -304,5 +304,5 @@ def _allowed_seconds(headers: Headers, limit: float) -> float:
         return limit
     seconds = float(given[0]) if len(given) == 1 and _SECONDS.fullmatch(given[0]) else 0.0
     if seconds <= 0:
-        raise invalid(("header", TIMEOUT), _SECONDS_FAULT)
+        raise invalid(("header", TIMEOUT), _SECONDS_ERROR)
     return min(seconds, limit)

@@ -220,9 +220,7 @@ class HttpProtocol(HttpToolsProtocol):
             return True
         # As uvicorn has it, HTTP/1.0 always closes.
         closes = self.parser.get_http_version() == "1.0" or not self.parser.should_keep_alive()
-        rejected = self._gate.reject(
-            method, path, self.headers, peer=self.scope["client"], closes=closes
-        )
+        rejected = self._gate.reject(method, path, cast("Scope", self.scope), closes=closes)
         if rejected is None:
             return False
         self.transport.write(rejected)

@@ -174,7 +174,7 @@ def admit(request: Request) -> RequestContext:
     scope = request.scope
     if request.method == "GET":
         require_same_site(request)
-    client = client_of(state.api_keys, scope["client"], scope["headers"])
+    client = client_of(state.api_keys, scope)
     if state.api_keys and not isinstance(client, bytes):
         raise unauthorized(scope["headers"])
     # All connections of an address share its limits.

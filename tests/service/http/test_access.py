@@ -10,10 +10,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from starlette.applications import Starlette
 from starlette.middleware.cors import CORSMiddleware
+from starlette.types import Scope
 
 from service.errors import OverloadedError, RateLimitedError, Refusal
 from service.http.access import (
     LARGE_SHARE,
+    Address,
     ApiKeys,
     Gate,
     MemoryWatch,
@@ -140,25 +142,32 @@ KEYS = ApiKeys(frozenset({"mine", "yours"}))
 PEER = ("192.0.2.1", 4711)
 
 
+def client(keys: ApiKeys, peer: Address | None, headers: list[tuple[bytes, bytes]]) -> object:
+    scope: Scope = {"client": peer, "headers": headers}
+    first = client_of(keys, scope)
+    assert client_of(ApiKeys(frozenset()), scope) == first  # the scope holds it
+    return first
+
+
 def headers(key: str) -> list[tuple[bytes, bytes]]:
     return [(b"authorization", f"Bearer {key}".encode())]
 
 
 def test_a_client_is_a_key_else_an_address_of_a_proxy_else_a_connection() -> None:
-    mine = client_of(KEYS, PEER, headers("mine"))
-    assert mine == client_of(KEYS, ("192.0.2.9", 1), headers("mine"))
-    assert mine != client_of(KEYS, PEER, headers("yours"))
+    mine = client(KEYS, PEER, headers("mine"))
+    assert mine == client(KEYS, ("192.0.2.9", 1), headers("mine"))
+    assert mine != client(KEYS, PEER, headers("yours"))
     assert b"mine" not in str(mine).encode()
     none = ApiKeys(frozenset())
     for keys, sent in ((none, headers("mine")), (KEYS, headers("wrong")), (KEYS, [])):
-        assert client_of(keys, PEER, sent) == PEER
-        assert client_of(keys, ("192.0.2.1", 0), sent) == ("192.0.2.1", 0)
-    assert client_of(KEYS, PEER, headers("mine") * 2) == PEER
-    assert client_of(none, None, []) is None
+        assert client(keys, PEER, sent) == PEER
+        assert client(keys, ("192.0.2.1", 0), sent) == ("192.0.2.1", 0)
+    assert client(KEYS, PEER, headers("mine") * 2) == PEER
+    assert client(none, None, []) is None
 
 
 @pytest.mark.parametrize(
-    ("host", "client"),
+    ("host", "expected"),
     [
         ("2001:db8:0:1:a::1", "2001:db8:0:1::"),
         ("2001:db8:0:1:b::2", "2001:db8:0:1::"),
@@ -167,8 +176,8 @@ def test_a_client_is_a_key_else_an_address_of_a_proxy_else_a_connection() -> Non
         ("fe80::1%eth0", "fe80::"),
     ],
 )
-def test_a_client_of_ipv6_is_its_network(host: str, client: str) -> None:
-    assert client_of(ApiKeys(frozenset()), (host, 7), []) == (client, 7)
+def test_a_client_of_ipv6_is_its_network(host: str, expected: str) -> None:
+    assert client(ApiKeys(frozenset()), (host, 7), []) == (expected, 7)
 
 
 PROXY = ("10.1.2.3", 50_000)
@@ -303,9 +312,9 @@ async def test_a_refusal_has_a_complete_answer(path: bytes, *, closes: bool) -> 
     """On a path of another system it repeats its detail as `error`."""
     gate, _ = make(full)
     asked = [(b"x-request-id", b"mine"), (b"origin", b"https://a.example")]
-    answer = gate.reject(b"POST", path, asked, peer=PEER, closes=closes)
+    answer = gate.reject(b"POST", path, {"client": PEER, "headers": asked}, closes=closes)
     assert answer is not None
-    assert gate.reject(b"GET", b"/health/live", []) is None
+    assert gate.reject(b"GET", b"/health/live", {"client": PEER, "headers": []}) is None
     head, _, body = answer.partition(b"\r\n\r\n")
     lines = head.split(b"\r\n")
     assert lines[0] == b"HTTP/1.1 503 Service Unavailable"
@@ -411,8 +420,9 @@ async def test_a_full_memory_refuses_large_bodies_first(
     (tmp_path / "own").write_text("0::/")
     write_v2(tmp_path, "1000", used)
     gate, metrics = make(has_room, groups=tmp_path)
-    assert gate.reject(b"GET", b"/health/live", headers) is None
-    answer = gate.reject(b"POST", PATH, headers, peer=PEER)
+    scope: Scope = {"client": PEER, "headers": headers}
+    assert gate.reject(b"GET", b"/health/live", scope) is None
+    answer = gate.reject(b"POST", PATH, scope)
     assert (answer is None) is admitted
     count = metrics.requests.labels("/predict", "POST", "503")
     assert count._value.get() == int(not admitted)
