@@ -14,7 +14,7 @@ import re
 import time
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from http import HTTPStatus
 from pathlib import Path
 
@@ -289,9 +289,7 @@ class RateLimit:
         refusal: Refusal,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._rate = rate
-        self._unit = unit
-        self._refusal = refusal
+        self._rate, self._unit, self._refusal = rate, unit, refusal
         self._clock = clock
         self._buckets: dict[Hashable, _Bucket] = {}  # the client seen last is last
 
@@ -320,26 +318,6 @@ class RateLimit:
         bucket.left -= count
 
 
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """A control group; what it uses includes files that the kernel can drop (`cache`)."""
-
-    limit: int
-    usage: Path
-    statistics: Path
-    cache: str
-
-    def share(self) -> float:
-        """Returns the part of the limit that is in use; 0 if the files are gone."""
-        try:
-            used = int(self.usage.read_text("ascii"))
-            words = self.statistics.read_text("ascii").split()
-            cache = int(words[words.index(self.cache) + 1])
-        except (OSError, ValueError, IndexError):
-            return 0.0
-        return (used - cache) / self.limit
-
-
 class MemoryWatch:
     """Refuses requests while the memory is nearly full; without a limit it refuses none."""
 
@@ -361,7 +339,7 @@ class MemoryWatch:
         """The part of the memory in use, from 0 to 1, at most a quarter of a second old."""
         if self._groups and self._clock() >= self._next:
             self._next = self._clock() + _SAMPLE_SECONDS
-            self._share = max(group.share() for group in self._groups)
+            self._share = max(share() for share in self._groups)
         return self._share
 
     def check(self, most: float) -> None:
@@ -377,16 +355,29 @@ class MemoryWatch:
         )
 
 
-def _groups_in(folder: Path) -> Iterator[_Group]:
+def _groups_in(folder: Path) -> Iterator[Callable[[], float]]:
+    """Yields what returns the share in use, for each control group of a folder with a limit."""
     for limit, usage, cache in _FILES:
         try:
             most = int((folder / limit).read_text("ascii"))
         except (OSError, ValueError):  # there is no such group, or its limit is "max"
             continue
         if 0 < most < _NO_LIMIT:
-            yield _Group(most, folder / usage, folder / "memory.stat", cache)
+            yield partial(_share_of, folder, usage, cache, most)
 
 
+def _share_of(folder: Path, usage: str, cache: str, most: int) -> float:
+    """Returns the part of the limit that is in use; 0 if the files are gone."""
+    try:
+        used = int((folder / usage).read_text("ascii"))
+        words = (folder / "memory.stat").read_text("ascii").split()
+        droppable = int(words[words.index(cache) + 1])
+    except (OSError, ValueError, IndexError):
+        return 0.0
+    return (used - droppable) / most
+
+
+@dataclass(frozen=True, slots=True)
 class Gate:
     """Refuses requests that would wait for the network.
 
@@ -403,28 +394,15 @@ class Gate:
         cors: lets other origins read the answers; None if no origin is allowed.
     """
 
-    def __init__(
-        self,
-        check_room: Callable[[Hashable, str, float], None],
-        lifecycle: Lifecycle,
-        metrics: Metrics,
-        memory: MemoryWatch,
-        *,
-        api_keys: ApiKeys,
-        routes: Mapping[tuple[bytes, bytes], str],
-        with_error: Collection[tuple[bytes, bytes]] = (),
-        seconds: float,
-        cors: CORSMiddleware | None = None,
-    ) -> None:
-        self._check_room = check_room
-        self._lifecycle = lifecycle
-        self._metrics = metrics
-        self._memory = memory
-        self._api_keys = api_keys
-        self._seconds = seconds
-        self._cors = cors
-        self._routes = routes
-        self._with_error = with_error
+    check_room: Callable[[Hashable, str, float], None]
+    lifecycle: Lifecycle
+    metrics: Metrics
+    memory: MemoryWatch
+    api_keys: ApiKeys
+    routes: Mapping[tuple[bytes, bytes], str]
+    seconds: float
+    with_error: Collection[tuple[bytes, bytes]] = ()
+    cors: CORSMiddleware | None = None
 
     def reject(
         self, method: bytes, path: bytes, scope: Scope, *, closes: bool = False
@@ -437,13 +415,13 @@ class Gate:
             scope: of the request, with its client and headers.
             closes: whether the connection closes after the answer, which then says so.
         """
-        route = self._routes.get((method, path))
-        if route is None or self._lifecycle.draining:
+        route = self.routes.get((method, path))
+        if route is None or self.lifecycle.draining:
             return None
         try:
-            if self._memory.share > LARGE_SHARE:
-                self._memory.check(LARGE_SHARE if _has_large_body(scope["headers"]) else ANY_SHARE)
-            self._check_room(client_of(self._api_keys, scope), route, self._seconds)
+            if self.memory.share > LARGE_SHARE:
+                self.memory.check(LARGE_SHARE if _has_large_body(scope["headers"]) else ANY_SHARE)
+            self.check_room(client_of(self.api_keys, scope), route, self.seconds)
         except OverloadedError as error:
             return self.answer(error, (method, path), scope["headers"], closes=closes, route=route)
         return None
@@ -459,13 +437,13 @@ class Gate:
     ) -> bytes:
         """Counts a refused request of a method and path, and returns the whole answer."""
         method = UNMATCHED if route == UNMATCHED else target[0].decode("ascii")
-        self._metrics.requests.labels(route, method, str(error.status)).inc()
-        repeats = target in self._with_error
-        self._metrics.count_problem(error)
+        self.metrics.requests.labels(route, method, str(error.status)).inc()
+        repeats = target in self.with_error
+        self.metrics.count_problem(error)
         head, content = _write(error, repeats)
         own = [(REQUEST_ID.lower().encode("ascii"), request_id(headers).encode("ascii"))]
-        if self._cors is not None:
-            own += cors_headers(self._cors, headers)
+        if self.cors is not None:
+            own += cors_headers(self.cors, headers)
         if closes:
             own.append((b"connection", b"close"))
         lines = [b"%s: %s" % header for header in own]
