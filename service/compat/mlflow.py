@@ -58,9 +58,9 @@ class InvocationsRequest(OtherBody):
         None, description="A list of texts, or of rows with a column `text`, or an only one."
     )
     dataframe_split: Split | None = Field(None, description="A table: its columns and its rows.")
-    dataframe_records: Annotated[
-        Annotated[list[dict[str, object]], Field(fail_fast=True)] | None, Counted
-    ] = Field(None, description="A list of rows, each with the names of its columns.")
+    dataframe_records: Annotated[_Records | None, Counted] = Field(
+        None, description="A list of rows, each with the names of its columns."
+    )
     params: Params | None = None
 
     @model_validator(mode="after")
