@@ -59,7 +59,7 @@ def test_a_pass_is_counted_by_what_it_holds() -> None:
     assert value(metrics, "headlight_batch_fill_ratio_bucket", {"le": "0.5"}) == 0
 
 
-def test_a_refusal_is_counted_by_its_reason_and_a_fault_of_the_request_is_none() -> None:
+def test_a_refusal_is_counted_by_its_reason_and_an_error_of_the_request_is_none() -> None:
     metrics = Metrics([])
     for reason in Refusal:  # there from the start
         assert value(metrics, "headlight_refused_requests_total", {"reason": reason.value}) == 0
@@ -93,37 +93,29 @@ def test_only_a_request_with_a_trace_leaves_an_exemplar() -> None:
     assert TRACE not in metrics.render(PROMETHEUS_TEXT).decode()
 
 
-@pytest.mark.parametrize("trace", [None, TRACE])
-async def test_the_trace_of_a_request_is_read_from_its_scope(
-    checkpoint_folder: Path, trace: str | None
-) -> None:
+async def test_the_trace_of_a_request_is_read_from_its_scope(checkpoint_folder: Path) -> None:
     app = application(checkpoint_folder)
     metrics: Metrics = app.state.headlight.metrics
 
-    transport = httpx.ASGITransport(traced(app, trace))
+    transport = httpx.ASGITransport(traced(app))
     async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
         assert (await client.get("/health/live")).status_code == 200
         assert (await client.get("/health/ready")).status_code == 503
         assert (await client.post("/predict", json={"sentences": ["a"]})).status_code == 503
-    expected = (
-        []
-        if trace is None
-        else [(route, trace) for route in ("/predict", "/health/live", "/health/ready")]
-    )
-    assert [(route, labels["trace_id"]) for route, labels, _ in exemplars(metrics)] == expected
+    assert [(route, labels["trace_id"]) for route, labels, _ in exemplars(metrics)] == [
+        (route, TRACE) for route in ("/predict", "/health/live", "/health/ready")
+    ]
     # The model never loads here. Probes are answered, the request is refused.
     assert value(metrics, "headlight_problems_total", {"type": "not-ready"}) == 2
     refused = {"reason": "not_ready"}
     assert value(metrics, "headlight_refused_requests_total", refused) == 1
 
 
-def traced(app: ASGIApp, trace: str | None) -> ASGIApp:
+def traced(app: ASGIApp) -> ASGIApp:
     """Notes the trace of every request, as tracing does."""
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
-        if trace is not None:
-            scope[TRACE_ID_KEY] = trace
-        await app(scope, receive, send)
+        await app({**scope, TRACE_ID_KEY: TRACE}, receive, send)
 
     return call
 

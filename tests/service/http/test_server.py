@@ -44,7 +44,7 @@ def test_the_open_files_decide(files: int, connections_: int, backlog: int) -> N
 
 
 @pytest.mark.parametrize(
-    ("wanted", "files", "fault"),
+    ("wanted", "files", "error"),
     [
         (
             100,
@@ -60,11 +60,11 @@ def test_the_open_files_decide(files: int, connections_: int, backlog: int) -> N
         ),
     ],
 )
-def test_what_the_open_files_do_not_allow(wanted: int, files: int, fault: str) -> None:
+def test_what_the_open_files_do_not_allow(wanted: int, files: int, error: str) -> None:
     with pytest.raises(ValueError, match="open files") as caught:
         plan_capacity(wanted, files)
-    assert str(caught.value) == fault
-    raised = int(fault.partition("-n) to ")[2].split()[0])
+    assert str(caught.value) == error
+    raised = int(error.partition("-n) to ")[2].split()[0])
     assert plan_capacity(wanted, raised).connections >= 16
 
 

@@ -380,16 +380,9 @@ def test_answers_share_the_budget() -> None:
     assert metrics.sending_bytes._value.get() == 0
 
 
-def test_small_answers_reserve_nothing() -> None:
+def test_small_answers_and_those_that_no_connection_would_release_reserve_nothing() -> None:
     limit, metrics = budget_of(1)
-    holder = Holder()
-    assert limit.reserve(scope_of(holder), answer=SMALL_BYTES, making=10 * LARGE) is None
-    assert holder.reservation is None
-    assert metrics.sending_bytes._value.get() == 0
-
-
-def test_without_a_connection_that_would_release_it_nothing_is_reserved() -> None:
-    limit, metrics = budget_of(10 * LARGE)
+    assert limit.reserve(scope_of(Holder()), answer=SMALL_BYTES, making=10 * LARGE) is None
     assert limit.reserve({"type": "http"}, answer=LARGE, making=LARGE) is None
     assert metrics.sending_bytes._value.get() == 0
 

@@ -142,7 +142,7 @@ async def test_a_pass_that_works_ends_the_probes(predictor: Predictor) -> None:
     await engine.close()
 
 
-async def test_a_pass_that_began_before_a_fault_does_not_clear_it(predictor: Predictor) -> None:
+async def test_a_pass_that_began_before_an_error_does_not_clear_it(predictor: Predictor) -> None:
     entered, leave = threading.Event(), threading.Event()
 
     def hold(*args: Any, **options: Any) -> object:  # noqa: ANN401
@@ -208,23 +208,23 @@ async def test_a_lost_device_is_told_apart_and_not_probed(
 
 
 @pytest.mark.parametrize(
-    ("error", "fault", "stuck"),
+    ("error", "reason", "stuck"),
     [
         ("told to fail", "The model could not be loaded; the log of the service says why.", None),
         ("the device fell off the bus", LOST, LOST),
     ],
 )
 async def test_a_warm_up_that_fails_is_a_load_that_fails(
-    predictor: Predictor, error: str, fault: str, stuck: str | None
+    predictor: Predictor, error: str, reason: str, stuck: str | None
 ) -> None:
     with mock.patch.object(predictor, "warm_up", side_effect=RuntimeError(error)):
         engine = make(lambda: predictor, kind=Fragile)
         engine.start()
         await until(lambda: engine.not_ready != LOADING)
     assert engine.stuck == stuck
-    with pytest.raises(NotReadyError, match=exactly(fault)):
+    with pytest.raises(NotReadyError, match=exactly(reason)):
         _ = engine.predictor
-    with pytest.raises(NotReadyError, match=exactly(fault)):
+    with pytest.raises(NotReadyError, match=exactly(reason)):
         _ = engine.queue
     await engine.close()
 

@@ -59,7 +59,7 @@ def test_work_that_is_not_short_never_keeps_the_event_loop(
 
 
 @pytest.mark.parametrize("inline", [True, False])
-def test_a_fault_reaches_who_waits(inline: bool, preparer: Preparer) -> None:
+def test_an_error_reaches_who_waits(inline: bool, preparer: Preparer) -> None:
     def fail() -> Steps[None]:
         yield
         raise KeyError("b")
