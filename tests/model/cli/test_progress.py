@@ -80,15 +80,6 @@ def test_elsewhere_there_is_a_plain_line_every_ten_seconds(
     assert asked == [2, 5, 8, 9]  # words that take time are found only when they are shown
 
 
-def test_it_is_shown_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
-    with progress(1, "fit") as advance:
-        advance(1, "")
-
-    output, errors = capsys.readouterr()
-    assert output == ""
-    assert errors.startswith("fit: 1/1, ")
-
-
 def test_a_line_that_is_said_stands_above_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, 80))

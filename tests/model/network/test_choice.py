@@ -39,6 +39,11 @@ def test_a_choice_is_the_softmax_of_its_logits() -> None:
     assert narrowed.log_odds("positive", temperature=0.5) == pytest.approx(2)
 
 
+def test_of_equal_classes_the_first_is_taken() -> None:
+    alike = Prediction.of([1.0, 1.0], ("no", "yes"), 1.0, token_count=3, truncated=False)
+    assert (alike.label, alike.score) == ("no", 0.5)
+
+
 def test_without_a_temperature_of_its_own_the_others_are_only_left_out() -> None:
     whole = prediction()
     among = choose_among(["positive", "negative"], THREE, 2.0).narrow(whole).probabilities

@@ -54,26 +54,6 @@ def test_a_text_gets_the_same_answer_alone_and_in_any_batch(rows: list[list[int]
         torch.testing.assert_close(explicit, together, rtol=0, atol=tolerance)
 
 
-def test_compute_in_turns_the_projections_of_the_layers_alone() -> None:
-    network = tiny_network()
-    network.compute_in(torch.bfloat16)
-
-    types = {name: parameter.dtype for name, parameter in network.named_parameters()}
-    in_bfloat16 = {name for name, dtype in types.items() if dtype == torch.bfloat16}
-    projections = ["attention.query", "attention.key", "attention.value", "attention.output"]
-    projections += ["intermediate", "output"]
-    assert in_bfloat16 == {
-        f"layers.{layer}.{projection}.{kind}"
-        for layer in (0, 1)
-        for projection in projections
-        for kind in ("weight", "bias")
-    }
-    assert {types[name] for name in types.keys() - in_bfloat16} == {torch.float32}
-    with torch.inference_mode():
-        output = network(random_batch(5, 3), need_weights=True)
-    assert output.logits.dtype == torch.float32
-
-
 def test_the_padding_row_stays_zero_in_training() -> None:
     network = tiny_network().train()
     network(random_batch(5, 3)).logits.sum().backward()
