@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import fields
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
@@ -20,7 +20,7 @@ from model.errors import ModelError, install_hint
 from scoring.errors import ScoringError
 
 if TYPE_CHECKING:
-    from scoring.job import Options, Started
+    from scoring.job import Started
     from scoring.manifest import Success
     from scoring.parts import Result
 
@@ -57,40 +57,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(parsed: argparse.Namespace) -> int:
-    from scoring.job import start
-    from scoring.one_file import is_for_one_file
+    from scoring.one_file import is_for_one_file, score_one
 
-    options = _options(parsed)
-    if parsed.engine == "local" and is_for_one_file(options, parsed.output, parts=parsed.parts):
-        return _score_one(parsed, options)
+    if parsed.engine != "ray" and parsed.ray_address is not None:
+        raise ScoringError("--ray-address is for --engine ray: leave it out, or choose that engine")
+    if is_for_one_file(parsed):
+        with _interruptible(lambda: "interrupted: nothing is written"):
+            score_one(parsed, _say if parsed.output == "-" else print)  # rows or words on stdout
+        return 0
     if not parsed.output:
         raise ScoringError(
             "--output is missing: give a folder for the parts, as in --output scored"
         )
     if parsed.compare is not None:
         raise ScoringError("--compare is for one file into one file: leave it out, or --parts")
+    from scoring.job import start
+
     progress = _Progress()
-    with _interruptible(progress.interrupted), start(options, say=_say) as started:
+    with _interruptible(progress.interrupted), start(parsed, say=_say) as started:
         if started.success is not None:
-            _say(f"{options.output} is finished already: {_counts(started.success)}")
-            started.output.finish(started.manifest)
+            _say(f"{parsed.output} is finished already: {_counts(started.success)}")
+            started.output.finish(started.job.manifest)
             return 0
         return _score(parsed, started, progress)
-
-
-def _score_one(parsed: argparse.Namespace, options: "Options") -> int:
-    """Scores one file into one; the summary gives way to rows on standard output."""
-    from scoring.one_file import score_one
-
-    with _interruptible(lambda: "interrupted: nothing is written"):
-        score_one(
-            options,
-            parsed.output,
-            compare=parsed.compare,
-            threads=parsed.workers or 0,
-            say=_say if parsed.output == "-" else print,
-        )
-    return 0
 
 
 def _score(parsed: argparse.Namespace, started: "Started", progress: "_Progress") -> int:
@@ -99,7 +88,7 @@ def _score(parsed: argparse.Namespace, started: "Started", progress: "_Progress"
     from scoring.parts import UnitFailure
 
     began = time.monotonic()
-    left = sum(started.manifest.units[number].rows for number in started.left)
+    left = sum(started.job.manifest.units[number].rows for number in started.left)
     progress.total = len(started.left)
     failures = []
     with (
@@ -125,7 +114,7 @@ def _score(parsed: argparse.Namespace, started: "Started", progress: "_Progress"
 
 
 def _report(parsed: argparse.Namespace, started: "Started", rows: int, seconds: float) -> None:
-    success = started.output.finish(started.manifest, started.left)
+    success = started.output.finish(started.job.manifest, started.left)
     rate = f"{rows:,} rows in {seconds:.0f} s, {rows / max(seconds, 1e-9):,.0f}/s"
     if success is None:
         _say(f"{rate}; other shards are not finished")
@@ -152,23 +141,21 @@ def _results(parsed: argparse.Namespace, started: "Started") -> "Generator[Resul
     import torch
 
     from model.backends.threads import choose_threads
-    from scoring.engines.futures import LocalEngine
-    from scoring.job import job_of
+    from scoring.engines.local import LocalEngine
 
+    job = started.job
     if parsed.engine == "ray":
         from scoring.engines.ray import RayEngine
 
-        job = job_of(started, threads=1)
         engine = RayEngine(job, address=parsed.ray_address, workers=parsed.workers)
         return engine.run(started.left)
     cores = choose_threads(0)
-    if started.manifest.model.device == "cuda":
+    if job.device == "cuda":
         named = parsed.device.partition(":")[2]
         gpus = (int(named),) if named else tuple(range(torch.cuda.device_count()))
-        job = job_of(started, threads=1)
         return LocalEngine(job, workers=parsed.workers or len(gpus), gpus=gpus).run(started.left)
     workers = parsed.workers or cores
-    job = job_of(started, threads=max(1, cores // workers))
+    job = replace(job, threads=max(1, cores // workers))
     return LocalEngine(job, workers=workers).run(started.left)
 
 
@@ -198,15 +185,6 @@ def _interruptible(message: Callable[[], str]) -> Iterator[None]:
     finally:
         for number, earlier in before.items():
             signal.signal(number, earlier)
-
-
-def _options(parsed: argparse.Namespace) -> "Options":
-    from scoring.job import Options
-
-    if parsed.engine != "ray" and parsed.ray_address is not None:
-        raise ScoringError("--ray-address is for --engine ray: leave it out, or choose that engine")
-    named = {field.name: getattr(parsed, field.name) for field in fields(Options)}
-    return Options(**{**named, "output": parsed.output or ""})
 
 
 def _columns(text: str) -> tuple[str, ...]:

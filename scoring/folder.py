@@ -11,9 +11,9 @@ import os
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import TypeVar
 
 import orjson
 from pydantic import BaseModel, ValidationError
@@ -25,13 +25,12 @@ from scoring.stores import FileStatus, LocalStore, Store, join, relative, store_
 MANIFEST = "manifest.json"
 SUCCESS = "SUCCESS.json"
 BAD_ROWS = "bad-rows.jsonl"
-#: folder of the records and locks, removed at the end
+#: folder of the records, removed at the end
 RECORDS = ".records"
-_LOCK = f"{RECORDS}/lock-"
-_START = f"{RECORDS}/start"
-_LOCKS = (_LOCK, _START)
+_LOCK = ".lock-"
+_START = f"{_LOCK}start"
 _OWN = re.compile(
-    r"\.records/.*|manifest\.json|SUCCESS\.json|bad-rows\.jsonl|part-\d{5,}\.[a-z.]+"
+    r"\.records/.*|\.lock-.*|manifest\.json|SUCCESS\.json|bad-rows\.jsonl|part-\d{5,}\.[a-z.]+"
     r"|\.(manifest|SUCCESS|bad-rows|part-\d{5,})\..*\.tmp"
 )
 _Content = TypeVar("_Content", bound=BaseModel)
@@ -78,7 +77,7 @@ class Output:
         """Removes what a job has written; no job may be at work on it."""
         # The totals first and the manifest last: until then the folder is a job's.
         for name in sorted(self._names(), key=lambda name: (name != SUCCESS, name == MANIFEST)):
-            if not name.startswith(_LOCKS):
+            if not name.startswith(_LOCK):
                 self._remove(name)
 
     def clear_parts(self, manifest: Manifest, numbers: Sequence[int]) -> None:
@@ -194,7 +193,7 @@ class Output:
         held = []
         if isinstance(self._store, LocalStore):
             for name in self._names():
-                if name.startswith(_LOCK) and name != own:
+                if name.startswith(_LOCK) and name not in (own, _START):
                     try:
                         with self._lock(name):
                             pass
@@ -209,36 +208,22 @@ class Output:
             yield
             return
         path = Path(self._path(name))
-        with self._open_locked(path, wait=wait):
+        with ExitStack() as held:
+            is_there = False
+            while not is_there:  # its last holder may just have removed it
+                try:
+                    file = held.enter_context(path.open("ab"))
+                    fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+                except BlockingIOError as error:
+                    raise self.busy() from error
+                except OSError as error:
+                    raise OutputError(str(path), f"cannot be written: {error.strerror}") from error
+                with suppress(FileNotFoundError):
+                    is_there = path.stat().st_ino == os.fstat(file.fileno()).st_ino
             try:
                 yield
             finally:
                 path.unlink(missing_ok=True)
-                with suppress(OSError):  # it holds the files of others
-                    path.parent.rmdir()
-
-    def _open_locked(self, path: Path, *, wait: bool) -> BinaryIO:
-        while True:
-            try:
-                path.parent.mkdir(exist_ok=True)
-                file = os.open(path, os.O_CREAT | os.O_RDWR, 0o666)
-            except OSError as error:
-                if isinstance(error, FileNotFoundError) and Path(self.path).is_dir():
-                    continue  # another job has just removed the folder of the locks
-                raise OutputError(str(path), f"cannot be written: {error.strerror}") from error
-            lock = os.fdopen(file, "r+b")
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-                if path.stat().st_ino == os.fstat(file).st_ino:
-                    return lock
-                lock.close()
-            except FileNotFoundError:
-                lock.close()  # its holder has just removed it
-            except OSError as error:
-                lock.close()
-                if isinstance(error, BlockingIOError):
-                    raise self.busy() from error
-                raise OutputError(str(path), f"cannot be locked: {error.strerror}") from error
 
     def busy(self) -> OutputError:
         """Returns the refusal of a job while another one is at work."""
@@ -308,11 +293,11 @@ class Output:
     def _remove_records(self) -> None:
         """Removes the records, and what killed workers have left of parts."""
         for name in self._names():
-            if name.startswith((f"{RECORDS}/", ".part-")) and not name.startswith(_LOCKS):
+            if name.startswith((f"{RECORDS}/", ".part-")):
                 self._remove(name)
         self._held()
         if isinstance(self._store, LocalStore):
-            with suppress(OSError):  # it holds the locks of others
+            with suppress(OSError):
                 Path(self._path(RECORDS)).rmdir()
 
     def _parse(self, kind: type[_Content], content: bytes, name: str) -> _Content:

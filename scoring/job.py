@@ -1,63 +1,22 @@
 """Runs a job from its options to its totals: plans or goes on, describes what is left."""
 
+from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from model.checkpoint.location import local_folder
-from model.checkpoint.opening import Checkpoint, open_checkpoint
-from model.tables.columns import Columns, find
-from model.types import Reading
+from model.checkpoint.opening import open_checkpoint
+from model.tables.columns import find
 from scoring.errors import OutputError
-from scoring.folder import Output, to_json
+from scoring.folder import Output
 from scoring.inputs import InputFile, find_inputs
-from scoring.manifest import (
-    Granularity,
-    Manifest,
-    Model,
-    OutputFormat,
-    Source,
-    Success,
-)
+from scoring.manifest import Manifest, Source, Success, digest, make_manifest
 from scoring.parts import Job
-from scoring.plan import digest, make_manifest
-from scoring.scorer import describe
+from scoring.scorer import Model, describe
 
 _SHOWN = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """The options of the command line; `shard` is its number from 1, and the shard count."""
-
-    inputs: Sequence[str]
-    output: str
-    checkpoint: Path
-    text_column: str | None
-    columns: tuple[str, ...] | None
-    delimiter: str | None
-    encoding: str | None
-    no_header: bool
-    output_format: OutputFormat
-    part_bytes: int
-    shard: tuple[int, int]
-    truncation: Reading
-    granularity: Granularity
-    labels: tuple[str, ...] | None
-    device: str
-    dtype: str
-    overwrite: bool
-
-    @property
-    def spelling(self) -> Columns:
-        """How the inputs are written."""
-        return Columns(
-            text=self.text_column,
-            delimiter=self.delimiter,
-            encoding=self.encoding,
-            header=not self.no_header,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +26,22 @@ class Started:
     `success` has the totals if the job is finished.
     """
 
-    manifest: Manifest
+    job: Job
     output: Output
-    checkpoint: Path
     left: tuple[int, ...]
     done: int
     success: Success | None
 
 
-def open_model(options: Options) -> tuple[Checkpoint, Model]:
-    """Opens the checkpoint of the options, and describes what will answer; raises as `start`."""
+@contextmanager
+def start(options: Namespace, *, say: Callable[[str], None]) -> Iterator[Started]:
+    """Plans a job, or finds what is left of one; keeps its shard from other jobs meanwhile.
+
+    Raises:
+        ScoringError: an input, the output or an option cannot be used, or differs from those that
+            the job started with.
+        model.errors.ModelError: the checkpoint cannot be used.
+    """
     checkpoint = open_checkpoint(local_folder(options.checkpoint), trial=True)
     model = describe(
         checkpoint,
@@ -86,19 +51,6 @@ def open_model(options: Options) -> tuple[Checkpoint, Model]:
         granularity=options.granularity,
         labels=options.labels,
     )
-    return checkpoint, model
-
-
-@contextmanager
-def start(options: Options, *, say: Callable[[str], None]) -> Iterator[Started]:
-    """Plans a job, or finds what is left of one; keeps its shard from other jobs meanwhile.
-
-    Raises:
-        ScoringError: an input, the output or an option cannot be used, or differs from those that
-            the job started with.
-        model.errors.ModelError: the checkpoint cannot be used.
-    """
-    checkpoint, model = open_model(options)
     inputs = find_inputs(options.inputs, output=options.output)
     if inputs.skipped:
         shown = ", ".join(inputs.skipped[:_SHOWN])
@@ -118,7 +70,7 @@ def start(options: Options, *, say: Callable[[str], None]) -> Iterator[Started]:
 
 
 def _overwrite(
-    options: Options,
+    options: Namespace,
     output: Output,
     files: Sequence[InputFile],
     model: Model,
@@ -142,7 +94,7 @@ def _overwrite(
 
 
 def _plan(
-    options: Options,
+    options: Namespace,
     output: Output,
     files: Sequence[InputFile],
     checkpoint: Path,
@@ -159,40 +111,19 @@ def _plan(
     own = [unit for unit in manifest.units if unit.number % count == number - 1]
     done = set() if success is not None else output.done(manifest)
     return Started(
-        manifest,
+        Job(manifest, output.path, str(checkpoint), model.device, threads=1),
         output,
-        checkpoint,
         left=tuple(unit.number for unit in own if success is None and unit.number not in done),
         done=sum(unit.rows for unit in own if success is not None or unit.number in done),
         success=success,
     )
 
 
-def job_of(started: Started, *, threads: int) -> Job:
-    """Returns what a process needs that has so many threads."""
-    model = started.manifest.model
-    return Job(
-        manifest=to_json(started.manifest).decode(),
-        output=started.output.path,
-        checkpoint=str(started.checkpoint),
-        device=model.device,
-        dtype=model.dtype,
-        threads=threads,
-    )
-
-
 def _make(
-    options: Options, files: Sequence[InputFile], model: Model, say: Callable[[str], None]
+    options: Namespace, files: Sequence[InputFile], model: Model, say: Callable[[str], None]
 ) -> Manifest:
     say(f"planning {len(files):,} files")
-    manifest = make_manifest(
-        files,
-        spelling=options.spelling,
-        columns=options.columns,
-        output_format=options.output_format,
-        part_bytes=options.part_bytes,
-        model=model,
-    )
+    manifest = make_manifest(files, options, model)
     for column in manifest.columns:
         if column.name != column.output_name:
             say(f"the input's column {column.name!r} is kept as {column.output_name!r}")
@@ -200,7 +131,7 @@ def _make(
 
 
 def _check_same(
-    options: Options, manifest: Manifest, files: Sequence[InputFile], model: Model
+    options: Namespace, manifest: Manifest, files: Sequence[InputFile], model: Model
 ) -> None:
     """Rejects other inputs, another model and other options."""
     differences = _differences(options, manifest, files, model)
@@ -215,7 +146,7 @@ def _check_same(
 
 
 def _differences(
-    options: Options, manifest: Manifest, files: Sequence[InputFile], model: Model
+    options: Namespace, manifest: Manifest, files: Sequence[InputFile], model: Model
 ) -> list[str]:
     began, asked = manifest.model, model
     pairs: list[tuple[str, object, object]] = [("the model", began.version, asked.version)]
@@ -241,7 +172,7 @@ def _differences(
     ]
 
 
-def _column_pairs(options: Options, manifest: Manifest) -> Iterator[tuple[str, object, object]]:
+def _column_pairs(options: Namespace, manifest: Manifest) -> Iterator[tuple[str, object, object]]:
     """Yields columns as they were and are; spaces around a name make no difference."""
     text = manifest.text_column
     if options.text_column is not None and not find([text], options.text_column):
@@ -253,7 +184,7 @@ def _column_pairs(options: Options, manifest: Manifest) -> Iterator[tuple[str, o
 
 
 def _spelling_pairs(
-    options: Options, sources: Sequence[Source]
+    options: Namespace, sources: Sequence[Source]
 ) -> Iterator[tuple[str, object, object]]:
     for source in sources:
         if source.format == "parquet":

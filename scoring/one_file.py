@@ -1,6 +1,7 @@
 """Scores one file into one file: its columns, then label and score, each row in its place."""
 
 import sys
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -20,15 +21,12 @@ from model.tables.rows import class_names
 from model.tables.table import Table, open_table
 from model.tables.writing import STANDARD_OUTPUT, Target, Values
 from model.tables.writing import open_table as open_output
+from scoring.columns import TYPES, Column, choose_columns, join_answers, scan_table, spelling_of
 from scoring.comparing import Comparison
 from scoring.errors import OutputError, ScoringError
 from scoring.inputs import GLOB, find_inputs
-from scoring.job import Options, open_model
-from scoring.manifest import Column, Model
-from scoring.plan import choose_columns, scan_table
-from scoring.scorer import Scorer
+from scoring.scorer import Model, Scorer
 from scoring.stores import is_url
-from scoring.writing import TYPES, join_answers
 
 _ADDED = pyarrow.schema([("label", pyarrow.string()), ("score", pyarrow.float64())])
 _PIECE_BYTES = 256 * 1024
@@ -68,9 +66,11 @@ class _Totals:
     bad: dict[str, list[int]] = field(default_factory=dict)
 
 
-def is_for_one_file(options: Options, output: str | None, *, parts: bool) -> bool:
+def is_for_one_file(options: Namespace) -> bool:
     """Whether the options ask for one file, and not for a folder of parts."""
-    if parts or options.shard != (1, 1) or len(options.inputs) != 1:
+    output: str | None = options.output
+    in_parts = options.parts or options.shard != (1, 1) or options.engine != "local"
+    if in_parts or len(options.inputs) != 1:
         return False
     (name,) = options.inputs
     if is_url(name) or Path(name).is_dir() or (GLOB.search(name) and not Path(name).is_file()):
@@ -82,15 +82,8 @@ def is_for_one_file(options: Options, output: str | None, *, parts: bool) -> boo
     return format_of(output) is not None or output.lower().endswith(_NOT_WRITTEN)
 
 
-def score_one(
-    options: Options, output: str | None, *, compare: str | None, threads: int, say: Say
-) -> None:
+def score_one(options: Namespace, say: Say) -> None:
     """Scores a file, and says what was read, counted and written.
-
-    Args:
-        output: path, `-` for standard output, or None for a name beside the input.
-        compare: a column of labels to compare the answers with.
-        threads: that compute; 0: as many as there are.
 
     Raises:
         ScoringError: the output or an option cannot be used.
@@ -98,27 +91,26 @@ def score_one(
     """
     if options.granularity == "sentence":
         raise ScoringError("--granularity sentence writes a folder: add --parts")
-    (found,) = find_inputs(options.inputs, output=output or "").files
-    target = choose_target(found.path, output, found.table.format)
+    (found,) = find_inputs(options.inputs, output=options.output or "").files
+    target = choose_target(found.path, options.output, found.table.format)
     _check_target(target, found.path, overwrite=options.overwrite)
-    checkpoint, model = open_model(options)
-    spelling = options.spelling
+    spelling = spelling_of(options)
     with closing(open_table(found.table, spelling)) as table:
         scan = scan_table(table, spelling, _PIECE_BYTES)
         text, columns = choose_columns(
             found.table, [scan], spelling=spelling, wanted=options.columns, added=_ADDED.names
         )
-        file = _File(table, scan, text, columns, model)
-        compared = _Compared(file, compare) if compare is not None else None
-        _say_read(file, say, has_header=spelling.header)
         scorer = Scorer(
-            checkpoint,
+            options.checkpoint,
             device=options.device,
             dtype=options.dtype,
             truncation=options.truncation,
             labels=options.labels,
-            threads=threads,
+            threads=options.workers or 0,
         )
+        file = _File(table, scan, text, columns, scorer.model)
+        compared = None if options.compare is None else _Compared(file, options.compare)
+        _say_read(file, say, has_header=spelling.header)
         totals = _write(file, target, scorer, compared)
     _say_written(file, target, totals, say)
     if compared is not None:

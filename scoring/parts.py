@@ -34,13 +34,12 @@ _SAME = ("version", "device", "dtype")
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Everything that a process needs besides the number of a part; `manifest` is JSON."""
+    """Everything that a process needs besides the number of a part."""
 
-    manifest: str
+    manifest: Manifest
     output: str
     checkpoint: str
     device: str
-    dtype: str
     threads: int
 
 
@@ -67,7 +66,7 @@ class PartScorer:
     def __init__(self, job: Job) -> None:
         share_one_heap()
         pyarrow.set_cpu_count(1)
-        self._manifest = Manifest.model_validate_json(job.manifest)
+        self._manifest = job.manifest
         self._output = Output(job.output)
         self._output.follow(self._manifest)
         self._reader = PartReader(self._manifest)
@@ -75,7 +74,7 @@ class PartScorer:
         self._scorer = Scorer(
             job.checkpoint,
             device=job.device,
-            dtype=job.dtype,
+            dtype=wanted.dtype,
             truncation=wanted.truncation,
             granularity=wanted.granularity,
             labels=wanted.labels,

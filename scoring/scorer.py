@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
@@ -18,7 +19,28 @@ from model.reading import ReadingOptions, join_results, predict_in_passes, read_
 from model.types import Choice, EncodedText, Reading, SentenceResult, TextResult
 from model.validation import list_texts
 from scoring.errors import ScoringError
-from scoring.manifest import Granularity, Model
+
+#: whether a text is scored only as a whole, or its sentences too
+Granularity = Literal["text", "sentence"]
+
+
+@dataclass(frozen=True)
+class Model:
+    """What answers, and how. A job goes on only with the same model.
+
+    `version` is the first 12 hex digits of the SHA-256 of the weights; `dtype` is the type of the
+    projections.
+    """
+
+    name: str
+    version: str
+    labels: tuple[str, ...]
+    temperature: float
+    max_length: int
+    device: str
+    dtype: str
+    truncation: Reading
+    granularity: Granularity = "text"
 
 
 @dataclass(frozen=True, slots=True)

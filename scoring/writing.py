@@ -1,7 +1,7 @@
-"""Joins answers to the rows of the input, and writes parts; the same rows give the same bytes."""
+"""Writes parts; the same rows give the same bytes."""
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow
@@ -9,17 +9,10 @@ import pyarrow
 from model.tables.values import MISSING, to_json
 from model.tables.writing import Target, Values, open_table
 from model.types import SentenceResult
-from scoring.manifest import Column, Manifest, Model, Source
-from scoring.scorer import Answers
+from scoring.columns import TYPES, join_answers, to_cell
+from scoring.manifest import Manifest, Source
+from scoring.scorer import Answers, Model
 
-#: the type in Parquet of each type of a column
-TYPES = {
-    "string": pyarrow.string(),
-    "integer": pyarrow.int64(),
-    "number": pyarrow.float64(),
-    "boolean": pyarrow.bool_(),
-    "json": pyarrow.string(),
-}
 #: key of a Parquet part's metadata that holds the job's id
 JOB = "headlight_job"
 #: errors of values that a part cannot hold
@@ -43,39 +36,13 @@ def part_bytes(manifest: Manifest, source: Source, values: Values, answers: Answ
     return output.getvalue()
 
 
-def join_answers(
-    values: Values,
-    columns: Sequence[Column],
-    added: Any,  # noqa: ANN401
-    *,
-    typed: bool,
-) -> Values:
-    """Joins the values of kept columns and a pyarrow.Table of answers.
-
-    Args:
-        typed: whether the rows are for Parquet; they are then a pyarrow.Table too.
-    """
-    if isinstance(values, pyarrow.Table):
-        kept = values.columns
-    elif typed:
-        kept = [
-            pyarrow.array([_cell(row[index], column) for row in values], TYPES[column.type or ""])
-            for index, column in enumerate(columns)
-        ]
-    else:
-        answers = zip(*(column.to_pylist() for column in added.columns), strict=True)
-        return [[*row, *answer] for row, answer in zip(values, answers, strict=True)]
-    names = [*(column.output_name for column in columns), *added.column_names]
-    return pyarrow.table([*kept, *added.columns], names)
-
-
 def unwritable(manifest: Manifest, values: Values) -> dict[int, str]:
     """Returns why the values of rows cannot be written, by their indices."""
     found: dict[int, str] = {}
     for index, row in enumerate([] if isinstance(values, pyarrow.Table) else values):
         for column, value in zip(manifest.columns, row, strict=True):
             try:
-                cell = _cell(value, column)
+                cell = to_cell(value, column)
                 to_json([cell, None if value is MISSING else value])
                 pyarrow.array([cell], TYPES[column.type or ""])
             except UNWRITABLE:
@@ -84,13 +51,6 @@ def unwritable(manifest: Manifest, values: Values) -> dict[int, str]:
                     "half of a surrogate pair"
                 )
     return found
-
-
-def _cell(value: object, column: Column) -> object:
-    """Returns a value of JSON Lines as its column takes it."""
-    if value is None or value is MISSING:
-        return None
-    return to_json(value).decode() if column.type == "json" else value
 
 
 def _added(manifest: Manifest, answers: Answers) -> Any:  # noqa: ANN401

@@ -73,7 +73,7 @@ def test_model_knows_no_http_and_none_of_its_callers() -> None:
 
 
 def test_scoring_imports_ray_only_for_its_engine() -> None:
-    modules = "scoring.__main__, scoring.job, scoring.parts, scoring.engines.futures"
+    modules = "scoring.__main__, scoring.job, scoring.parts, scoring.engines.local"
 
     assert modules_after(f"import {modules}").isdisjoint({"service", "training", "ray"})
 

@@ -1,7 +1,7 @@
 """Hands out the parts of a job to processes, replaces those that end, and tries again."""
 
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -14,14 +14,8 @@ _MOST_ENDS = 3  # of processes, by one part, or for each process while models lo
 _SECONDS_TO_WAIT = 0.5
 
 
-class Process(Protocol):
-    """A process that does one call at a time."""
-
-    def score(self, *numbers: int) -> Future[Result]:
-        """Calls `score_part` there."""
-
-    def stop(self) -> None:
-        """Frees what a process that has ended still holds."""
+#: scores a part in a process that does one at a time, and reads the following one meanwhile
+Score = Callable[..., Future[Result]]
 
 
 class Engine(Protocol):
@@ -29,8 +23,8 @@ class Engine(Protocol):
 
     ended: tuple[type[Exception], ...]
 
-    def start(self, index: int) -> tuple[Process, Future[str | None]]:
-        """Starts the process with an index from 0; returns it, and the answer of `load` there."""
+    def start(self, index: int) -> tuple[Score, Future[str | None]]:
+        """Starts the process with an index from 0; returns what scores, and its `load`."""
 
     def check(self) -> None:
         """Raises what a signal asks for."""
@@ -41,7 +35,7 @@ class _Member:
     """A process and its parts: the one at work, and the one that it reads meanwhile."""
 
     index: int
-    process: Process
+    score: Score
     parts: deque[int]
     is_loaded: bool = False
 
@@ -75,8 +69,8 @@ class _Run:
 
     def start(self, index: int) -> None:
         """Starts a process, which loads the model first."""
-        process, loading = self._engine.start(index)
-        self._calls[loading] = _Member(index, process, deque())
+        score, loading = self._engine.start(index)
+        self._calls[loading] = _Member(index, score, deque())
 
     def results(self, *, most_unloaded: int) -> Iterator[Result]:
         """Yields results until no part is open."""
@@ -108,8 +102,7 @@ class _Run:
             number = member.parts[0]
             if self._left and not self._ends.keys() & {number, self._left[0]}:
                 member.parts.append(self._left.popleft())
-            future = member.process.score(*member.parts)
-            self._calls[future] = member
+            self._calls[member.score(*member.parts)] = member
 
     def _settle(self, future: Future[Any], most_unloaded: int) -> Result | None:
         """Returns the result of a call; None if it has none, or is tried again."""
@@ -128,7 +121,6 @@ class _Run:
         return result
 
     def _replace(self, member: _Member, most_unloaded: int) -> UnitFailure | None:
-        member.process.stop()
         if not member.is_loaded:
             self._unloaded += 1
             if self._unloaded >= most_unloaded:

@@ -9,15 +9,14 @@ import shutil
 import signal
 import socket
 import tempfile
-import threading
 from collections.abc import Generator, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
-from typing import Any, Self
+from typing import Any
 
-from scoring.engines.base import Process, run_parts
+from scoring.engines.base import Score, run_parts
 from scoring.errors import ScoringError
 from scoring.parts import Job, Result, load, score_part
 from scoring.stores import is_url
@@ -46,54 +45,48 @@ class RayEngine:
         """Runs parts; see `run_parts`."""
         if not numbers:
             return
-        with self._signals:
-            ray = _connect(self._address)
-            self._signals.hold()  # Ray has taken one of them
-            try:
-                self.ended = (ray.exceptions.RayError,)
-                needs = {"num_cpus": self._job.threads}
-                if self._job.device == "cuda":
-                    needs["num_gpus"] = 1
-                self._actor = ray.remote(max_restarts=0, **needs)(PartActor)
-                folder = Path(self._job.checkpoint)
-                files = {
-                    path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()
-                }
-                self._files = ray.put((folder.name, files))
-                yield from run_parts(self, numbers, processes=self._workers or _room(ray, needs))
-            finally:
-                ray.shutdown()
+        self._signals.hold()
+        ray = _connect(self._address)
+        self._signals.hold()  # Ray has taken one of them
+        try:
+            self.ended = (ray.exceptions.RayError,)
+            needs = {"num_cpus": self._job.threads}
+            if self._job.device == "cuda":
+                needs["num_gpus"] = 1
+            self._actor = ray.remote(max_restarts=0, **needs)(PartActor)
+            folder = Path(self._job.checkpoint)
+            files = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+            self._files = ray.put((folder.name, files))
+            yield from run_parts(self, numbers, processes=self._workers or _room(ray, needs))
+        finally:
+            ray.shutdown()
+            self._signals.release()
+        self._signals.check()
 
     def check(self) -> None:
         """Raises what a signal that came asks for."""
         self._signals.check()
 
-    def start(self, index: int) -> tuple[Process, Future[str | None]]:
+    def start(self, index: int) -> tuple[Score, Future[str | None]]:
         """Starts an actor."""
         del index
         actor = self._actor.remote()
         loading = actor.load.remote(self._job, self._files, str(Path.cwd()))
-        return _Actor(actor), loading.future()
+        return lambda *numbers: actor.score.remote(*numbers).future(), loading.future()
 
 
 class _Signals:
     """Holds signals back while Ray runs: its calls do not survive an exception of a handler."""
 
-    _NUMBERS = (signal.SIGINT, signal.SIGTERM)
-
     def __init__(self) -> None:
+        numbers = (signal.SIGINT, signal.SIGTERM)
+        self._before = {number: signal.getsignal(number) for number in numbers}
         self._caught: int | None = None
 
-    def __enter__(self) -> Self:
-        self._before = {number: signal.getsignal(number) for number in self._NUMBERS}
-        self.hold()
-        return self
-
     def hold(self) -> None:
-        """Notes signals from now on; only the main thread gets any."""
-        if threading.current_thread() is threading.main_thread():
-            for number in self._NUMBERS:
-                signal.signal(number, self._note)
+        """Notes signals from now on."""
+        for number in self._before:
+            signal.signal(number, self._note)
 
     def check(self) -> None:
         """Lets the handler of before have the signal that came."""
@@ -102,12 +95,10 @@ class _Signals:
             if callable(handler):
                 handler(self._caught, None)
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if threading.current_thread() is threading.main_thread():
-            for number, handler in self._before.items():
-                signal.signal(number, handler)
-        if kind is None:
-            self.check()
+    def release(self) -> None:
+        """Puts the handlers of before back."""
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         del frame
@@ -158,20 +149,6 @@ def _room(ray: Any, needs: dict[str, int]) -> int:  # noqa: ANN401
     """Returns how many actors the cluster has room for, at least one."""
     has = ray.cluster_resources()
     return max(1, min(int(has.get(name[4:].upper(), 0)) // need for name, need in needs.items()))
-
-
-class _Actor:
-    """An actor as `run_parts` takes it."""
-
-    def __init__(self, actor: Any) -> None:  # noqa: ANN401
-        self._actor = actor
-
-    def score(self, *numbers: int) -> Future[Result]:
-        future: Future[Result] = self._actor.score.remote(*numbers).future()
-        return future
-
-    def stop(self) -> None:
-        """Does nothing: Ray has told that it is lost."""
 
 
 class PartActor:

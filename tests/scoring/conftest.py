@@ -17,7 +17,7 @@ from moto.server import ThreadedMotoServer
 from pyarrow import fs, parquet
 
 import scoring.__main__ as command
-from scoring.job import Started, job_of
+from scoring.job import Started
 from scoring.manifest import UnitRecord
 from scoring.parts import PartScorer, UnitFailure
 
@@ -38,7 +38,7 @@ def run_here(checkpoint: Path, *arguments: object, most: int | None = None) -> i
     """Runs the command in this process; `most` units end it early."""
 
     def results(_: object, started: Started) -> Iterator[UnitRecord | UnitFailure]:
-        with closing(PartScorer(job_of(started, threads=1))) as scorer:
+        with closing(PartScorer(started.job)) as scorer:
             for number in started.left[:most]:
                 yield scorer.score(number)
 

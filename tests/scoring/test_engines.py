@@ -4,7 +4,7 @@ from concurrent.futures import Future
 
 import pytest
 
-from scoring.engines.base import run_parts
+from scoring.engines.base import Score, run_parts
 from scoring.errors import ScoringError
 from scoring.manifest import UnitRecord
 from scoring.parts import Result, UnitFailure
@@ -27,7 +27,7 @@ class Fake:
         self._deadly = deadly
         self._loads = loads
 
-    def start(self, index: int) -> tuple["Fake", Future[str | None]]:
+    def start(self, index: int) -> tuple[Score, Future[str | None]]:
         assert index == 0
         self.starts += 1
         future: Future[str | None] = Future()
@@ -35,7 +35,7 @@ class Fake:
             future.set_exception(self._loads())
         else:
             future.set_result(self._loads)
-        return self, future
+        return self.score, future
 
     def score(self, *numbers: int) -> Future[Result]:
         self.calls.append(numbers)
@@ -45,9 +45,6 @@ class Fake:
         else:
             future.set_result(record(numbers[0]))
         return future
-
-    def stop(self) -> None:
-        """Does nothing."""
 
     def check(self) -> None:
         """Does nothing."""

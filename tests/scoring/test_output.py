@@ -73,7 +73,7 @@ def test_a_shard_that_overwrites_keeps_the_parts_of_the_others(
             (output / name).unlink()
         assert run(*arguments, output, "--overwrite", "--shard", "1/3") == 0
     assert run(*arguments, output, "--overwrite", "--shard", "2/3") == 0
-    (output / ".records" / "lock-1-of-3").touch()  # of a job that was killed
+    (output / ".lock-1-of-3").touch()  # of a job that was killed
     before = {path: path.stat().st_mtime_ns for path in output.glob("part-*")}
     assert run(*arguments, output, "--overwrite", "--shard", "3/3") == 0
 
@@ -99,7 +99,7 @@ def test_a_worker_of_an_earlier_job_writes_nothing_more(
     arguments = (table, "--output", output, "--part-bytes", "1", "--dtype", "float32")
     assert run(*arguments, most=1) == 1
     early = manifest_of(output)
-    job = Job(early.model_dump_json(), str(output), str(checkpoint_folder), "cpu", "float32", 1)
+    job = Job(early, str(output), str(checkpoint_folder), "cpu", threads=1)
     with closing(PartScorer(job)) as scorer:
         record = (output / ".records" / "00000.json").read_bytes()
         assert run(*arguments, "--overwrite", "--checkpoint", other, most=1) == 1

@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import unicodedata
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,9 @@ from model.tables.lines import NOT_UTF8
 from model.tables.rows import read_rows
 from model.tables.values import text_fault
 from scoring.inputs import find_inputs
-from scoring.manifest import Manifest, Model
+from scoring.manifest import Manifest, make_manifest
 from scoring.parts import PartReader
-from scoring.plan import make_manifest
+from scoring.scorer import Model
 
 MODEL = Model(
     name="tiny",
@@ -43,14 +44,16 @@ ONE_FOLDER = settings(suppress_health_check=[HealthCheck.function_scoped_fixture
 
 
 def plan(path: Path, *, part_bytes: int, columns: list[str] | None = None) -> Manifest:
-    return make_manifest(
-        find_inputs([str(path)], output="elsewhere").files,
-        spelling=Columns(text="text"),
+    options = Namespace(
+        text_column="text",
         columns=columns,
+        delimiter=None,
+        encoding=None,
+        no_header=False,
         output_format="parquet",
         part_bytes=part_bytes,
-        model=MODEL,
     )
+    return make_manifest(find_inputs([str(path)], output="elsewhere").files, options, MODEL)
 
 
 def read(manifest: Manifest) -> list[tuple[int, Any]]:

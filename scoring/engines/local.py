@@ -8,12 +8,12 @@ from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
-from typing import ParamSpec, TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
-from scoring.engines.base import Process, run_parts
+from scoring.engines.base import Score, run_parts
 from scoring.parts import Job, Result, load, score_part
 
-_Arguments = ParamSpec("_Arguments")
 _Answer = TypeVar("_Answer")
 
 
@@ -36,47 +36,37 @@ class LocalEngine:
             for process in multiprocessing.active_children():
                 process.kill()  # what it computes is lost, its parts stay whole
 
-    def start(self, index: int) -> tuple[Process, Future[str | None]]:
-        """Starts a process, on the next GPU."""
+    def start(self, index: int) -> tuple[Score, Future[str | None]]:
+        """Starts a process in a pool of its own, on the next GPU.
+
+        So it is clear which parts an ended process had.
+        """
         job = self._job
         if self._gpus:
             job = replace(job, device=f"cuda:{self._gpus[index % len(self._gpus)]}")
-        process = _PoolOfOne()
-        return process, process.call(load, job)
+        context = multiprocessing.get_context("spawn")
+        pool = ProcessPoolExecutor(1, mp_context=context, initializer=_end_with_parent)
+        return partial(_call, pool, score_part), _call(pool, load, job)
 
     def check(self) -> None:
         """Does nothing: a signal raises at once."""
 
 
-class _PoolOfOne:
-    """A process in a pool of its own, so that it is clear which parts an ended process had."""
-
-    def __init__(self) -> None:
-        context = multiprocessing.get_context("spawn")
-        self._pool = ProcessPoolExecutor(1, mp_context=context, initializer=_end_with_parent)
-
-    def score(self, *numbers: int) -> Future[Result]:
-        return self.call(score_part, *numbers)
-
-    def call(
-        self,
-        function: Callable[_Arguments, _Answer],
-        *arguments: _Arguments.args,
-        **named: _Arguments.kwargs,
-    ) -> Future[_Answer]:
-        # A process inherits what is blocked: Ctrl+C reaches only the driver.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
-            return self._pool.submit(function, *arguments, **named)
-        except BrokenProcessPool as error:  # it has ended since its last answer
-            failed: Future[_Answer] = Future()
-            failed.set_exception(error)
-            return failed
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-    def stop(self) -> None:
-        self._pool.shutdown(wait=False)
+def _call(
+    pool: ProcessPoolExecutor,
+    function: Callable[..., _Answer],
+    *arguments: Any,  # noqa: ANN401
+) -> Future[_Answer]:
+    # A process inherits what is blocked: Ctrl+C reaches only the driver.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        return pool.submit(function, *arguments)
+    except BrokenProcessPool as error:  # it has ended since its last answer
+        failed: Future[_Answer] = Future()
+        failed.set_exception(error)
+        return failed
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _end_with_parent() -> None:
