@@ -8,6 +8,7 @@ id and their part's digest, so what another job wrote is never taken for this jo
 import fcntl
 import hashlib
 import os
+import posixpath
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
@@ -20,7 +21,7 @@ from pydantic import BaseModel, ValidationError
 
 from scoring.errors import OutputError
 from scoring.manifest import BadRow, Manifest, Success, UnitRecord
-from scoring.stores import FileStatus, LocalStore, Store, join, relative, store_of
+from scoring.stores import FileStatus, LocalStore, Store, relative, store_of
 
 MANIFEST = "manifest.json"
 SUCCESS = "SUCCESS.json"
@@ -309,7 +310,7 @@ class Output:
             ) from error
 
     def _path(self, name: str) -> str:
-        return join(self.path, name)
+        return posixpath.join(self.path, name)
 
     def _names(self) -> list[str]:
         """Returns the paths of all files, from the folder."""

@@ -4,7 +4,6 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 from model.checkpoint.location import local_folder
 from model.checkpoint.opening import open_checkpoint
@@ -61,115 +60,101 @@ def start(options: Namespace, *, say: Callable[[str], None]) -> Iterator[Started
     output = Output(options.output)
     output.prepare()
     with ExitStack() as held:
+        planner = _Planner(options, output, inputs.files, model, say)
         if options.overwrite or output.success() is None:
             with output.starting():
                 held.enter_context(output.locked(options.shard))
                 if options.overwrite:
-                    _overwrite(options, output, inputs.files, model, say)
-        yield _plan(options, output, inputs.files, checkpoint.path, model, say)
+                    planner.overwrite()
+        yield planner.start(str(checkpoint.path))
 
 
-def _overwrite(
-    options: Namespace,
-    output: Output,
-    files: Sequence[InputFile],
-    model: Model,
-    say: Callable[[str], None],
-) -> None:
-    """Plans a job in place of an earlier one; keeps what other shards of this job have written."""
-    earlier = None
-    with suppress(OutputError):
-        earlier = output.manifest()
-    number, count = options.shard
-    if count > 1 and earlier and not _differences(options, earlier, files, model):
-        own = [unit.number for unit in earlier.units if unit.number % count == number - 1]
-        output.clear_parts(earlier, own)
-    elif not output.is_shared(options.shard):
-        manifest = _make(options, files, model, say)  # may fail: nothing is removed before
-        output.clear()
-        output.begin(manifest)
-    elif earlier:
-        raise output.busy()
-    # Otherwise another shard is planning.
+@dataclass(frozen=True, slots=True)
+class _Planner:
+    """What a job is planned from, and where the plan goes."""
 
+    options: Namespace
+    output: Output
+    files: Sequence[InputFile]
+    model: Model
+    say: Callable[[str], None]
 
-def _plan(
-    options: Namespace,
-    output: Output,
-    files: Sequence[InputFile],
-    checkpoint: Path,
-    model: Model,
-    say: Callable[[str], None],
-) -> Started:
-    manifest = output.manifest()
-    if manifest is None:
-        manifest = output.begin(_make(options, files, model, say))
-    _check_same(options, manifest, files, model)
-    output.follow(manifest)
-    success = output.success()
-    number, count = options.shard
-    own = [unit for unit in manifest.units if unit.number % count == number - 1]
-    done = set() if success is not None else output.done(manifest)
-    return Started(
-        Job(manifest, output.path, str(checkpoint), model.device, threads=1),
-        output,
-        left=tuple(unit.number for unit in own if success is None and unit.number not in done),
-        done=sum(unit.rows for unit in own if success is not None or unit.number in done),
-        success=success,
-    )
+    def overwrite(self) -> None:
+        """Plans a job in place of an earlier one; keeps what other shards of it have written."""
+        earlier = None
+        with suppress(OutputError):
+            earlier = self.output.manifest()
+        number, count = self.options.shard
+        if count > 1 and earlier and not self._differences(earlier):
+            own = [unit.number for unit in earlier.units if unit.number % count == number - 1]
+            self.output.clear_parts(earlier, own)
+        elif not self.output.is_shared(self.options.shard):
+            manifest = self._make()  # may fail: nothing is removed before
+            self.output.clear()
+            self.output.begin(manifest)
+        elif earlier:
+            raise self.output.busy()
+        # Otherwise another shard is planning.
 
-
-def _make(
-    options: Namespace, files: Sequence[InputFile], model: Model, say: Callable[[str], None]
-) -> Manifest:
-    say(f"planning {len(files):,} files")
-    manifest = make_manifest(files, options, model)
-    for column in manifest.columns:
-        if column.name != column.output_name:
-            say(f"the input's column {column.name!r} is kept as {column.output_name!r}")
-    return manifest
-
-
-def _check_same(
-    options: Namespace, manifest: Manifest, files: Sequence[InputFile], model: Model
-) -> None:
-    """Rejects other inputs, another model and other options."""
-    differences = _differences(options, manifest, files, model)
-    if differences:
-        more = len(differences) - _SHOWN
-        shown = "; ".join(differences[:_SHOWN]) + (f"; and {more} more" if more > 0 else "")
-        raise OutputError(
-            options.output,
-            f"holds a job that began otherwise: {shown}: choose another --output, or start again "
-            "with --overwrite",
+    def start(self, checkpoint: str) -> Started:
+        """Plans a job unless it has begun, and finds what is left; rejects another one."""
+        output = self.output
+        manifest = output.manifest()
+        if manifest is None:
+            manifest = output.begin(self._make())
+        differences = self._differences(manifest)
+        if differences:
+            more = len(differences) - _SHOWN
+            shown = "; ".join(differences[:_SHOWN]) + (f"; and {more} more" if more > 0 else "")
+            raise OutputError(
+                self.options.output,
+                f"holds a job that began otherwise: {shown}: choose another --output, or start "
+                "again with --overwrite",
+            )
+        output.follow(manifest)
+        success = output.success()
+        number, count = self.options.shard
+        own = [unit for unit in manifest.units if unit.number % count == number - 1]
+        done = set() if success is not None else output.done(manifest)
+        return Started(
+            Job(manifest, output.path, checkpoint, self.model.device, threads=1),
+            output,
+            left=tuple(unit.number for unit in own if success is None and unit.number not in done),
+            done=sum(unit.rows for unit in own if success is not None or unit.number in done),
+            success=success,
         )
 
+    def _make(self) -> Manifest:
+        self.say(f"planning {len(self.files):,} files")
+        manifest = make_manifest(self.files, self.options, self.model)
+        for column in manifest.columns:
+            if column.name != column.output_name:
+                self.say(f"the input's column {column.name!r} is kept as {column.output_name!r}")
+        return manifest
 
-def _differences(
-    options: Namespace, manifest: Manifest, files: Sequence[InputFile], model: Model
-) -> list[str]:
-    began, asked = manifest.model, model
-    pairs: list[tuple[str, object, object]] = [("the model", began.version, asked.version)]
-    if began.version == asked.version:
+    def _differences(self, manifest: Manifest) -> list[str]:
+        began, asked = manifest.model, self.model
+        pairs: list[tuple[str, object, object]] = [("the model", began.version, asked.version)]
+        if began.version == asked.version:
+            pairs += [
+                ("--labels", ",".join(began.labels), ",".join(asked.labels)),
+                ("the temperature", began.temperature, asked.temperature),
+                ("the number of tokens that the model reads", began.max_length, asked.max_length),
+            ]
+        names = ("device", "dtype", "truncation", "granularity")
+        pairs += [(f"--{name}", getattr(began, name), getattr(asked, name)) for name in names]
         pairs += [
-            ("--labels", ",".join(began.labels), ",".join(asked.labels)),
-            ("the temperature", began.temperature, asked.temperature),
-            ("the number of tokens that the model reads", began.max_length, asked.max_length),
+            ("--format", manifest.output_format, self.options.output_format),
+            ("--part-bytes", manifest.part_bytes, self.options.part_bytes),
+            *_column_pairs(self.options, manifest),
+            *_spelling_pairs(self.options, manifest.sources),
         ]
-    names = ("device", "dtype", "truncation", "granularity")
-    pairs += [(f"--{name}", getattr(began, name), getattr(asked, name)) for name in names]
-    pairs += [
-        ("--format", manifest.output_format, options.output_format),
-        ("--part-bytes", manifest.part_bytes, options.part_bytes),
-        *_column_pairs(options, manifest),
-        *_spelling_pairs(options, manifest.sources),
-    ]
-    return [
-        *dict.fromkeys(
-            f"{name} was {before}, is {now}" for name, before, now in pairs if before != now
-        ),
-        *_input_differences(manifest.sources, files),
-    ]
+        return [
+            *dict.fromkeys(
+                f"{name} was {before}, is {now}" for name, before, now in pairs if before != now
+            ),
+            *_input_differences(manifest.sources, self.files),
+        ]
 
 
 def _column_pairs(options: Namespace, manifest: Manifest) -> Iterator[tuple[str, object, object]]:

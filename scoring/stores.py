@@ -6,7 +6,6 @@ an object store by one upload.
 
 import errno
 import os
-import posixpath
 import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -39,11 +38,6 @@ class FileStatus:
 def is_url(path: str) -> bool:
     """Returns whether it is a URL, not a path."""
     return _SCHEME.match(path) is not None
-
-
-def join(folder: str, *names: str) -> str:
-    """Joins names to a path or URL."""
-    return posixpath.join(folder, *names)
 
 
 def relative(path: str, folder: str) -> str:

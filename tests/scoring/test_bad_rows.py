@@ -30,18 +30,12 @@ def reasons(output: Path) -> list[tuple[int, str]]:
     ("values", "reason"),
     [
         (pyarrow.array([None, None], pyarrow.string()), "the text is null"),
-        (pyarrow.nulls(2), "the text is null"),
         (pyarrow.array([" ", "\u200b"]), BLANK),
         (pyarrow.array(["good " * 50] * 2), "the text has 52 tokens and the model reads"),
         (pyarrow.array([1, 2]), "the text must be a string, is int64"),
-        (
-            pyarrow.array([1 << 62] * 2, pyarrow.timestamp("ns")),
-            "the text must be a string, is time",
-        ),
-        (pyarrow.array([["good"]] * 2), "the text must be a string, is list<"),
         (pyarrow.array([b"\xff", b"\xc3"]), NOT_UTF8),
     ],
-    ids=["null", "nulls", "blank", "long", "int", "time", "list", "bytes"],
+    ids=["null", "blank", "long", "int", "bytes"],
 )
 def test_a_row_group_without_a_good_row_is_a_part_without_rows(
     run: Run, tmp_path: Path, values: object, reason: str
@@ -60,7 +54,6 @@ def test_a_row_group_without_a_good_row_is_a_part_without_rows(
 @pytest.mark.parametrize(
     ("text", "kept", "reason"),
     [
-        (BROKEN, CODES, NOT_UTF8),
         (BROKEN.cast(pyarrow.binary()), CODES, NOT_UTF8),
         (BROKEN, UUIDS, NOT_UTF8),
         (pyarrow.DictionaryArray.from_arrays(CODES, BROKEN), CODES, NOT_UTF8),
@@ -72,7 +65,7 @@ def test_a_row_group_without_a_good_row_is_a_part_without_rows(
             KEPT,
         ),
     ],
-    ids=["text", "binary", "beside-uuids", "dictionary", "kept", "kept-lists", "kept-dictionary"],
+    ids=["binary", "beside-uuids", "dictionary", "kept", "kept-lists", "kept-dictionary"],
 )
 def test_one_value_that_is_not_utf8_is_one_bad_row(
     run: Run, tmp_path: Path, text: object, kept: object, reason: str

@@ -20,12 +20,17 @@ class Fake:
     ended: tuple[type[Exception], ...] = (LostError,)
 
     def __init__(
-        self, *, deadly: int | None = None, loads: str | type[LostError] | None = None
+        self,
+        *,
+        deadly: int | None = None,
+        loads: str | type[LostError] | None = None,
+        fails: UnitFailure | None = None,
     ) -> None:
         self.calls: list[tuple[int, ...]] = []
         self.starts = 0
         self._deadly = deadly
         self._loads = loads
+        self._fails = fails
 
     def start(self, index: int) -> tuple[Score, Future[str | None]]:
         assert index == 0
@@ -43,7 +48,7 @@ class Fake:
         if self._deadly in numbers:
             future.set_exception(LostError())
         else:
-            future.set_result(record(numbers[0]))
+            future.set_result(self._fails or record(numbers[0]))
         return future
 
     def check(self) -> None:
@@ -97,3 +102,9 @@ def test_processes_that_end_while_they_load_the_model_end_the_job() -> None:
 def test_a_model_that_cannot_be_loaded_ends_the_job() -> None:
     with pytest.raises(ScoringError, match=r"^--device: it is gone$"):
         list(run_parts(Fake(loads="--device: it is gone"), [1, 2], processes=1))
+
+
+def test_an_output_that_cannot_be_written_ends_the_job() -> None:
+    full = UnitFailure(1, "the disk is full", stops=True)
+
+    assert list(run_parts(Fake(fails=full), [1, 2, 3], processes=1)) == [full]

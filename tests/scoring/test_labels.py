@@ -4,11 +4,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from pyarrow import parquet
 
 from model import load_predictor, open_checkpoint
 from tests.builders import tiny_checkpoint, tiny_config, tiny_manifest
-from tests.scoring.conftest import run_here
+from tests.scoring.conftest import refusal, rows_of, run_here
 
 THREE = ("negative", "neutral", "positive")
 
@@ -24,34 +23,31 @@ def test_the_answers_are_among_the_labels(
     three: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table = tmp_path / "rows.csv"
-    texts = ["a good film", "a bad film", "the cast is superb. It was dull!"]
-    table.write_text("\n".join(["text", *texts]), encoding="utf-8")
+    text = "the cast is superb. It was dull!"
+    table.write_text(f"text\n{text}\n", encoding="utf-8")
     output = tmp_path / "out"
     given = [table, "--output", output, "--dtype", "float32", "--granularity", "sentence"]
 
     assert run_here(three, *given, "--labels", "positive,negative") == 0
 
-    found = parquet.read_table(output / "part-00000.parquet")
+    (row,) = rows_of(output)
     shares = ["probability_negative", "probability_positive"]
-    assert [name for name in found.column_names if name.startswith("probability")] == shares
-    opened = open_checkpoint(three)
-    predictor = load_predictor(opened, device=torch.device("cpu"), dtype=torch.float32)
+    predictor = load_predictor(
+        open_checkpoint(three), device=torch.device("cpu"), dtype=torch.float32
+    )
     choice = predictor.info.choice(["negative", "positive"])
     assert choice.temperature == 0.75
-    for text, row in zip(texts, found.to_pylist(), strict=True):
-        (whole,) = predictor.predict([predictor.encode(text)])
-        expected = choice.narrow(whole)
-        assert row["label"] == expected.label
-        assert row["score"] == pytest.approx(expected.score, abs=1e-6)
-        assert [row[name] for name in shares] == pytest.approx(
-            list(expected.probabilities.values()), abs=1e-6
-        )
-        assert set(row["sentences"][0]) >= set(shares)
-        assert "probability_neutral" not in row["sentences"][0]
+    (whole,) = predictor.predict([predictor.encode(text)])
+    expected = choice.narrow(whole)
+    assert row["label"] == expected.label
+    assert [row[name] for name in shares] == pytest.approx(
+        list(expected.probabilities.values()), abs=1e-6
+    )
+    for each in (row, row["sentences"][0]):
+        assert [name for name in each if name.startswith("probability")] == shares
 
     assert run_here(three, *given) == 1
-    said = capsys.readouterr().err
-    assert "--labels was negative,positive, is negative,neutral,positive" in said
+    assert "--labels was negative,positive, is negative,neutral,positive" in refusal(capsys)
 
 
 @pytest.mark.parametrize("labels", ["positive", "positive,angry", "positive,positive"])

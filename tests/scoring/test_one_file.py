@@ -1,15 +1,12 @@
 """One file in, one file out: where it goes, what it holds, and what is said of it."""
 
-import bz2
 import csv
-import gzip
 import io
 import json
 import os
 import signal
 import subprocess
 import sys
-import zipfile
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
@@ -19,6 +16,11 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
+from model.tables.files import Compression, Format, format_of
+from model.tables.writing import Target
+from scoring.errors import ScoringError
+from scoring.one_file import choose_target
+from tests.matching import exactly
 from tests.scoring.conftest import ROOT, Run, refusal
 
 COMPARED = (
@@ -38,10 +40,6 @@ def table_of(path: Path, delimiter: str = ",") -> list[list[str]]:
         return list(csv.reader(file, delimiter=delimiter))
 
 
-def is_score(text: str) -> bool:
-    return 0.5 <= float(text) <= 1
-
-
 def test_one_command_writes_a_file_beside_the_input(
     run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -55,7 +53,7 @@ def test_one_command_writes_a_file_beside_the_input(
     assert first[:3] == ["1", 'good, and "really"', "positive"]
     assert first[3] in ("negative", "positive")
     assert len(first[4]) <= len("0.123456")
-    assert is_score(first[4])
+    assert 0.5 <= float(first[4]) <= 1
     assert second == ["2", " ", "negative", "", ""]
     assert third[:3] == ["3", "bad", "negative"]
     said = capsys.readouterr().out.splitlines()
@@ -66,19 +64,6 @@ def test_one_command_writes_a_file_beside_the_input(
     assert said[5].startswith("no answer: 1 row (line 3): the text is blank: ")
     assert said[6].startswith(f"written to {tmp_path / 'reviews.scored.csv'}: each row ")
     assert said[7].endswith("--compare label --overwrite")
-
-
-def test_pandas_reads_what_is_written_row_by_row(run: Run, tmp_path: Path) -> None:
-    texts = ["good\r\nfilm", "bad\rfilm", 'a "quote"', "caf\u00e9, \U0001f600", ";", " spaces "]
-    frame = pd.DataFrame({"text": texts, "n": [1.5, 2, 3, 4, 5, 6]})
-    frame.to_csv(tmp_path / "a.csv", index=False, quoting=csv.QUOTE_NONNUMERIC)
-
-    assert run(tmp_path / "a.csv") == 0
-
-    scored = pd.read_csv(tmp_path / "a.scored.csv")
-    pd.testing.assert_frame_equal(scored[["text", "n"]], frame)
-    assert list(scored.columns) == ["text", "n", "label", "score"]
-    assert scored["score"].between(0.5, 1).all()
 
 
 def test_the_rows_are_those_of_the_parts(run: Run, tmp_path: Path) -> None:
@@ -95,53 +80,33 @@ def test_the_rows_are_those_of_the_parts(run: Run, tmp_path: Path) -> None:
     assert scored["score"].tolist() == pytest.approx(parts["score"].tolist(), abs=1e-6)
 
 
-def read_zstd(path: Path) -> pd.DataFrame:
-    with pyarrow.CompressedInputStream(path, "zstd") as file:
-        return pd.read_json(io.BytesIO(file.read()), lines=True)
-
-
-PACKED = {
-    "reviews.csv.gz": gzip.compress(REVIEWS.encode()),
-    "reviews.csv.bz2": bz2.compress(REVIEWS.encode()),
-    "reviews.csv.zst": pyarrow.Codec("zstd").compress(REVIEWS.encode(), asbytes=True),
-}
-UNPACK = {".gz": gzip.decompress, ".bz2": bz2.decompress}
-
-
-@pytest.mark.parametrize("name", PACKED)
-def test_a_packed_file_stays_packed(run: Run, tmp_path: Path, name: str) -> None:
-    path = write(tmp_path / name, PACKED[name])
-
-    assert run(path) == 0
-
-    written = (tmp_path / name.replace(".csv", ".scored.csv")).read_bytes()
-    if path.suffix == ".zst":
-        written = pyarrow.CompressedInputStream(pyarrow.py_buffer(written), "zstd").read()
-    else:
-        written = UNPACK[path.suffix](written)
-    assert written.decode().startswith("id,review,input_label,label,score\n1,")
-    assert len(list(csv.reader(io.StringIO(written.decode())))) == 4
-
-
 @pytest.mark.parametrize(
-    ("name", "member", "written"),
+    ("source", "output", "written", "form"),
     [
-        ("reviews.zip", "inside/reviews.csv", "reviews.scored.csv"),
-        ("reviews.csv.zip", "any", "reviews.scored.csv"),
-        ("reviews.zip", "rows.jsonl", "reviews.scored.csv"),
+        ("a.csv", None, "a.scored.csv", ("csv", None)),
+        ("a.b.csv.gz", None, "a.b.scored.csv.gz", ("csv", "gzip")),
+        ("a.csv.bz2", None, "a.scored.csv.bz2", ("csv", "bz2")),
+        ("a.jsonl.zst", None, "a.scored.jsonl.zst", ("jsonl", "zstd")),
+        ("a.zip", None, "a.scored.csv", ("csv", None)),
+        ("a.jsonl.zip", None, "a.scored.csv", ("csv", None)),
+        ("a.xlsx", None, "a.scored.csv", ("csv", None)),
+        ("a.csv", "b.parquet", "b.parquet", ("parquet", None)),
+        ("a.jsonl.gz", "-", "-", ("jsonl", None)),
     ],
 )
-def test_a_zip_of_one_file_becomes_a_csv(
-    run: Run, tmp_path: Path, name: str, member: str, written: str
+def test_the_form_is_that_of_the_input_or_of_the_output(
+    source: str, output: str | None, written: str, form: tuple[Format, Compression | None]
 ) -> None:
-    with zipfile.ZipFile(tmp_path / name, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("__MACOSX/._x", "")
-        archive.writestr(member, '{"text": "good"}\n' if "json" in member else "text\ngood\n")
+    known = format_of(source)
 
-    assert run(tmp_path / name) == 0
+    assert choose_target(source, output, known[0] if known else "csv") == Target(written, *form)
 
-    header, row = table_of(tmp_path / written)
-    assert (header, row[0]) == (["text", "label", "score"], "good")
+
+@pytest.mark.parametrize("name", ["a.xlsx", "a.zip", "a.csv.zip", "a.doc"])
+def test_forms_that_are_not_written_are_refused(name: str) -> None:
+    message = f"--output {name}: this form is not written: name a .csv"
+    with pytest.raises(ScoringError, match=exactly(message)):
+        choose_target("a.csv", name, "csv")
 
 
 @pytest.mark.parametrize(
@@ -149,10 +114,7 @@ def test_a_zip_of_one_file_becomes_a_csv(
     [
         ("in.parquet", "out.csv", pd.read_csv),
         ("in.jsonl", "out.csv.gz", pd.read_csv),
-        ("in.csv", "out.tsv", lambda path: pd.read_csv(path, sep="\t", quoting=csv.QUOTE_NONE)),
-        ("in.tsv", "out.jsonl", lambda path: pd.read_json(path, lines=True)),
-        ("in.csv", "out.jsonl.zst", read_zstd),
-        ("in.parquet", "out.json", lambda path: pd.DataFrame(json.loads(path.read_text()))),
+        ("in.csv", "out.json", lambda path: pd.DataFrame(json.loads(path.read_text()))),
         ("in.jsonl", "out.parquet", pd.read_parquet),
     ],
 )
@@ -166,7 +128,7 @@ def test_a_form_becomes_another(
     elif name.endswith(".jsonl"):
         frame.to_json(path, orient="records", lines=True, force_ascii=False)
     else:
-        frame.to_csv(path, index=False, sep="\t" if name.endswith(".tsv") else ",")
+        frame.to_csv(path, index=False)
 
     assert run(path, "--output", tmp_path / output) == 0
 
@@ -257,18 +219,16 @@ def test_lines_that_are_no_objects_stay_in_their_place(run: Run, tmp_path: Path)
 
 
 def test_standard_output_has_the_rows_and_nothing_else(
-    checkpoint_folder: Path, tmp_path: Path
+    run: Run, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     path = write(tmp_path / "a.csv", "text\ngood\n")
-    command = [sys.executable, "-m", "scoring", str(path), "--checkpoint", str(checkpoint_folder)]
 
-    done = subprocess.run(
-        [*command, "--output", "-"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+    assert run(path, "--output", "-") == 0
 
-    header, row = csv.reader(io.StringIO(done.stdout))
+    written, said = capfd.readouterr()
+    header, row = csv.reader(io.StringIO(written))
     assert (header, row[0]) == (["text", "label", "score"], "good")
-    assert "written to standard output: " in done.stderr
+    assert "written to standard output: " in said
     assert [each.name for each in tmp_path.iterdir()] == ["a.csv"]
 
 
@@ -290,17 +250,7 @@ def test_what_is_there_is_replaced_only_if_asked(
     assert path.read_text() == "text\ngood\n"
 
 
-@pytest.mark.parametrize("name", ["a.xlsx", "a.zip", "a.csv.zip"])
-def test_forms_that_are_not_written_are_refused(
-    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
-) -> None:
-    path = write(tmp_path / "a.csv", "text\ngood\n")
-
-    assert run(path, "--output", tmp_path / name) == 1
-    assert refusal(capsys).endswith(f"{name}: this form is not written: name a .csv")
-
-
-@pytest.mark.parametrize("output", ["folder", "folder.csv/", "there.csv"])
+@pytest.mark.parametrize("output", ["folder.csv/", "there.csv"])
 def test_a_folder_gets_parts(run: Run, tmp_path: Path, output: str) -> None:
     path = write(tmp_path / "a.csv", "text\ngood\n")
     (tmp_path / "there.csv").mkdir()
@@ -354,30 +304,12 @@ def test_a_file_without_a_header(
     lines = ["A very good film.\t1", "A very bad film\t0", 'The "best, of all.\t1']
     path = write(tmp_path / "a.txt", "\n".join(lines) + "\n")
 
-    assert run(path) == 1
-    assert refusal(capsys).endswith(
-        "looks like the others: add --no-header, or a first line with the names of the columns"
-    )
     assert run(path, "--no-header") == 0
 
     rows = table_of(tmp_path / "a.scored.txt", "\t")
     assert rows[0] == ["text", "input_label", "label", "score"]
     assert ["\t".join(row[:2]) for row in rows[1:]] == lines
-    out = capsys.readouterr().out
-    assert "3 rows, text lines without a header" in out
-
-
-def test_two_columns_of_texts_are_refused_and_named(
-    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = write(tmp_path / "a.csv", "text,comment\ngood,bad\n")
-
-    assert run(path) == 1
-    assert refusal(capsys).endswith(
-        "has the columns 'text' and 'comment', each of which may hold texts: choose one with "
-        "--text-column"
-    )
-    assert run(path, "--text-column", "comment") == 0
+    assert "3 rows, text lines without a header" in capsys.readouterr().out
 
 
 def test_the_answers_are_compared_with_a_column(
@@ -399,21 +331,20 @@ def test_the_answers_are_compared_with_a_column(
 
 
 @pytest.mark.parametrize(
-    ("column", "fault"),
+    ("column", "error"),
     [
         ("label", "is none of the kept columns 'text', 'Sterne': name one of them"),
-        ("text", f"line 2 has 'good': {COMPARED}"),
         ("Sterne", f"line 3 has '1,5': {COMPARED}"),
     ],
 )
 def test_a_column_that_cannot_be_compared_is_refused_before_the_work(
-    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str], column: str, fault: str
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str], column: str, error: str
 ) -> None:
     path = write(tmp_path / "a.csv", 'text,Sterne\ngood,5\nbad,"1,5"\n')
     there = write(tmp_path / "a.scored.csv", "mine")
 
     assert run(path, "--compare", column, "--overwrite") == 1
-    assert refusal(capsys) == f"--compare {column}: {fault}"
+    assert refusal(capsys) == f"--compare {column}: {error}"
     assert there.read_text() == "mine"
     assert run(path, "--parts", "--output", tmp_path / "x", "--compare", "Sterne") == 1
     assert refusal(capsys) == "--compare is for one file into one file: leave it out, or --parts"

@@ -133,7 +133,7 @@ def test_a_part_of_another_job_is_found_at_the_end(
     assert run(table, "--output", output, "--part-bytes", "1") == 0
 
 
-@pytest.mark.parametrize("name", ["notes/.draft.tmp", ".draft.tmp", "part-of-a-book.txt"])
+@pytest.mark.parametrize("name", [".draft.tmp", "part-of-a-book.txt"])
 def test_files_that_only_look_like_parts_are_left_alone(
     run: Run, table: Path, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -160,30 +160,6 @@ def test_an_output_may_be_spelled_in_any_way(
 
     assert (Path(output) / "SUCCESS.json").exists()
     assert len(rows_of(Path(output))) == 6
-
-
-@pytest.mark.parametrize("name", ["data", ".//data//", "../.work/data"])
-def test_a_folder_may_be_spelled_in_any_way(
-    run: Run, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tmp_path / ".work" / "data"
-    for file in ("a.csv", "b/c.csv", ".c.csv", "_b.csv", "_d/e.csv", "b/.f/g.csv"):
-        (folder / file).parent.mkdir(parents=True, exist_ok=True)
-        (folder / file).write_text(f"text\n{file}\n", encoding="utf-8")
-    monkeypatch.chdir(folder.parent)
-
-    assert run(name, "--output", tmp_path / "out") == 0
-
-    assert [row["text"] for row in rows_of(tmp_path / "out")] == ["a.csv", "b/c.csv"]
-
-
-def test_an_empty_output_is_refused(
-    run: Run, table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(table, "--output", "") == 1
-    assert refusal(capsys) == (
-        "--output is missing: give a folder for the parts, as in --output scored"
-    )
 
 
 def test_a_link_to_a_file_of_the_input_is_read_once(

@@ -17,7 +17,6 @@ from pyarrow import parquet
 
 from model.errors import TableError
 from model.tables.columns import Columns
-from model.tables.lines import NOT_UTF8
 from model.tables.rows import read_rows
 from model.tables.values import text_fault
 from scoring.inputs import find_inputs
@@ -39,7 +38,6 @@ CELLS = st.text(
     st.characters(exclude_categories=["Cs"], exclude_characters="\r\x00\x85\u2028"), max_size=12
 )
 ROWS = st.lists(st.tuples(CELLS, CELLS), max_size=12)
-BLANK = "the text is blank: give the row a text, or leave it out"
 ONE_FOLDER = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 
 
@@ -117,76 +115,6 @@ def test_csv_may_be_cut_anywhere(
 
 def is_visible(character: str) -> bool:
     return not character.isspace() and unicodedata.category(character) not in {"Cc", "Cf"}
-
-
-@ONE_FOLDER
-@given(rows=ROWS, part_bytes=st.integers(1, 60), packed=st.booleans())
-def test_json_lines_may_be_cut_anywhere(
-    tmp_path: Path, rows: list[tuple[str, str]], part_bytes: int, packed: bool
-) -> None:
-    lines = [json.dumps({"id": name, "text": text}) for name, text in rows]
-    content = "\n\n".join(lines).encode()
-    path = tmp_path / ("rows.jsonl.gz" if packed else "rows.jsonl")
-    path.write_bytes(gzip.compress(content) if packed else content)
-    if not rows:
-        with pytest.raises(TableError, match="no column is named 'text' among no columns"):
-            plan(path, part_bytes=part_bytes)
-        return
-
-    found = read(plan(path, part_bytes=part_bytes))
-
-    assert [number for number, _ in found] == [1 + 2 * place for place in range(len(rows))]
-    assert [answer for _, answer in found if isinstance(answer, tuple)] == [
-        (text, (name, text)) for name, text in rows if any(map(is_visible, text))
-    ]
-
-
-def test_bad_rows_of_each_kind_are_set_aside(tmp_path: Path) -> None:
-    table = tmp_path / "rows.csv"
-    table.write_bytes(
-        b'id,text\n1,good\n2\n3,"a ""quote"" and\na line break"\n4,\xff\n5,"x"y\n6, \n7,fine\n'
-    )
-    lines = tmp_path / "rows.jsonl"
-    lines.write_bytes(
-        b'{"text": "good", "id": 1}\nno json\n[1]\n{"id": 2}\n{"text": null}\n{"text": 5}\n'
-        b'{"text": "\xff"}\n{"text": "fine"}\n'
-    )
-
-    assert read(plan(table, part_bytes=1)) == [
-        (2, ("good", ("1", "good"))),
-        (3, "the header has 2 columns, this row has 1"),
-        (4, ('a "quote" and\na line break', ("3", 'a "quote" and\na line break'))),
-        (6, NOT_UTF8),
-        (7, "is not CSV: ',' expected after '\"': write a quote inside a field twice (\"\")"),
-        (8, BLANK),
-        (9, ("fine", ("7", "fine"))),
-    ]
-    found = read(plan(lines, part_bytes=1))
-    assert [number for number, _ in found] == [1, 2, 3, 4, 5, 6, 7, 8]
-    assert [answer for _, answer in found if isinstance(answer, str)] == [
-        "is not JSON: Expecting value at character 1",
-        "must be a JSON object, is list",
-        "lacks 'text'",
-        "the text is null",
-        "the text must be a string, is int",
-        NOT_UTF8,
-    ]
-
-
-@pytest.mark.parametrize("name", ["rows.csv.gz", "rows.csv.zst"])
-def test_a_cut_archive_is_refused(tmp_path: Path, name: str) -> None:
-    content = to_csv([(str(number), f"text {number * 7919}") for number in range(5_000)], "\n")
-    packed = (
-        gzip.compress(content)
-        if name.endswith("gz")
-        else pyarrow.Codec("zstd").compress(content, asbytes=True)
-    )
-    path = tmp_path / name
-    path.write_bytes(packed[: len(packed) // 2])
-
-    kind = "gzip" if name.endswith("gz") else "zstd"
-    with pytest.raises(TableError, match=f"{name}: is not a whole {kind} file: "):
-        plan(path, part_bytes=10)
 
 
 def test_row_groups_and_ranges_of_them_are_units(

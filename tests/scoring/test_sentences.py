@@ -98,30 +98,21 @@ def test_a_part_has_a_list_of_sentences_for_each_row(
     assert bad[1]["reason"].startswith("the text takes 89 windows of 32 tokens")
 
 
-@pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl"])
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
 def test_in_the_form_of_the_input_sentences_are_json(
     run: Run, tmp_path: Path, predictor: Predictor, suffix: str
 ) -> None:
-    texts = TEXTS if suffix != "tsv" else [text.replace("\n", " ") for text in TEXTS]
     path, output = tmp_path / f"rows.{suffix}", tmp_path / "out"
     if suffix == "jsonl":
-        path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
-    elif suffix == "csv":
+        path.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
+    else:
         with path.open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file).writerows([["text"], *([text] for text in texts)])
-    else:
-        path.write_text("\n".join(["text", *texts]) + "\n", encoding="utf-8")
+            csv.writer(file).writerows([["text"], *([text] for text in TEXTS)])
     assert run(path, "--output", output, "--format", "input", *OPTIONS) == 0
-    content = (output / f"part-00000.{suffix}").read_text(encoding="utf-8")
-    if suffix == "jsonl":
-        rows = [json.loads(line) for line in content.splitlines()]
-    elif suffix == "csv":
-        rows = list(csv.DictReader(content.splitlines(keepends=True)))
-    else:
-        head, *lines = content.splitlines()
-        rows = [dict(zip(head.split("\t"), line.split("\t"), strict=True)) for line in lines]
-    assert [row["text"] for row in rows] == texts
-    for row, text in zip(rows, texts, strict=True):
+    lines = (output / f"part-00000.{suffix}").read_text(encoding="utf-8").splitlines(keepends=True)
+    rows = list(map(json.loads, lines) if suffix == "jsonl" else csv.DictReader(lines))
+    assert [row["text"] for row in rows] == TEXTS
+    for row, text in zip(rows, TEXTS, strict=True):
         found = row["sentences"]
         sentences = found if isinstance(found, list) else json.loads(found)
         assert [list(each) for each in sentences] == [MEMBERS] * len(
@@ -130,20 +121,16 @@ def test_in_the_form_of_the_input_sentences_are_json(
         assert int(row["windows"]) == read_whole(predictor, text).windows
 
 
-def test_a_scorer_in_a_process_of_ones_own(checkpoint_folder: Path) -> None:
+def test_a_scorer_takes_lists_and_series_and_no_single_string(checkpoint_folder: Path) -> None:
     scorer = Scorer(
         checkpoint_folder, dtype="float32", truncation="window", granularity="sentence", threads=1
     )
-    answers = scorer.score([TEXTS[0], " ", LONG])
-    assert list(answers.refused) == [1]
-    assert answers.windows[[0, 2]].tolist() == [1, 4]
-    assert [len(sentences) for sentences in answers.sentences] == [2, 0, 2]
-
-
-def test_a_scorer_takes_lists_and_series_and_no_single_string(checkpoint_folder: Path) -> None:
-    scorer = Scorer(checkpoint_folder, dtype="float32", threads=1)
-    listed = scorer.score(TEXTS)
-    series = scorer.score(pd.Series(TEXTS, index=range(len(TEXTS), 0, -1)))
+    texts = [TEXTS[0], " ", LONG]
+    listed = scorer.score(texts)
+    assert list(listed.refused) == [1]
+    assert listed.windows[[0, 2]].tolist() == [1, 4]
+    assert [len(sentences) for sentences in listed.sentences] == [2, 0, 2]
+    series = scorer.score(pd.Series(texts, index=range(len(texts), 0, -1)))
     np.testing.assert_array_equal(series.probabilities, listed.probabilities)
     assert len(scorer.score([]).label_ids) == 0
     message = "score takes a list of texts, got one string: write score([text])"

@@ -7,7 +7,7 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from tests.scoring.conftest import Run, rows_of
+from tests.scoring.conftest import Run, refusal, rows_of
 
 
 @pytest.mark.parametrize("form", ["parquet", "input"])
@@ -95,3 +95,50 @@ def test_string_columns_of_every_kind_are_one_type(run: Run, tmp_path: Path) -> 
     parts = [parquet.read_table(path) for path in sorted((tmp_path / "out").glob("*.parquet"))]
     assert [part["text"].to_pylist() for part in parts] == [["good", "bad"]] * 4
     assert {part.schema.field("text").type for part in parts} == {pyarrow.string()}
+
+
+def write(path: Path, values: pyarrow.Array) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    texts = ["good", "bad"][: len(values)]
+    parquet.write_table(pyarrow.table({"text": texts, "n": values}), path)
+
+
+def test_columns_widen_to_hold_the_values_of_all_files(run: Run, tmp_path: Path) -> None:
+    write(tmp_path / "in" / "a.parquet", pyarrow.array([-128, 127], pyarrow.int8()))
+    write(tmp_path / "in" / "b.parquet", pyarrow.array([2**62, -(2**62)]))
+
+    assert run(tmp_path / "in", "--output", tmp_path / "out") == 0
+
+    parts = sorted((tmp_path / "out").glob("part-*"))
+    types = [parquet.read_schema(part).field("n").type for part in parts]
+    assert types == [pyarrow.int64(), pyarrow.int64()]
+    assert [row["n"] for row in rows_of(tmp_path / "out")] == [-128, 127, 2**62, -(2**62)]
+
+
+def test_columns_that_no_type_holds_are_refused(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path / "in" / "a.parquet", pyarrow.array([1]))
+    write(tmp_path / "in" / "b.parquet", pyarrow.array(["x"]))
+
+    assert run(tmp_path / "in", "--output", tmp_path / "out") == 1
+    assert refusal(capsys).endswith(
+        "the column 'n' is string, in "
+        f"{tmp_path / 'in' / 'a.parquet'} it is int64: score them apart, or leave it out with "
+        "--columns"
+    )
+
+
+def test_folders_name_columns_of_parts_and_of_one_file(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "in" / "lang=de" / "a.parquet"
+    write(path, pyarrow.array([1, 2]))
+    write(tmp_path / "in" / "lang=pt%2DBR" / "b.parquet", pyarrow.array([3]))
+
+    assert run(tmp_path / "in", "--output", tmp_path / "out") == 0
+    assert run(path, "--output", tmp_path / "one.parquet") == 0
+
+    rows = [(row["n"], row["lang"]) for row in rows_of(tmp_path / "out")]
+    assert rows == [(1, "de"), (2, "de"), (3, "pt-BR")]
+    one = parquet.read_table(tmp_path / "one.parquet", partitioning=None)
+    assert one.column_names == ["text", "n", "lang", "label", "score"]
+    assert one["lang"].to_pylist() == ["de", "de"]
