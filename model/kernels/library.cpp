@@ -57,7 +57,7 @@ bool has(const char* name) {
   if (std::strcmp(name, "avx2") == 0) return avx2;
   if (std::strcmp(name, "avx512") == 0) return avx512;
   if (std::strcmp(name, "avx512_vnni") == 0) return avx512 && (found.ecx >> 11 & 1);
-  return avx2 && has_newer(4);
+  return std::strcmp(name, "avx2_vnni") == 0 && avx2 && has_newer(4);
 }
 
 bool has_bfloat16() { return has_newer(5); }
@@ -86,7 +86,8 @@ bool has_bfloat16() { return getauxval(AT_HWCAP2) >> 14 & 1; }
 
 bool has(const char* name) {
   if (std::strcmp(name, "neon_i8mm") == 0) return has_i8mm() && has_bfloat16() && has_dotprod();
-  return std::strcmp(name, "neon_dotprod") != 0 || has_dotprod();
+  if (std::strcmp(name, "neon_dotprod") == 0) return has_dotprod();
+  return std::strcmp(name, "neon") == 0;
 }
 
 #endif
