@@ -7,8 +7,8 @@ Legend: B batch, T tokens, D hidden size, C classes.
 
 import math
 from pathlib import Path
+from typing import Any
 
-import safetensors.torch
 import torch
 from torch import Tensor, nn
 
@@ -65,26 +65,27 @@ def load_mpnet(
         CheckpointError: a file or a weight is missing, or the network is not MPNet.
         ModuleNotFoundError: transformers is not installed.
     """
-    from transformers import MPNetConfig, MPNetModel
+    from transformers import MPNetModel
 
     content = read_object(folder / CONFIG)
     if content.get("model_type") != "mpnet":
         raise CheckpointError(
             folder / CONFIG, f"model_type is {content.get('model_type')!r}, must be 'mpnet'"
         )
-    dropouts = {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": attention_dropout}
-    config = MPNetConfig.from_dict({**content, **dropouts})
-    mpnet = MPNetModel(config, add_pooling_layer=False)
-    stored = safetensors.torch.load_file(folder / WEIGHTS)
-    weights = {name.removeprefix("mpnet."): weight for name, weight in stored.items()}
-    needed = mpnet.state_dict().keys()
-    missing = sorted(needed - weights.keys())
-    if missing:
-        raise CheckpointError(folder / WEIGHTS, f"lacks {', '.join(missing[:3])}")
-    mpnet.load_state_dict({name: weights[name] for name in needed})
-    network = MPNetClassifier(
-        mpnet, hidden_size=config.hidden_size, num_labels=num_labels, dropout=dropout
+    loaded: Any = MPNetModel.from_pretrained(
+        folder,
+        local_files_only=True,
+        use_safetensors=True,
+        output_loading_info=True,
+        add_pooling_layer=False,
+        hidden_dropout_prob=dropout,
+        attention_probs_dropout_prob=attention_dropout,
     )
+    mpnet, told = loaded
+    if missing := sorted(told["missing_keys"]):
+        raise CheckpointError(folder / WEIGHTS, f"lacks {', '.join(missing[:3])}")
+    size = mpnet.config.hidden_size
+    network = MPNetClassifier(mpnet, hidden_size=size, num_labels=num_labels, dropout=dropout)
     generator = torch.Generator().manual_seed(seed)
     nn.init.normal_(network.classifier.weight, std=_INITIALIZER_RANGE, generator=generator)
     nn.init.zeros_(network.classifier.bias)

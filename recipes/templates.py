@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
@@ -67,14 +68,13 @@ class Example:
     sure: bool = False
 
 
-def read_templates(name: str) -> str:
-    """Reads a file of templates in `recipes/rules`."""
-    return (_RULES / f"{name}.toml").read_text(encoding="utf-8")
+def _read(name: str) -> dict[str, Any]:
+    return tomllib.loads((_RULES / f"{name}.toml").read_text(encoding="utf-8"))
 
 
 def make_examples(count: int, *, seed: int, name: str = "behaviours") -> list[Example]:
     """Makes different sentences, equally many of each kind and label; fewer if they run out."""
-    templates = _Templates.model_validate(tomllib.loads(read_templates(name)))
+    templates = _Templates.model_validate(_read(name))
     rng = random.Random(f"{seed}/{name}")  # noqa: S311 - not for secrets
     share = count // sum(len(kind.by_label) for kind in templates.kinds)
     examples = []
@@ -94,7 +94,7 @@ def make_group_sets(count: int, *, seed: int) -> list[tuple[str, ...]]:
 
     The group should not change what a network predicts. Each set has the same order of people.
     """
-    groups = _Groups.model_validate(tomllib.loads(read_templates("groups")))
+    groups = _Groups.model_validate(_read("groups"))
     people = [person for members in groups.people.values() for person in members]
     rng = random.Random(f"{seed}/sets")  # noqa: S311 - not for secrets
     sets: dict[tuple[str, ...], None] = {}

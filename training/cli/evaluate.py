@@ -3,7 +3,7 @@
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -16,10 +16,9 @@ from model.checkpoint.saving import check_recordable, save_baseline, save_precis
 from model.errors import ConfigurationError
 from model.files import to_bytes, write_whole
 from model.loading import load_predictor
-from model.predictor import ModelInfo, Predictor
-from training.cli.evaluate_answers import check_targets, check_texts, targets, write_answers
+from model.predictor import ModelInfo
+from training.cli.evaluate_answers import check_targets, targets, write_answers
 from training.cli.evaluate_options import pair_lines, read_sources
-from training.data.dataset import Dataset
 from training.data.hub import local_files
 from training.device import find_device
 from training.errors import DataError, RecipeError
@@ -53,15 +52,15 @@ def run(arguments: argparse.Namespace) -> int:
         raise ConfigurationError(f"--dtype: {error}") from error
     names = _names(checkpoint, arguments)
     datasets = read_sources(arguments, checkpoint.config.labels)
-    check_texts(arguments, datasets)
     predictor = load_predictor(checkpoint, device=device, dtype=dtype)
     readable = sys.stderr if arguments.json == _STANDARD_OUTPUT else sys.stdout
     if arguments.labels is None:
         readable.write(pair_lines(datasets, checkpoint.config.labels))
     measured = []
-    for each in _measure(predictor, datasets, arguments):
-        measured.append(each)
-        readable.write(to_text(each.report))
+    most = arguments.max_batch_tokens
+    for path, dataset in datasets:
+        measured.append(evaluate(predictor, dataset, path=path, max_batch_tokens=most))
+        readable.write(to_text(measured[-1].report))
         readable.flush()
     readable.write(write_answers(arguments, datasets, measured))
     if arguments.plot is not None:
@@ -74,7 +73,8 @@ def run(arguments: argparse.Namespace) -> int:
         other = load_predictor(
             checkpoint, device=device, dtype=choose_dtype(arguments.record_dtype, device)
         )
-        rounded = (list(_measure(other, datasets, arguments)), other.info)
+        answers = [evaluate(other, rows, path=x, max_batch_tokens=most) for x, rows in datasets]
+        rounded = (answers, other.info)
     readable.write(_record(checkpoint, names, measured, rounded, arguments))
     return 0
 
@@ -141,13 +141,6 @@ def _device_name(arguments: argparse.Namespace) -> str:
     return "cpu"
 
 
-def _measure(
-    predictor: Predictor, datasets: Sequence[tuple[str, Dataset]], arguments: argparse.Namespace
-) -> Iterator[Measured]:
-    for path, dataset in datasets:
-        yield evaluate(predictor, dataset, path=path, max_batch_tokens=arguments.max_batch_tokens)
-
-
 def _check_writable(path: Path, option: str) -> None:
     if path.is_dir():
         raise DataError(path, f"is a folder: {option} needs the path of a file")
@@ -160,8 +153,4 @@ def _write_json(target: str, report: Mapping[str, object]) -> None:
         # In any encoding; an escape of standard output itself could be no JSON.
         sys.stdout.write(json.dumps(report, indent=2) + "\n")
         return
-    path = Path(target)
-    try:
-        write_whole(path, to_bytes(report))
-    except OSError as error:
-        raise DataError(path, f"cannot be written: {error.strerror}") from error
+    write_whole(Path(target), to_bytes(report))

@@ -16,7 +16,6 @@ from training.errors import DataError
 from training.measure.evaluate import Measured
 
 _FORMS = ".csv, .tsv, .jsonl or .parquet"
-_BREAKS = ("\t", "\n", "\r")
 
 Columns = Mapping[str, NDArray[Any]]
 
@@ -37,19 +36,6 @@ def check_targets(arguments: argparse.Namespace) -> None:
         if path.exists() or path.resolve() in paths:
             raise DataError(path, f"is there already: name another file for {option}")
         paths.add(path.resolve())
-
-
-def check_texts(arguments: argparse.Namespace, datasets: Sequence[tuple[str, Dataset]]) -> None:
-    """Refuses TSV for texts that it cannot hold."""
-    for option, path in targets(arguments):
-        if _form(path) == "tsv" and any(
-            mark in text for _, dataset in datasets for text in dataset.texts for mark in _BREAKS
-        ):
-            raise DataError(
-                path,
-                "a text has a tab or a line break, which TSV cannot hold: give "
-                f"{option} another suffix, such as .csv",
-            )
 
 
 def write_answers(

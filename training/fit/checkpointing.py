@@ -25,7 +25,6 @@ _SLACK = 1_000_000
 _NAME = 256  # bytes of the name and offset of a tensor in a file, at most
 # The state holds the weights, the best weights, and the two means of the optimizer.
 _COPIES, _COPIES_WITH_AVERAGE = 4, 5
-_STATES = 2  # a state is written whole before the previous one is removed
 
 
 def write_state(
@@ -70,7 +69,7 @@ def resume_hint(folder: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """The most bytes that a run writes in two folders, beyond what lies there already.
+    """The most bytes of what a run writes.
 
     Args:
         present: bytes of the state that lies there already.
@@ -81,21 +80,6 @@ class Demand:
     present: int
     checkpoint: int
     is_over: bool = False
-
-    @property
-    def in_run_folder(self) -> int:
-        """Two states at a time, one of them replacing the other."""
-        return 0 if self.is_over else _STATES * self.state - self.present + _SLACK
-
-    @property
-    def in_output(self) -> int:
-        """The checkpoint, which is written beside the one that it replaces."""
-        return self.checkpoint + _SLACK
-
-    @property
-    def on_one_disk(self) -> int:
-        """The last state is removed only after the checkpoint is written."""
-        return max(self.in_run_folder, self.in_output + (0 if self.is_over else self.state))
 
 
 def demand_of(
@@ -121,17 +105,22 @@ def demand_of(
 
 def check_space(demand: Demand, *, run_dir: Path, output: Path) -> None:
     """Rejects disks without room for the states and the checkpoint of a run."""
+    # Two states at a time, and a checkpoint beside the one that it replaces.
+    in_run_dir = 0 if demand.is_over else 2 * demand.state - demand.present + _SLACK
+    in_output = demand.checkpoint + _SLACK
     run_folder, folder = _existing(run_dir), _existing(output.resolve().parent)
     states, room = "the states of a run", "make room, or "
     if run_folder.stat().st_dev == folder.stat().st_dev:
         advice = room + "put the states on another disk with --run-dir"
         paths = f"{run_dir} and {output}"
-        _check_free(demand.on_one_disk, paths, folder, f"{states} and its checkpoint", advice)
+        # The last state is removed only after the checkpoint is written.
+        both = max(in_run_dir, in_output + (0 if demand.is_over else demand.state))
+        _check_free(both, paths, folder, f"{states} and its checkpoint", advice)
         return
     advice = room + "choose another --run-dir"
-    _check_free(demand.in_run_folder, str(run_dir), run_folder, states, advice)
+    _check_free(in_run_dir, str(run_dir), run_folder, states, advice)
     advice = room + "choose another --output"
-    _check_free(demand.in_output, str(output), folder, "the files of the checkpoint", advice)
+    _check_free(in_output, str(output), folder, "the files of the checkpoint", advice)
 
 
 def _check_free(needed: int, paths: str, folder: Path, what: str, advice: str) -> None:

@@ -1,7 +1,7 @@
 """Calibrates and measures the best weights of a run, and writes the checkpoint."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +91,10 @@ def write_checkpoint(
         training_data=training.sources,
         seed=seed,
         recipe={**record, **start.origin},
-        metrics=tuple(_metric(name, found) for name, found in figures.items()),
+        metrics=tuple(
+            Metric.model_validate({**asdict(found), "name": name}, extra="ignore")
+            for name, found in figures.items()
+        ),
         baseline=baseline,
         thresholds=thresholds,
     )
@@ -153,14 +156,3 @@ def language_of(start: InitialModel, training: Dataset) -> str | None:
     """Returns the language that first weights read, unless the rows are in another."""
     others = sum(map(is_not_english, training.texts))
     return start.language if others <= _MOST_OTHER * len(training) else None
-
-
-def _metric(name: str, figures: Figures) -> Metric:
-    return Metric(
-        name=name,
-        rows=figures.rows,
-        accuracy=figures.accuracy,
-        interval=figures.interval,
-        log_loss=figures.log_loss,
-        ece=figures.ece,
-    )

@@ -45,6 +45,11 @@ class TrainerState:
     seconds: float = 0.0
     history: list[Measurement] = field(default_factory=list)
 
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> "TrainerState":
+        """Reads what `dataclasses.asdict` made of a state."""
+        return cls(**{**content, "history": [Measurement(**each) for each in content["history"]]})
+
 
 def clone(network: nn.Module) -> dict[str, Tensor]:
     """Copies the weights of a network."""
@@ -166,9 +171,7 @@ def load_state(
             "--resume"
         ) from error
     check_fingerprint(folder, content["identity"], fingerprint)
-    position = content["position"]
-    history = [Measurement(**measurement) for measurement in position.pop("history")]
-    return TrainerState(**position, history=history), safetensors.torch.load(tensors)
+    return TrainerState.from_json(content["position"]), safetensors.torch.load(tensors)
 
 
 def load_together(
@@ -192,8 +195,7 @@ def load_together(
         raise ResumeError(shared["message"])
     tensors = ranks.share_tensors(tensors)
     if not ranks.is_first:
-        history = [Measurement(**measurement) for measurement in shared["state"].pop("history")]
-        state = TrainerState(**shared["state"], history=history)
+        state = TrainerState.from_json(shared["state"])
         state.loss_sum, state.correct, state.seen = 0.0, 0, 0
     return state, tensors
 

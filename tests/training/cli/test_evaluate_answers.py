@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from model import load_predictor, open_checkpoint
+from model.errors import TableError
 from tests.builders import tiny_checkpoint, tiny_config
 from tests.labelled_files import write_rows
 from tests.training.cli.test_evaluate import parse
@@ -130,8 +131,8 @@ def test_one_file_is_not_written_twice(tmp_path: Path) -> None:
 def test_tsv_refuses_what_it_cannot_hold(tmp_path: Path, checkpoint_folder: Path) -> None:
     path = write_rows(tmp_path / "rows.csv", [("good\tfilm", "positive"), ("dull", "negative")])
     target = tmp_path / "wrong.tsv"
-    with pytest.raises(DataError, match="a text has a tab or a line break, which TSV cannot hold"):
-        run(parse(path, "--checkpoint", checkpoint_folder, "--errors", target))
+    with pytest.raises(TableError, match="TSV cannot hold a value with a tab or a line break"):
+        run(parse(path, "--checkpoint", checkpoint_folder, "--predictions", target))
     assert not target.exists()
     other = target.with_suffix(".csv")
     assert run(parse(path, "--checkpoint", checkpoint_folder, "--predictions", other)) == 0

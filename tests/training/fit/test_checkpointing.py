@@ -1,12 +1,14 @@
 """What a run writes, and disks that have no room for it."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 import torch
 
 from tests.builders import tiny_network, tiny_tokenizer
-from training.fit.checkpointing import Demand, demand_of
+from training.errors import TrainingError
+from training.fit.checkpointing import Demand, check_space, demand_of
 from training.fit.state import TrainerState, clone, gather, save_state, size_of_state
 
 
@@ -40,10 +42,21 @@ def test_a_state_is_about_as_large_as_it_is_said_to_be(tmp_path: Path, has_avera
     assert written <= demand.state <= 2 * written
 
 
-def test_two_states_at_a_time_and_then_the_checkpoint() -> None:
-    fresh = Demand(state=400, present=0, checkpoint=100)
-    assert (fresh.in_run_folder, fresh.in_output) == (1_000_800, 1_000_100)
-    assert fresh.on_one_disk == 1_000_800
-    assert Demand(state=400, present=390, checkpoint=100).in_run_folder == 1_000_410
-    over = Demand(state=400, present=390, checkpoint=100, is_over=True)
-    assert (over.in_run_folder, over.on_one_disk) == (0, 1_000_100)
+@pytest.mark.parametrize(
+    ("demand", "needed"),
+    [
+        (Demand(state=400, present=0, checkpoint=100), 1_000_800),
+        (Demand(state=400, present=390, checkpoint=100), 1_000_500),
+        (Demand(state=400, present=390, checkpoint=100, is_over=True), 1_000_100),
+    ],
+)
+def test_two_states_at_a_time_and_then_the_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, demand: Demand, needed: int
+) -> None:
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=needed))
+    check_space(demand, run_dir=tmp_path / "run", output=tmp_path / "out")
+
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=needed - 1))
+    with pytest.raises(TrainingError, match=f" need {needed:,} bytes"):
+        check_space(demand, run_dir=tmp_path / "run", output=tmp_path / "out")

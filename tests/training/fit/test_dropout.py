@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from tests.builders import tiny_config, tiny_network
-from training.fit.dropout import ByteDropout, RowSlice, draw_for_slice, use_byte_dropout
+from training.fit.dropout import ByteDropout, RowSlice, draw_for_slice
 
 
 def drop(given_states: Tensor, p: float, *, seed: int = 0) -> Tensor:
@@ -44,36 +43,10 @@ def test_as_many_are_dropped_as_asked_for(p: float) -> None:
     assert float(dropped.mean()) == pytest.approx(1.0, abs=0.02)
 
 
-def test_neighbours_are_dropped_independently() -> None:
-    is_dropped = drop(torch.ones(1_000_000), 0.5) == 0
-
-    for step in range(1, 9):  # a number drawn makes eight masks
-        pairs = (is_dropped[step:] & is_dropped[:-step]).float().mean()
-        assert float(pairs) == pytest.approx(0.25, abs=0.003)
-
-
-@pytest.mark.parametrize(("p", "value"), [(0.0, 1.0), (1.0, 0.0)])
-def test_nothing_and_everything_can_be_dropped(p: float, value: float) -> None:
-    assert torch.equal(drop(torch.ones(100), p), torch.full((100,), value))
-
-
 def test_nothing_is_dropped_in_evaluation() -> None:
     states = torch.ones(100)
 
     assert ByteDropout(0.5).eval()(states) is states
-
-
-def test_a_network_keeps_its_weights_and_probabilities() -> None:
-    network = tiny_network(tiny_config(hidden_dropout_prob=0.3))
-    names = list(network.state_dict())
-    before = [module.p for module in network.modules() if isinstance(module, nn.Dropout)]
-
-    use_byte_dropout(network)
-
-    after = [module for module in network.modules() if isinstance(module, nn.Dropout)]
-    assert {type(module) for module in after} == {ByteDropout}
-    assert [module.p for module in after] == before
-    assert list(network.state_dict()) == names
 
 
 @pytest.mark.parametrize("parts", [2, 3, 5])
