@@ -65,7 +65,7 @@ def many(visit: Visit) -> None:
 
 def tried_text(visit: Visit) -> None:
     """A sentence of a text is left out."""
-    read(visit, "The plot drags, and is a chore. But the cast is superb! " * 20)
+    read(visit, "The plot drags, and is a chore. But the cast is superb! " * 8)
     visit.page.locator("#answer .leave button").nth(1).click()
     expect(visit.page.locator("#answer .outcome")).to_contain_text("Without “But the cast")
     visit.page.locator("#answer .history summary").click()
@@ -102,7 +102,7 @@ def windowed(visit: Visit) -> None:
     """A text of many sentences, read whole."""
     visit.open("#reduce=mean&whole=on&window=1")
     visit.page.reload()
-    visit.ask("The plot drags, but the cast is superb. We waited an hour for cold soup. " * 40)
+    visit.ask("The plot drags, but the cast is superb. We waited an hour for cold soup. " * 32)
 
 
 def failed(visit: Visit) -> None:

@@ -504,6 +504,20 @@ def test_a_request_that_is_too_much_is_halved(many: Many) -> None:
     many.visit.complained("504")
 
 
+def test_a_row_that_is_refused_by_itself_is_bad_and_the_rest_goes_on(many: Many) -> None:
+    def refuse_one(route: Route, _: int) -> bool:
+        is_refused = "Film 3" in (route.request.post_data_json or {})["sentences"]
+        if is_refused:
+            route.fulfill(**problem_of(422, "invalid-request"))
+        return is_refused
+
+    MadeUp(by_number, refuse_one).stand_in(many.visit)
+    many.paste(*(f"Film {at}" for at in range(8)))
+    many.score("Done: 7 of 8 rows scored, 1 bad.")
+    assert many.rows()[3] == ["4", "Film 3", "bad row: Details.", "", ""]
+    many.visit.complained("422")
+
+
 def test_a_replaced_model_is_named(many: Many) -> None:
     served = MadeUp(by_number)
 

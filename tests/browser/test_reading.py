@@ -6,13 +6,13 @@ import httpx
 import pytest
 from playwright.sync_api import Locator, Route, expect
 
-from tests.browser.routes import heard, refuse
+from tests.browser.routes import body_of, heard, refuse
 from tests.browser.visits import Visit, explained, percent, read
 
 TEXT = "The plot drags, but the cast is superb."
 WORDS = TEXT.split()
 TWICE = "A superb film. A superb cast. A wonderful, lovely story that I loved."
-LONG = "The plot drags, and it is a chore. The cast \U0001f602 is fine! " * 8
+LONG = "The plot drags, and it is a chore. The cast \U0001f602 is fine! " * 7
 
 
 def part(visit: Visit, selector: str) -> Locator:
@@ -126,12 +126,14 @@ def test_sentences_come_first_where_the_text_is_long_and_words_can_be_chosen(
 ) -> None:
     read(visit, LONG)
     units = reasons(client, LONG, "sentence")["units"]
-    assert len(units) == 16
+    assert len(units) == 14
     assert part(visit, ".leave button").all_inner_texts() == [unit["text"] for unit in units]
     assert part(visit, ".leave").text_content() == LONG
-    answer = heard(visit, part(visit, "input[name=unit][value=word]").check, "attributions")
-    assert answer["asked"]["level"] == "word"
-    expect(part(visit, ".how")).not_to_be_empty()
+    held: list[Route] = []
+    visit.page.route("**/attributions", lambda route: held.append(route))
+    part(visit, "input[name=unit][value=word]").check()
+    visit.wait_until(lambda: bool(held))
+    assert body_of(held[0])["level"] == "word"
     assert part(visit, ".leave button").count() == len(LONG.split())
 
 

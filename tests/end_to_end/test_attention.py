@@ -1,5 +1,6 @@
 """Attention, its views, forms and thumbnails, and several sentences at once."""
 
+import io
 import json
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
@@ -155,6 +156,18 @@ def test_a_form_is_chosen_by_accept_or_by_name(client: httpx.Client, form: str) 
         assert response.headers["content-type"] == FORMS[form]
         assert response.headers["cache-control"] == "no-store"
     assert accepted.content == named.content
+
+
+def test_arrays_of_16_bits(client: httpx.Client) -> None:
+    exact, short = (
+        np.load(io.BytesIO(client.post("/attention", json=body).content))["attention"]
+        for body in (
+            {"sentence": TEXT, "format": "npz"},
+            {"sentence": TEXT, "format": "npz", "dtype": "float16"},
+        )
+    )
+    assert short.dtype == np.float16
+    np.testing.assert_array_equal(short, exact.astype(np.float16))
 
 
 def picture(client: httpx.Client, **fields: object) -> ET.Element:

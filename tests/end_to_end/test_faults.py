@@ -330,6 +330,8 @@ def test_a_folder_that_is_replaced_meanwhile_changes_no_answer(tmp_path: Path) -
         assert client.get("/health/ready").status_code == 200
 
 
+NO_WORKER = "stopped unexpectedly too often"
+ENDED = '"message":"worker thread stopped unexpectedly; restarting it"'
 LOST = "The device cpu is lost to this process: it has to be restarted."
 
 
@@ -370,6 +372,17 @@ def test_a_lost_device_turns_liveness_off(
         assert_over(client, running, LOST)  # for ever
     log = running.log.read_text("utf-8")
     assert log.count('"message":"the device is lost"') == 1
+
+
+def test_a_worker_that_ends_again_and_again_turns_health_off(start: Start, tmp_path: Path) -> None:
+    with start("--threads", "1") as running, running.client() as client:
+        (tmp_path / "pass").write_text("exit", encoding="ascii")
+        answers = [ask(client, "good") for _ in range(4)]
+        assert {answer.status_code for answer in answers[:3]} <= {500, 503}
+        assert answers[3].status_code == 503
+        assert_over(client, running, NO_WORKER)
+    # One ordinary worker and two extra ones, of which none ends more than three times.
+    assert 3 <= running.log.read_text("utf-8").count(ENDED) <= 9
 
 
 def test_readiness_waits_for_the_path_that_failed(start: Start, tmp_path: Path) -> None:

@@ -111,6 +111,17 @@ def test_attributions_are_of_the_log_odds_among_the_labels(
         assert left == pytest.approx(without["probabilities"][found["label"]], abs=1e-6)
 
 
+def test_importance(client: httpx.Client) -> None:
+    both = [
+        post(client, "/importance", sentence=TEXTS[0], labels=PAIR, label=label) for label in PAIR
+    ]
+    assert list(both[0]["prediction"]["probabilities"]) == ["negative", "positive"]
+    # The log-odds of two labels differ only by their sign.
+    np.testing.assert_allclose(both[0]["importance"], both[1]["importance"], rtol=1e-5)
+    plain = post(client, "/importance", sentence=TEXTS[0], label="positive")
+    assert not np.allclose(plain["importance"], both[0]["importance"])
+
+
 @pytest.mark.parametrize("path", ["/predict", "/attention", "/attributions", "/importance"])
 def test_no_choice_is_refused_with_the_labels(client: httpx.Client, path: str) -> None:
     text: dict[str, object] = {"sentences": ["a"]} if path == "/predict" else {"sentence": "a"}

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 
 import httpx
 import pytest
@@ -102,6 +103,17 @@ def test_a_head(limited: RunningService, client: httpx.Client) -> None:
         head = b"GET /health/live HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
         answer = limited.send(head + b"X-Padding: " + b"x" * padding + b"\r\n\r\n")
         assert answer[: len(line)] == line
+
+
+def test_health_is_answered_beside_more_connections_than_there_may_be(
+    limited: RunningService,
+) -> None:
+    with ExitStack() as idle:
+        for _ in range(60):  # the service may close some at once
+            idle.enter_context(limited.connect())
+        for path in ("/health/live", "/health/ready"):
+            assert limited.get(path).status_code == 200
+        assert "all connections are taken" in limited.log.read_text("utf-8")
 
 
 def test_all_nodes_of_an_integral_fit_into_the_queue(client: httpx.Client) -> None:

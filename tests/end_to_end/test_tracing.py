@@ -353,9 +353,17 @@ def test_the_standard_variables_hold(start: Start, collector: Collector) -> None
         "OTEL_TRACES_SAMPLER": "",
         **SOON,
     }
-    with start(settings=settings) as running:
+    preflight = {
+        "origin": "https://example.org",
+        "access-control-request-method": "POST",
+        "access-control-request-headers": "traceparent, tracestate",
+    }
+    options = ("--allowed-origins", "https://example.org")
+    with start(*options, settings=settings) as running, running.client() as client:
+        # Pages from elsewhere may send a trace.
+        assert client.options("/predict", headers=preflight).status_code == 200
         ask(running)
-        collector.wait_for(1)
+        collector.wait_for(1, "POST /predict")
     first = collector.received[0]
     assert first.path == "/of/mine"
     assert first.headers["content-type"] == "application/x-protobuf"
