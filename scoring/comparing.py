@@ -106,9 +106,9 @@ class Comparison:
             raise self._refusal(f"{place(self._path, row)} has {show([str(first)])}")
         return words
 
-    def _refusal(self, fault: str) -> ScoringError:
+    def _refusal(self, problem: str) -> ScoringError:
         return ScoringError(
-            f"--compare {self._column}: {fault}: name a column whose values are "
+            f"--compare {self._column}: {problem}: name a column whose values are "
             f"{', '.join(self._labels)}, or all 0 and 1, 0 to {len(self._labels) - 1}, or "
             "whole stars from 1 to 5"
         )
@@ -124,14 +124,14 @@ def _names_of_numbers(
     column: str, numbers: set[int], labels: Sequence[str]
 ) -> dict[int, str] | None:
     """Returns what numbers mean; None if it is not sure."""
-    poles = {"negative", "positive"} <= set(labels)
+    has_pair = {"negative", "positive"} <= set(labels)
     low, high = min(numbers), max(numbers)
     are_stars = column.strip().casefold() in _STAR_COLUMNS or high > _STARS.index("neutral") + 1
     if not set(map(str, numbers)) - set(labels):
         return {number: str(number) for number in numbers}
-    if poles and low >= 1 and high <= len(_STARS) and are_stars:
+    if has_pair and low >= 1 and high <= len(_STARS) and are_stars:
         return dict(enumerate(_STARS, start=1))
-    if poles and numbers <= {0, 1} and not are_stars:
+    if has_pair and numbers <= {0, 1} and not are_stars:
         return {0: "negative", 1: "positive"}
     if low == 0 and high == len(labels) - 1:
         return dict(enumerate(labels))

@@ -20,7 +20,7 @@ import orjson
 from pydantic import BaseModel, ValidationError
 
 from scoring.errors import OutputError
-from scoring.manifest import BadRow, Manifest, Success, UnitRecord
+from scoring.manifest import Manifest, Success, UnitRecord
 from scoring.stores import FileStatus, LocalStore, Store, relative, store_of
 
 MANIFEST = "manifest.json"
@@ -51,8 +51,7 @@ class Output:
 
     def manifest(self) -> Manifest | None:
         """Reads the manifest; None if no job has started. Raises OutputError if it is damaged."""
-        content = self._store.read(self._path(MANIFEST))
-        return None if content is None else self._parse(Manifest, content, MANIFEST)
+        return self._read(Manifest, MANIFEST)
 
     def prepare(self) -> None:
         """Makes the folder.
@@ -79,14 +78,14 @@ class Output:
         # The totals first and the manifest last: until then the folder is a job's.
         for name in sorted(self._names(), key=lambda name: (name != SUCCESS, name == MANIFEST)):
             if not name.startswith(_LOCK):
-                self._remove(name)
+                self._store.remove(self._path(name))
 
     def clear_parts(self, manifest: Manifest, numbers: Sequence[int]) -> None:
         """Removes the totals, and the parts of some units."""
         units = [name for at in numbers for name in (manifest.part_name(at), _record_name(at))]
         there = set(self._names())
         for name in filter(there.__contains__, (SUCCESS, BAD_ROWS, *units)):
-            self._remove(name)
+            self._store.remove(self._path(name))
 
     def follow(self, manifest: Manifest) -> None:
         """Lets parts and totals be written only while the manifest there is this one.
@@ -106,8 +105,7 @@ class Output:
 
     def success(self) -> Success | None:
         """Reads the totals; None if the job is not finished."""
-        content = self._store.read(self._path(SUCCESS))
-        return None if content is None else self._parse(Success, content, SUCCESS)
+        return self._read(Success, SUCCESS)
 
     def done(self, manifest: Manifest) -> set[int]:
         """Returns the numbers of the units with a record of this job and a part of its size."""
@@ -275,7 +273,8 @@ class Output:
 
     def _bad_lines(self, manifest: Manifest) -> Iterator[bytes]:
         for record in self._records(manifest):
-            yield b"".join(map(_bad_line, record.bad))
+            rows = (row.model_dump() for row in record.bad)
+            yield b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows)
 
     def _records(self, manifest: Manifest) -> Iterator[UnitRecord]:
         """Reads one record at a time: those of a large job may have millions of bad rows."""
@@ -286,24 +285,22 @@ class Output:
             yield record
 
     def _record(self, number: int) -> UnitRecord | None:
-        content = self._store.read(self._path(_record_name(number)))
-        if content is None:
-            return None
-        return self._parse(UnitRecord, content, _record_name(number))
+        return self._read(UnitRecord, _record_name(number))
 
     def _remove_records(self) -> None:
         """Removes the records, and what killed workers have left of parts."""
         for name in self._names():
             if name.startswith((f"{RECORDS}/", ".part-")):
-                self._remove(name)
+                self._store.remove(self._path(name))
         self._held()
         if isinstance(self._store, LocalStore):
             with suppress(OSError):
                 Path(self._path(RECORDS)).rmdir()
 
-    def _parse(self, kind: type[_Content], content: bytes, name: str) -> _Content:
+    def _read(self, kind: type[_Content], name: str) -> _Content | None:
+        content = self._store.read(self._path(name))
         try:
-            return kind.model_validate_json(content)
+            return None if content is None else kind.model_validate_json(content)
         except ValidationError as error:
             raise OutputError(
                 self._path(name), "is damaged, or of another version: use --overwrite"
@@ -315,9 +312,6 @@ class Output:
     def _names(self) -> list[str]:
         """Returns the paths of all files, from the folder."""
         return [relative(file.path, self.path) for file in self._store.files(self.path)]
-
-    def _remove(self, name: str) -> None:
-        self._store.remove(self._path(name))
 
 
 def to_json(content: BaseModel) -> bytes:
@@ -333,7 +327,3 @@ def _lock_name(shard: tuple[int, int]) -> str:
 
 def _record_name(number: int) -> str:
     return f"{RECORDS}/{number:05d}.json"
-
-
-def _bad_line(row: BadRow) -> bytes:
-    return orjson.dumps(row.model_dump(), option=orjson.OPT_APPEND_NEWLINE)

@@ -58,7 +58,7 @@ class _File:
 
 @dataclass(slots=True)
 class _Totals:
-    """What was written: counts of rows, and the first rows of each fault."""
+    """What was written: counts of rows, and the first rows of each reason."""
 
     rows: int = 0
     truncated: int = 0
@@ -188,9 +188,9 @@ def _write(file: _File, target: Target, scorer: Scorer, compared: "_Compared | N
             )
             output.write(join_answers(rows.values, columns, added, typed=typed))
         if totals.rows and not totals.labels:
-            fault, (first, *_) = next(iter(totals.bad.items()))
+            reason, (first, *_) = next(iter(totals.bad.items()))
             path = file.table.file.path
-            raise TableError(path, f"no row can be scored: {place(path, first)}: {fault}")
+            raise TableError(path, f"no row can be scored: {place(path, first)}: {reason}")
     return totals
 
 
@@ -202,25 +202,25 @@ def _answer(
 ) -> list[_Answer]:
     """Returns label and score of each row of a piece, None for bad ones."""
     found: list[_Answer] = [(None, None)] * len(rows.texts)
-    faults = dict(rows.faults)
-    good = [index for index in range(len(rows.texts)) if index not in faults]
+    reasons = dict(rows.faults)
+    good = [index for index in range(len(rows.texts)) if index not in reasons]
     for start in range(0, len(good), _BATCH_ROWS):
         indices = good[start : start + _BATCH_ROWS]
         batch = scorer.score([rows.texts[index] for index in indices])
-        for place_in_batch, index in enumerate(indices):
-            if place_in_batch in batch.refused:
-                faults[index] = batch.refused[place_in_batch]
+        for position, index in enumerate(indices):
+            if position in batch.refused:
+                reasons[index] = batch.refused[position]
                 continue
-            label = scorer.model.labels[batch.label_ids[place_in_batch]]
-            found[index] = (label, round(float(batch.scores[place_in_batch]), _DECIMALS))
-            totals.truncated += int(batch.truncated[place_in_batch])
+            label = scorer.model.labels[batch.label_ids[position]]
+            found[index] = (label, round(float(batch.scores[position]), _DECIMALS))
+            totals.truncated += int(batch.truncated[position])
             totals.labels[label] += 1
         advance(len(indices), "")
     if rows.faults:
         advance(len(rows.faults), "")
     totals.rows += len(rows.texts)
-    for index in sorted(faults):
-        totals.bad.setdefault(faults[index], []).append(rows.numbers[index])
+    for index in sorted(reasons):
+        totals.bad.setdefault(reasons[index], []).append(rows.numbers[index])
     return found
 
 

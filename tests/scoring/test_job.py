@@ -13,7 +13,6 @@ from pyarrow import parquet
 
 import scoring.__main__ as command
 from model import load_predictor, open_checkpoint
-from model.tables.columns import TEXT_COLUMNS
 from model.tables.files import FORMATS
 from scoring.folder import Output
 from tests.builders import tiny_checkpoint
@@ -263,17 +262,12 @@ MISTAKES = {
     ("nowhere.csv",): "nowhere.csv: does not exist: give files, folders, globs or URLs",
     ("{in}/none*.csv",): f"{{in}}/none*.csv: holds no file that is read: use {FORMATS}",
     ("{in}/rows.csv", "{in}"): "{in}/rows.csv: is named twice, also as {in}/rows.csv: name it once",
-    ("{in}/rows.csv", "--text-column", "body"): "{in}/rows.csv: no column is named 'body' among "
-    "'id', 'label', 'text': choose one with --text-column",
     ("{in}/rows.csv", "--columns", "id,nmae"): "{in}/rows.csv: no column is named 'nmae' among "
     "'id', 'label', 'text': change --columns",
     ("{in}/rows.csv", "--ray-address", "x:1"): "--ray-address is for --engine ray: leave it out, "
     "or choose that engine",
     ("{in}/rows.csv", "--device", "gpu"): "--device: device must be auto, cpu, cuda or cuda:N, "
     "got gpu",
-    ("{in}/other.csv",): "{in}/other.csv: no column is named "
-    + " or ".join(map(repr, TEXT_COLUMNS))
-    + " among 'id', 'other': choose one with --text-column",
     ("{in}/rows.csv", "--output", "{in}/rows.csv"): "--output {in}/rows.csv: is the input: "
     "name another file",
     ("{in}/rows.csv", "--parts", "--output", "{in}/rows.csv"): "{in}/rows.csv: is a file: "
@@ -294,7 +288,6 @@ def test_a_mistake_is_told_in_one_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     folder = {"{in}": str(table.parent)}
-    (tmp_path / "in" / "other.csv").write_text("id;other\n1;good\n", encoding="utf-8")
     given = [argument.replace("{in}", folder["{in}"]) for argument in arguments]
 
     assert run("--output", tmp_path / "out", *given) == 1
