@@ -117,7 +117,7 @@ def _property(field: dict[str, Any]) -> dict[str, Any]:
         values += [bare == "on" for bare in ("off", "on") if bare in field["enum"]]
         return {"description": field["description"], "enum": values}
     kept = {name: field[name] for name in _KEPT if name in field}
-    if field.get("type") == "array":  # families of paths: YAML reads a bare on or off as true or false
+    if field.get("type") == "array":  # families of paths; YAML reads a bare on or off as a boolean
         return {"description": field["description"], "type": ["string", "boolean", "null"]}
     kept["type"] = [field["type"] if "type" in field else _type(field["anyOf"]), "null"]
     if field.get("type") == "number":  # --set makes text of a number with a point
