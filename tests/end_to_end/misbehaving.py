@@ -118,8 +118,7 @@ def load_misbehaving(folder: Path, checkpoint: Checkpoint, backend: Backend) -> 
 
     precede(predictor, "_predict", fused)
     precede(predictor, "_explain", explicit)
-    precede(predictor.gradients, "_batch", gradient)
-    precede(predictor.inspector, "steps", gradient)
+    precede(predictor.gradients._network, "batch", gradient)  # steps use the same network
     precede(predictor, "probe", lambda *_: lose(folder, "probe"))
     for stage in ("predict", "explain", "to_host"):
         precede(predictor._runner, stage, lambda *_, stage=stage: lose(folder, stage))
