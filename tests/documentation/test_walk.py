@@ -5,6 +5,9 @@ import threading
 from pathlib import Path
 from types import FrameType
 
+import pytest
+
+from model.backends.kernels import reason_unavailable
 from tests.documentation.markdown import ROOT, sections
 from tests.end_to_end.servers import local_service
 
@@ -37,6 +40,7 @@ def files_of_a_request(checkpoint: Path, folder: Path) -> set[str]:
     return {str(Path(name).relative_to(ROOT)) for name in entered if name.startswith(packages)}
 
 
+@pytest.mark.skipif(reason_unavailable() is not None, reason="torch computes passes here")
 def test_a_request_goes_through_the_files_of_its_eight_steps(
     checkpoint_folder: Path, tmp_path: Path
 ) -> None:
