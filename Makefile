@@ -70,6 +70,7 @@ check: $(VENV)/installed-dev $(VENV)/installed-containers $(JAVASCRIPT)/installe
 	$(BIN)/python -m mypy
 	$(BIN)/lint-imports
 	cd client && $(abspath $(BIN))/lint-imports
+	$(BIN)/python -m tools.sizes
 	$(JAVASCRIPT)/node_modules/.bin/tsc --project tests/javascript
 	$(JAVASCRIPT)/node_modules/.bin/eslint --max-warnings 0 --config tests/javascript/eslint.config.js service/page/static
 	$(MKDOCS) build --strict --quiet

@@ -125,11 +125,17 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         classes, dataset, order = _rows_of(list_texts(X, by="fit"), y)
         folder = Path(tempfile.mkdtemp(prefix="headlight-"))
-        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        with nullcontext() if self.verbose else silent(), _torch_as_it_was():
-            history = self._train(dataset, folder)
-            self.model_ = load(folder, device=self.device, dtype="float32")
-        self._folder = folder
+        remove = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        try:
+            with nullcontext() if self.verbose else silent(), _torch_as_it_was():
+                history = self._train(dataset, folder)
+                self.model_ = load(folder, device=self.device, dtype="float32")
+        except BaseException:
+            remove()
+            raise
+        if (earlier := getattr(self, "_remove", None)) is not None:
+            earlier()  # else each refit would leave a folder of 90 MB
+        self._folder, self._remove = folder, remove
         self.classes_, self._order, self.history_ = classes, order, history
         return self
 

@@ -135,9 +135,9 @@ def test_a_full_disk_is_told_and_the_same_command_goes_on(
     assert (output / "part-00000.parquet").read_bytes() == whole
 
 
-SMALL, LARGE = 8_000_000, 80_000_000
-# A second copy of what the large file has more would be 72 MB. Heaps differ from run to run.
-MOST_MORE = 40_000_000
+SMALL, LARGE = 16_000_000, 160_000_000
+# A second copy of what the large file has more would be 144 MB. Heaps differ from run to run.
+MOST_MORE = 70_000_000
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ estimators is asked here with texts.
 
 import gc
 import pickle
+import tempfile
 from collections.abc import Sequence
 from copy import deepcopy
 from pathlib import Path
@@ -148,8 +149,13 @@ def test_classes_of_any_kind(fresh: TextClassifier, rows: pd.DataFrame, kind: st
 
 
 def test_fitting_twice_is_fitting_once_and_quiet_unless_asked(
-    fresh: TextClassifier, rows: pd.DataFrame, capsys: pytest.CaptureFixture[str]
+    fresh: TextClassifier,
+    rows: pd.DataFrame,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     texts, y = list(rows["sentence"]), list(rows["label"])
     params, kept = fresh.get_params(), (list(texts), list(y))
     first = fresh.fit(texts, y).predict_proba(texts)
@@ -166,6 +172,7 @@ def test_fitting_twice_is_fitting_once_and_quiet_unless_asked(
     assert set(vars(fresh)) == names
     assert set(params) < names
     assert all(name.endswith("_") or name.startswith("_") for name in names - set(params))
+    assert len(list(tmp_path.glob("headlight-*"))) == 1  # that of the last one is there, no other
 
 
 def test_a_copy_is_not_fitted_and_a_fitted_one_is_not_pickled(fitted: TextClassifier) -> None:
