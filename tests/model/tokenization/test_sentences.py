@@ -96,5 +96,6 @@ def test_more_sentences_than_allowed_are_refused_and_not_counted() -> None:
         "the text has more than 5 sentences, and may have at most 5: divide it, or ask for one "
         "answer of the whole text"
     )
-    with pytest.raises(TextTooLongError, match=exactly(message)):
-        split_sentences("Hi. " * MANY, max_sentences=5)
+    for count in (6, MANY):
+        with pytest.raises(TextTooLongError, match=exactly(message)):
+            split_sentences("Hi. " * count, max_sentences=5)
