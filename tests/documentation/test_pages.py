@@ -42,7 +42,7 @@ BUDGETS = {
     "docs/tutorial.md": 600,
 }
 EACH_DECISION = 200
-ALL_DECISIONS = 3200
+ALL_DECISIONS = 3400
 ALL = 36_000
 
 _PRIVATE = re.compile(r"(?:/home/|/Users/|/root/|/work/|/tmp/|[A-Z]:\\|file://)\w*")
