@@ -37,7 +37,15 @@ def install_hint(extras: str) -> str:
     return f"pip install 'headlight[{extras}]'"
 
 
-class ModelError(Exception):
+class PortableError(Exception):
+    """Goes to other processes, and is copied, with its message and its attributes."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # By default its message becomes the arguments of `__init__`, which may take others.
+        return type(self).__new__, (type(self), *self.args), self.__dict__
+
+
+class ModelError(PortableError):
     """Base of every error that this package raises on purpose."""
 
 

@@ -4,8 +4,10 @@ ScoringError        options that do not fit, or workers that cannot start
 └── OutputError     a folder that cannot be used, or a file that cannot be written
 """
 
+from model.errors import PortableError
 
-class ScoringError(Exception):
+
+class ScoringError(PortableError):
     """Options that do not fit, named as they are typed, or workers that cannot start."""
 
 

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, Validati
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from model.checkpoint.location import DEFAULT
+from model.errors import PortableError
 from model.tokenization.tokenizer import MAX_WINDOWS
 from model.validation import nearest, tell_fault
 
@@ -31,7 +32,7 @@ _DAY = 86_400
 _ANY_THREADS = 64
 
 
-class SettingsError(Exception):
+class SettingsError(PortableError):
     """Wrong settings; the message lists every error, one a line."""
 
     def __init__(self, errors: list[str]) -> None:

@@ -1,9 +1,9 @@
 """Defines every error of training, below one base."""
 
-from model.errors import TableError
+from model.errors import PortableError, TableError
 
 
-class TrainingError(Exception):
+class TrainingError(PortableError):
     """Base of every error that this package raises on purpose."""
 
 

@@ -22,8 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import httpx
 
@@ -76,6 +75,10 @@ class HeadlightError(Exception):
         message = super().__str__()
         return message if self.part is None else f"{message} ({self.part})"
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # By default its message becomes the arguments of `__init__`, which may take others.
+        return type(self).__new__, (type(self), *self.args), self.__dict__
+
 
 class NoAnswerError(HeadlightError):
     """Nothing listens at the address, or the connection broke before the answer was complete."""
@@ -111,11 +114,6 @@ class ProblemError(HeadlightError):
         if problem.status >= httpx.codes.INTERNAL_SERVER_ERROR and self.request_id is not None:
             message = f"{message} (request {self.request_id})"
         self.args = (message,)
-
-    def __reduce__(self) -> tuple[partial[Self], tuple[Problem], dict[str, Any]]:
-        # By default an exception is copied by its message, which `__init__` does not take.
-        again = partial(type(self), request_id=self.request_id)
-        return again, (self.problem,), self.__dict__
 
 
 class InvalidRequestError(ProblemError):

@@ -1,9 +1,6 @@
-"""Errors with and without a problem, whole, damaged and copied: the status tells their kind."""
+"""Errors with and without a problem, whole and damaged: the status tells their kind."""
 
-import copy
 import json
-import pickle
-from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -13,16 +10,12 @@ from hypothesis import strategies as st
 
 from headlight_client import (
     FieldError,
-    HeadlightError,
     InvalidRequestError,
-    NoAnswerError,
     Problem,
     ProblemError,
     ServiceTimedOutError,
-    TimedOutError,
     UnauthorizedError,
     UnavailableError,
-    UnexpectedAnswerError,
 )
 from headlight_client.answers import Answer
 from headlight_client.errors import read_problem
@@ -139,35 +132,3 @@ def test_the_message_names_a_request_that_its_sender_cannot_mend(status: int, me
 
     assert str(error) == message
     assert error.request_id == "id-1"
-
-
-OVERLOADED = Problem("overloaded", 503, "T", "D", (FieldError(("body", 1), "blank"),), 3)
-PROBLEMS = (ProblemError, InvalidRequestError, UnauthorizedError, UnavailableError)
-
-
-# As process pools and task queues send errors.
-@pytest.mark.parametrize(
-    "again",
-    [lambda error: pickle.loads(pickle.dumps(error)), copy.copy, copy.deepcopy],  # noqa: S301 - its own
-)
-@pytest.mark.parametrize(
-    "error",
-    [
-        *(kind(OVERLOADED, request_id="id-1") for kind in (*PROBLEMS, ServiceTimedOutError)),
-        *(kind("wrong", request_id="id-1") for kind in (HeadlightError, NoAnswerError)),
-        *(kind("wrong") for kind in (TimedOutError, UnexpectedAnswerError)),
-    ],
-    ids=lambda error: type(error).__name__,
-)
-def test_an_error_is_copied_whole(error: HeadlightError, again: Callable[[Any], Any]) -> None:
-    noted = copy.copy(error)
-    noted.add_note("of the caller")
-
-    copied = again(noted)
-
-    assert type(copied) is type(error)
-    assert (str(copied), copied.request_id) == (str(error), error.request_id)
-    assert copied.__notes__ == ["of the caller"]
-    if isinstance(copied, ProblemError):
-        assert copied.problem == OVERLOADED
-        assert (copied.type, copied.retry_after) == ("overloaded", 3)

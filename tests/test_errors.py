@@ -1,0 +1,138 @@
+"""Every error of every package goes to another process, and is copied, as it is."""
+
+import ast
+import copy
+import importlib
+import inspect
+import multiprocessing
+import pickle
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+import headlight_client
+import model
+from headlight_client.errors import FailedPart, ProblemError, UnavailableError
+from model.errors import CheckpointError
+from service.errors import InvalidRequestError, OverloadedError, Refusal, invalid
+from tests.matching import exactly
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("model", "training", "scoring", "service", "benchmarks", "client/headlight_client")
+PROBLEM = headlight_client.Problem("overloaded", 503, "Title", "Detail", retry_after=3)
+# What an error is made with, by the type of an argument.
+SAMPLES = {
+    str: "what is wrong",
+    Path: Path("folder"),
+    int: 3,
+    list[str]: ["first", "second"],
+    headlight_client.Problem: PROBLEM,
+}
+
+
+def modules_with_errors() -> Iterator[str]:
+    """Names the modules that define a class by the name of an error or of an interruption."""
+    for package in PACKAGES:
+        for path in (ROOT / package).rglob("*.py"):
+            tree = ast.parse(path.read_bytes())
+            bases = (
+                base
+                for each in ast.walk(tree)
+                if isinstance(each, ast.ClassDef)
+                for base in map(ast.unparse, each.bases)
+            )
+            if any(
+                base.endswith(("Error", "Exception", "Warning", "Interrupt", "Exit"))
+                for base in bases
+            ):
+                yield ".".join(path.relative_to(ROOT).with_suffix("").parts).removeprefix("client.")
+
+
+def error_classes() -> list[type[BaseException]]:
+    """The classes of all errors of the packages, public or not."""
+    modules = [importlib.import_module(name) for name in sorted(modules_with_errors())]
+    return [
+        kind
+        for module in modules
+        for kind in vars(module).values()
+        if inspect.isclass(kind)
+        and issubclass(kind, BaseException)
+        and kind.__module__ == module.__name__
+    ]
+
+
+def sample(kind: type[BaseException]) -> BaseException:
+    """Makes an error with each argument of a type that has a sample, and a note of its caller."""
+    given: list[object] = []
+    named: dict[str, object] = {}
+    for name, parameter in list(inspect.signature(kind.__init__).parameters.items())[1:]:
+        wanted = parameter.annotation
+        value = next(
+            (SAMPLES[each] for each in (wanted, *get_args(wanted)) if each in SAMPLES), None
+        )
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            given.append(SAMPLES[str])
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            continue
+        elif value is not None and parameter.kind is parameter.KEYWORD_ONLY:
+            named[name] = value
+        elif value is not None:
+            given.append(value)
+        else:
+            assert parameter.default is not parameter.empty, f"{kind.__name__} needs a sample"
+    return kind(*given, **named)
+
+
+def in_part() -> ProblemError:
+    error = UnavailableError(PROBLEM, request_id="id-1")
+    error.part = FailedPart(1, 2, 3, (None, None, None))
+    return error
+
+
+CLASSES = error_classes()
+ERRORS = [
+    *map(sample, CLASSES),
+    in_part(),
+    invalid(("body", "sentences", 1), "is blank"),
+    OverloadedError(
+        "full", retry_after=3, refusal=Refusal.MEMORY, headers={"A": "b"}, fits={"a": 1}
+    ),
+]
+
+
+def test_the_classes_are_found() -> None:
+    assert {CheckpointError, ProblemError, InvalidRequestError} < set(CLASSES)
+    assert len(CLASSES) > 50
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize(
+    "again",
+    [lambda error: pickle.loads(pickle.dumps(error)), copy.copy, copy.deepcopy],  # noqa: S301 - its own
+    ids=["pickle", "copy", "deepcopy"],
+)
+def test_an_error_is_made_again_whole(
+    error: BaseException, again: Callable[[Any], BaseException]
+) -> None:
+    noted = copy.copy(error)
+    noted.add_note("of the caller")
+
+    copied = again(noted)
+
+    assert type(copied) is type(error)
+    assert (str(copied), repr(copied), copied.args) == (str(error), repr(error), error.args)
+    assert vars(copied) == {**vars(error), "__notes__": ["of the caller"]}
+
+
+def test_an_error_of_a_pool_ends_the_wait() -> None:
+    message = (
+        "not-there: does not exist: give the path of a checkpoint folder, or hf:not-there if it is "
+        "a name on the hub"
+    )
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        waiting = pool.apply_async(model.load, ("not-there",))
+        with pytest.raises(CheckpointError, match=exactly(message)) as caught:
+            waiting.get(300)
+    assert (caught.value.path, caught.value.fault) == (Path("not-there"), message[11:])
