@@ -53,6 +53,10 @@ COPY service service
 # Built by the setuptools that is installed, which has a hash, and not by one that pip would fetch.
 RUN pip install --no-build-isolation --no-compile --no-deps --target /opt/headlight . && \
     rm /opt/headlight/bin/headlight-train && ls /opt/headlight/model/backends/_kernels.so
+# SageMaker runs an image with the word `serve`, and asks on port 8080.
+# hadolint ignore=SC2016
+RUN printf '#!/bin/sh\nHEADLIGHT_PORT=${HEADLIGHT_PORT:-8080} exec headlight-serve "$@"\n' >/opt/headlight/bin/serve && \
+    chmod 755 /opt/headlight/bin/serve
 WORKDIR /app
 COPY deploy/healthcheck.py ./
 COPY checkpoints checkpoints

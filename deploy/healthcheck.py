@@ -8,14 +8,12 @@ import os
 import sys
 
 _TIMEOUT_SECONDS = 2.0
+# Of the image's commands `headlight-serve` and `serve`.
+_PORTS = ("8000", "8080")
 
 
 def is_ready(port: int) -> bool:
-    """Whether the service of this machine answers 200 at `/health/ready`.
-
-    Args:
-        port: that it listens on.
-    """
+    """Whether the service at a port of this machine answers 200 at `/health/ready`."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_TIMEOUT_SECONDS)
     try:
         connection.request("GET", "/health/ready")
@@ -27,4 +25,5 @@ def is_ready(port: int) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(0 if is_ready(int(os.environ.get("HEADLIGHT_PORT", "8000"))) else 1)
+    ports = (os.environ["HEADLIGHT_PORT"],) if "HEADLIGHT_PORT" in os.environ else _PORTS
+    sys.exit(not any(is_ready(int(port)) for port in ports))

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter
 from fastapi.routing import APIRoute
-from pydantic import BeforeValidator, WithJsonSchema
+from pydantic import BeforeValidator, WithJsonSchema, model_validator
 from starlette.responses import Response
 from starlette.types import Scope
 
@@ -25,6 +25,7 @@ from service.routes.requests import (
     json_response,
 )
 from service.routes.texts import Texts, classify, only
+from service.routes.wording import only_one_unknown
 
 TAG = "Other systems"
 TRUNCATED = "X-Headlight-Truncated"
@@ -42,8 +43,7 @@ CUT_HEADER = {
 # Clients and proxies limit the size of headers.
 _MOST_CUT = 100
 
-count_texts = counting("texts")
-Counted = BeforeValidator(count_texts)
+Counted = BeforeValidator(counting("texts"))
 # A text or a list of texts, as `/openapi.json` describes it; any other value has its own error.
 TextOrList = Annotated[
     object,
@@ -53,7 +53,23 @@ TextOrList = Annotated[
 
 
 class OtherBody(RequestBody):
-    """A body in the form of another system."""
+    """A body in the form of another system, or an object within it.
+
+    Their clients send null for what they leave out, known here or not.
+    """
+
+    @model_validator(mode="before")
+    @classmethod
+    def _only_one_unknown(cls, value: object) -> object:
+        if not isinstance(value, dict):
+            return value
+        known = cls.model_fields
+        given = {
+            name: item
+            for name, item in value.items()
+            if item is not None or (name in known and known[name].is_required())
+        }
+        return only_one_unknown(given, known)
 
 
 async def answer_texts(

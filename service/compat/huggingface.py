@@ -7,7 +7,7 @@ from importlib.metadata import version
 from typing import Annotated, Any, Literal
 
 from fastapi import Body
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, model_validator
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -26,7 +26,7 @@ from service.errors import Loc
 from service.routes import predict
 from service.routes.health import ready
 from service.routes.openapi import computes, describes, probes
-from service.routes.request_schemas import PredictRequest, RequestMember
+from service.routes.request_schemas import PredictRequest
 from service.routes.requests import (
     Context,
     RequestContext,
@@ -55,7 +55,12 @@ _PAIR = (
 )
 
 
-class Parameters(RequestMember):
+def _capitalized(direction: object) -> object:
+    # One name of each in the schema: generated clients cannot have members that differ in case.
+    return direction.capitalize() if isinstance(direction, str) else direction
+
+
+class Parameters(OtherBody):
     """The member `parameters` of a body with `inputs`."""
 
     top_k: int | None = Field(
@@ -92,7 +97,7 @@ class Parameters(RequestMember):
         return self.truncation
 
 
-class Options(RequestMember):
+class Options(OtherBody):
     """The member `options`, which old clients send; nothing here depends on it."""
 
     wait_for_model: bool | None = None
@@ -108,8 +113,8 @@ class InputsRequest(OtherBody):
     truncate: bool | None = Field(
         None, description="Whether a text that is too long is cut (the default) or refused."
     )
-    truncation_direction: Literal["Left", "Right", "left", "right"] = Field(
-        "Right", description="The end that is cut off."
+    truncation_direction: Annotated[Literal["Left", "Right"], BeforeValidator(_capitalized)] = (
+        Field("Right", description="The end that is cut off; `left` and `right` too.")
     )
     raw_scores: bool = Field(False, description="Whether scores are logits.")
     options: Options | None = None
@@ -235,9 +240,7 @@ async def _answer(context: RequestContext, body: InputsRequest, *, flat: bool) -
 
 def texts_of(body: InputsRequest) -> Texts:
     """Returns the texts of a body; raises InvalidRequestError if `inputs` is something else."""
-    end: Literal["left", "right"] = (
-        "left" if body.truncation_direction.lower() == "left" else "right"
-    )
+    end: Literal["left", "right"] = "left" if body.truncation_direction == "Left" else "right"
     options = (
         ReadingOptions(end, max_length=body.wanted.max_length)
         if body.cuts

@@ -15,7 +15,6 @@ from service.compat.base import CUT_HEADER, TAG, Counted, OtherBody, answer_text
 from service.errors import Loc
 from service.routes.health import ready
 from service.routes.openapi import computes, probes
-from service.routes.request_schemas import RequestMember
 from service.routes.requests import Context, answer_get, answers, from_body, make_router
 from service.routes.schemas import HealthAnswer, PredictionAnswer
 from service.routes.texts import Texts, only
@@ -32,7 +31,7 @@ _OTHER = "has its text in another column than the row before it: name the same o
 _Records = Annotated[list[dict[str, object]], Field(fail_fast=True)]
 
 
-class Split(RequestMember):
+class Split(OtherBody):
     """A table as pandas writes it with `orient="split"`."""
 
     columns: Annotated[list[str | int], Field(fail_fast=True)] = Field(min_length=1)
@@ -40,8 +39,8 @@ class Split(RequestMember):
     index: list[object] | None = None
 
 
-class Params(RequestMember):
-    """The member `params` of a body of `POST /invocations`."""
+class Params(OtherBody):
+    """The member `params` of a body of `POST /invocations`, or `parameters`, as others name it."""
 
     truncation: Truncation = Field(
         "right", description="Which end of a text that is too long is cut off; `error` refuses it."
@@ -62,11 +61,14 @@ class InvocationsRequest(OtherBody):
         None, description="A list of rows, each with the names of its columns."
     )
     params: Params | None = None
+    parameters: Params | None = Field(None, description="Another name of `params`.")
 
     @model_validator(mode="after")
     def _just_one(self) -> "InvocationsRequest":
         if sum(getattr(self, form) is not None for form in _FORMS) != 1:
             raise ValueError(f"must have exactly one of {', '.join(_FORMS)}")
+        if None not in (self.params, self.parameters):
+            raise ValueError("params and parameters are the same: send one")
         return self
 
 
@@ -133,7 +135,8 @@ def texts_of(body: InvocationsRequest) -> Texts:
     else:
         form = next(form for form in _FORMS if getattr(body, form) is not None)
         items, field, below = _of_rows(getattr(body, form), form)
-    options = ReadingOptions((body.params or Params()).truncation)
+    params = body.params or body.parameters or Params()
+    options = ReadingOptions(params.truncation)
     return Texts(items, options, field, below, "set params.truncation to right or left")
 
 

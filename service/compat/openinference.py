@@ -135,10 +135,10 @@ async def _read(context: RequestContext) -> InferRequest:
     _require_served(request)
     content = await read_content(context, JSON, OCTETS)
     lengths = request.headers.getlist(HEADER)
-    return await context.parse(content, lambda: _parse(content, lengths, state.limits))
+    return await context.parse(content, lambda: _parse(content, lengths, state))
 
 
-def _parse(content: bytes, lengths: Sequence[str], limits: dict[str, object]) -> InferRequest:
+def _parse(content: bytes, lengths: Sequence[str], state: State) -> InferRequest:
     head, behind = split_body(content, lengths)
     try:
         value = parse_json(head)
@@ -147,7 +147,8 @@ def _parse(content: bytes, lengths: Sequence[str], limits: dict[str, object]) ->
             raise
         hint = f"If tensors follow the JSON as bytes, give its length in {HEADER}."
         raise MalformedJsonError(f"{error.detail} {hint}") from error
-    body = validate(InferRequest, value, source="body", context=limits)
+    body = validate(InferRequest, value, source="body", context=state.limits)
+    body.check_shape(state.settings.max_sentences)
     inputs, place = list(body.inputs), body.place
     tensor = inputs[place]
     part = cut_tensors(behind, [each.binary_size for each in inputs])[place]

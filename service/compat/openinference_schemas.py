@@ -13,15 +13,13 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    ValidationInfo,
     WithJsonSchema,
     model_validator,
 )
 
 from model.types import Truncation
-from service.compat.base import OtherBody, count_texts
+from service.compat.base import OtherBody, wrong
 from service.compat.tensors import Datatype
-from service.routes.request_schemas import RequestMember
 
 OutputName = Literal[
     "label", "probabilities", "logits", "token_count", "truncated", "attention", "tokens"
@@ -32,8 +30,7 @@ MOST_ID = 256
 # Values in the JSON of tensors that are sent as shared memory, which two machines do not have.
 _SHARED = "shared memory is not offered: send the tensor in the body"
 
-_SHAPE, _MOST_RANK = "must be [N] or [N, 1] for N texts", 2
-_TEXT, _MOST_INPUTS = "BYTES", 16
+_TEXT, _MOST_INPUTS, _MOST_RANK = "BYTES", 16, 64
 
 
 def _reject_shared(_: object) -> object:
@@ -44,30 +41,6 @@ def _reject_classes(_: object) -> object:
     raise ValueError("classification is not offered: ask for probabilities, which has every class")
 
 
-def _is_text(info: ValidationInfo) -> bool:
-    return bool(info.data.get("datatype") == _TEXT)
-
-
-def _check_rank(shape: object, info: ValidationInfo) -> object:
-    """Counts the numbers before any is looked at: a body may hold a million."""
-    if isinstance(shape, list) and not 1 <= len(shape) <= _MOST_RANK:
-        if _is_text(info):
-            raise ValueError(_SHAPE)
-        return []  # of an input that is ignored
-    return shape
-
-
-def _check_shape(shape: list[int], info: ValidationInfo) -> list[int]:
-    if not _is_text(info):
-        return shape
-    if shape[1:] not in ([], [1]):
-        raise ValueError(_SHAPE)
-    most = (info.context or {}).get("max_sentences")
-    if most is not None and shape[0] > most:
-        raise ValueError(f"at most {most} texts are taken at once, got {shape[0]}")
-    return shape
-
-
 def _check_inputs(inputs: object) -> object:
     """Counts the inputs before any is looked at."""
     if isinstance(inputs, list) and not 1 <= len(inputs) <= _MOST_INPUTS:
@@ -75,14 +48,19 @@ def _check_inputs(inputs: object) -> object:
     return inputs
 
 
+def _places(inputs: "list[Input]") -> list[int]:
+    """Returns the indices of the inputs named as the model's own, else of those of its type."""
+    named = [index for index, each in enumerate(inputs) if each.name == INPUT]
+    return named or [index for index, each in enumerate(inputs) if each.datatype == _TEXT]
+
+
 def _check_text(inputs: "list[Input]") -> "list[Input]":
-    if not any(each.datatype == _TEXT for each in inputs):
-        raise ValueError(f"none has the datatype {_TEXT}, as texts have: send one")
+    places = _places(inputs)
+    if len(places) > 1:
+        raise ValueError(f"{len(places)} of them may be the texts: name one of them {INPUT}")
+    if not places or inputs[places[0]].datatype != _TEXT:
+        raise ValueError(f"the texts must have the datatype {_TEXT}: send them as input {INPUT}")
     return inputs
-
-
-def _count_texts(data: object, info: ValidationInfo) -> object:
-    return count_texts(data, info) if _is_text(info) else data
 
 
 def _check_outputs(outputs: object) -> object:
@@ -91,10 +69,10 @@ def _check_outputs(outputs: object) -> object:
     return outputs
 
 
-class TensorParameters(BaseModel):
+class TensorParameters(OtherBody):
     """The parameters of an input or an output; others are ignored."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
+    model_config = ConfigDict(extra="ignore")
 
     shared_memory_region: Annotated[None, BeforeValidator(_reject_shared)] = None
 
@@ -116,22 +94,18 @@ class OutputParameters(TensorParameters):
     classification: Annotated[None, BeforeValidator(_reject_classes)] = None
 
 
-class Input(RequestMember):
-    """The texts; inputs after the first of `BYTES`, and of other types, are ignored."""
+class Input(OtherBody):
+    """The texts, or a tensor that is ignored."""
 
-    name: str = Field(description="Any name; the model's own is `text`.")
+    name: str = Field(description="`text`, or any if no other input is of `BYTES`.")
     datatype: str = Field(description="`BYTES`.")
-    shape: Annotated[
-        list[Annotated[int, Field(ge=0)]],
-        BeforeValidator(_check_rank),
-        AfterValidator(_check_shape),
-    ] = Field(description="`[N]` or `[N, 1]` for N texts.")
+    shape: Annotated[list[Annotated[int, Field(ge=0)]], Field(fail_fast=True)] = Field(
+        max_length=_MOST_RANK, description="`[N]` or `[N, 1]` for N texts."
+    )
     parameters: InputParameters | None = None
-    data: Annotated[
-        object,
-        WithJsonSchema({"type": "array", "items": {}}),
-        BeforeValidator(_count_texts),
-    ] = Field(None, description="The texts, flat or nested as the shape is.")
+    data: Annotated[object, WithJsonSchema({"type": "array", "items": {}})] = Field(
+        None, description="The texts, flat or nested as the shape is."
+    )
 
     @model_validator(mode="after")
     def _once(self) -> "Input":
@@ -148,14 +122,14 @@ class Input(RequestMember):
         return None if self.parameters is None else self.parameters.binary_data_size
 
 
-class WantedOutput(RequestMember):
+class WantedOutput(OtherBody):
     """An output to answer."""
 
     name: OutputName
     parameters: OutputParameters | None = None
 
 
-class RequestParameters(RequestMember):
+class RequestParameters(OtherBody):
     """The parameters of a request."""
 
     binary_data_output: bool | None = Field(
@@ -180,7 +154,7 @@ class InferRequest(OtherBody):
 
     id: str | None = Field(None, max_length=MOST_ID, description="Comes back with the answer.")
     inputs: Annotated[list[Input], BeforeValidator(_check_inputs), AfterValidator(_check_text)] = (
-        Field(description="The first input of the datatype `BYTES` holds the texts.")
+        Field(description="The input `text`, or the only one of `BYTES`; others are ignored.")
     )
     outputs: Annotated[list[WantedOutput], BeforeValidator(_check_outputs)] | None = Field(
         None,
@@ -192,7 +166,7 @@ class InferRequest(OtherBody):
     @property
     def place(self) -> int:
         """The index of the input that holds the texts."""
-        return next(at for at, each in enumerate(self.inputs) if each.datatype == _TEXT)
+        return _places(self.inputs)[0]
 
     @property
     def texts(self) -> Sequence[object]:
@@ -203,6 +177,17 @@ class InferRequest(OtherBody):
     def data(self) -> tuple[str | int, ...]:
         """Where the body holds the texts."""
         return ("inputs", self.place, "data")
+
+    def check_shape(self, most: int) -> None:
+        """Raises InvalidRequestError if the texts have a wrong shape, or are more than `most`."""
+        shape = self.inputs[self.place].shape
+        if not shape or shape[1:] not in ([], [1]):
+            message = "must be [N] or [N, 1] for N texts"
+        elif shape[0] > most:
+            message = f"at most {most} texts are taken at once, got {shape[0]}"
+        else:
+            return
+        raise wrong(("inputs", self.place, "shape"), message)
 
     @property
     def options(self) -> RequestParameters:

@@ -20,7 +20,7 @@ from service.errors import (
     UnsupportedMediaTypeError,
     invalid,
 )
-from service.routes.wording import LONGEST_INTEGER, OUT_OF_RANGE, only_one_unknown, rejection
+from service.routes.wording import LONGEST_INTEGER, OUT_OF_RANGE, rejection
 
 Schema = TypeVar("Schema", bound=BaseModel)
 
@@ -111,8 +111,6 @@ def validate(
     Raises:
         InvalidRequestError: it does not fit; lists every error and repeats no text of the value.
     """
-    if isinstance(value, dict) and not value.keys() <= schema.model_fields.keys():
-        value = only_one_unknown(value, schema.model_fields)
     try:
         return schema.model_validate(value, context=context)
     except ValidationError as error:

@@ -118,13 +118,12 @@ Labels = Annotated[
 
 
 class RequestBody(BaseModel):
-    """What a request holds: known fields of the right types only."""
+    """What a request or an object within it holds: known fields of the right types only.
+
+    Of unknown fields, which may be many, one is reported.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-class RequestMember(RequestBody):
-    """An object within a request; of its unknown fields, which may be many, one is reported."""
 
     @model_validator(mode="before")
     @classmethod
@@ -132,7 +131,7 @@ class RequestMember(RequestBody):
         return only_one_unknown(value, cls.model_fields) if isinstance(value, dict) else value
 
 
-class HeadOff(RequestMember):
+class HeadOff(RequestBody):
     """A head that is switched off."""
 
     layer: _Number = Field(description="Number of its layer.")

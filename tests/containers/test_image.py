@@ -128,6 +128,8 @@ def test_can_be_built_with_extras(engine: Engine, image: str, tmp_path: Path) ->
     without = "model_signing is not installed, which signatures need: pip install"
     with pytest.raises(CommandError, match=without):
         engine.docker(*serve, image)
+    with pytest.raises(CommandError, match=without):
+        engine.docker(*serve, image, "serve")  # as SageMaker runs it
 
 
 def _copy_context(target: Path) -> Path:

@@ -262,6 +262,20 @@ def test_the_health_check_of_the_image_tells_a_ready_replica_from_others() -> No
     assert check(port) == 1  # nobody is there any more
 
 
+@pytest.mark.parametrize(("given", "port"), [({}, "8080"), ({"HEADLIGHT_PORT": "9"}, "9")])
+def test_sagemaker_starts_the_image_by_the_word_serve(
+    given: dict[str, str], port: str, tmp_path: Path
+) -> None:
+    [made] = re.findall(r"^RUN (printf .*?serve) &&", DOCKERFILE, re.MULTILINE)
+    subprocess.run(["sh", "-c", made.replace("/opt/headlight/bin", str(tmp_path))], check=True)
+    (tmp_path / "headlight-serve").write_text('#!/bin/sh\necho $HEADLIGHT_PORT "$@"\n')
+    for name in ("serve", "headlight-serve"):
+        (tmp_path / name).chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    shown = subprocess.check_output(["serve", "--dtype", "a b"], env={"PATH": path, **given})
+    assert shown.decode() == f"{port} --dtype a b\n"
+
+
 def mounts(service: str) -> dict[str, Path]:
     """The files and folders of the project that a container sees, by where it sees them."""
     found = {}

@@ -135,6 +135,7 @@ def changed(**changes: Any) -> dict[str, Any]:  # noqa: ANN401
 
 
 OTHER = {"name": "ids", "datatype": "INT64", "shape": [1, 50, 1], "data": list(range(50))}
+OWN, NAMED = tensor([" "])["inputs"][0], {**tensor(["a"])["inputs"][0], "name": "id"}
 
 
 @pytest.mark.parametrize(
@@ -142,7 +143,12 @@ OTHER = {"name": "ids", "datatype": "INT64", "shape": [1, 50, 1], "data": list(r
     [
         ([], ()),
         (changed(datatype="FP32"), ("inputs",)),
-        ({"inputs": [OTHER, tensor([" "])["inputs"][0]]}, ("inputs", 1, "data", 0)),
+        (changed(shape=[]), ("inputs", 0, "shape")),
+        (changed(shape=[41]), ("inputs", 0, "shape")),
+        ({"inputs": [OTHER, NAMED, OWN]}, ("inputs", 2, "data", 0)),
+        ({"inputs": [OTHER, NAMED, {**NAMED, "name": "review"}]}, ("inputs",)),
+        ({"inputs": [OWN, NAMED, OWN]}, ("inputs",)),
+        ({"inputs": [{**OTHER, "name": "text"}, NAMED]}, ("inputs",)),
         ({"inputs": [OTHER] * 16 + tensor(["a"])["inputs"]}, ("inputs",)),
         (changed(data=...), ("inputs", 0)),
         (changed(shape=[1, 1, 1]), ("inputs", 0, "shape")),

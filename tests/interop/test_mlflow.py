@@ -81,7 +81,10 @@ def test_what_sagemaker_sends(running: RunningService) -> None:
     }
     with running.client(**headers) as client:
         assert client.get("/ping").status_code == 200
-        for body, texts in (({"inputs": TEXTS[0]}, TEXTS[:1]), ({"inputs": TEXTS}, TEXTS)):
+        for body, texts in (
+            ({"inputs": TEXTS[0], "parameters": None}, TEXTS[:1]),
+            ({"inputs": TEXTS, "parameters": {"truncation": "left"}}, TEXTS),
+        ):
             answer = client.post("/invocations", json=body)
             assert answer.status_code == 200
             assert answer.json() == {"predictions": predictions_of(running, texts)}

@@ -207,16 +207,20 @@ def test_parameters_of_the_request(call: Call, running: RunningService) -> None:
 
 
 @pytest.mark.parametrize("binary", [True, False], ids=["bytes", "json"])
-def test_the_first_input_of_bytes_is_the_text_under_any_name(
-    call: Call, running: RunningService, binary: bool
+@pytest.mark.parametrize("order", [("text", "id", "ids"), ("id", "ids", "text"), ("ids", "TEXT")])
+def test_the_texts_are_the_input_that_the_metadata_names_or_the_only_one(
+    call: Call, running: RunningService, order: Sequence[str], binary: bool
 ) -> None:
-    numbers = np.arange(60, dtype=np.int64).reshape(1, 60)
+    given = {
+        "ids": ("INT64", np.arange(60, dtype=np.int64).reshape(1, 4, 15)),
+        "id": ("BYTES", np.array([["a superb id", "1"]] * 20, np.object_)),
+        **dict.fromkeys(("text", "TEXT"), ("BYTES", np.array(TEXTS, np.object_))),
+    }
     inputs = [
-        InferInput("ids", [1, 60], "INT64").set_data_from_numpy(numbers, binary_data=binary),
-        InferInput("SENTENCE", [3], "BYTES").set_data_from_numpy(
-            np.array(TEXTS, np.object_), binary_data=binary
-        ),
-        *texts_input(["ignored"], binary=binary),
+        InferInput(name, list(given[name][1].shape), given[name][0]).set_data_from_numpy(
+            given[name][1], binary_data=binary
+        )
+        for name in order
     ]
     result = call(running, "infer", "tiny", inputs)
     expected = shares(predictions_of(running, TEXTS))

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from service.compat import huggingface, mlflow
+from service.compat.base import OtherBody
 from service.compat.classify import ClassifyRequest
 from service.compat.huggingface import InputsRequest
 from service.compat.mlflow import InvocationsRequest
-from service.compat.openinference_schemas import InferRequest
+from service.compat.openinference_schemas import InferRequest, TensorParameters
 from service.errors import InvalidRequestError
 from service.routes.bodies import validate
 from service.routes.texts import Texts
@@ -29,6 +30,7 @@ JSON = st.recursive(
     max_leaves=12,
 )
 TENSOR = {"name": "text", "datatype": "BYTES", "data": ["a"]}
+OBJECTS = [*OtherBody.__subclasses__(), *TensorParameters.__subclasses__()]
 FORMS = st.sampled_from(["inputs", "instances", "dataframe_split", "dataframe_records"])
 
 
@@ -62,6 +64,47 @@ def test_whatever_a_body_holds_it_is_read_or_refused(
         assert isinstance(items, str) or len(items) <= MOST
 
 
+def with_nulls(value: Any) -> Any:  # noqa: ANN401
+    """The same with a null for every field that some object of other systems knows."""
+    if isinstance(value, list):
+        return [with_nulls(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return dict.fromkeys(_KNOWN) | {name: with_nulls(each) for name, each in value.items()}
+
+
+_KNOWN = {"unheard_of"}.union(*(each.model_fields for each in OBJECTS))
+
+
+@pytest.mark.parametrize(
+    ("schema", "body"),
+    [
+        (InputsRequest, {"inputs": "a", "parameters": {}, "options": {}}),
+        (ClassifyRequest, {"input": ["a"]}),
+        (InvocationsRequest, {"inputs": ["a"]}),
+        (InvocationsRequest, {"inputs": ["a"], "parameters": {}}),
+        (InvocationsRequest, {"dataframe_split": {"columns": ["a"], "data": []}, "params": {}}),
+        (InferRequest, {"inputs": [{**TENSOR, "shape": [1], "parameters": {}}]}),
+        (
+            InferRequest,
+            {
+                "inputs": [{**TENSOR, "shape": [1]}],
+                "outputs": [{"name": "label", "parameters": {}}],
+                "parameters": {},
+            },
+        ),
+    ],
+)
+def test_null_says_nothing(schema: type[BaseModel], body: object) -> None:
+    assert checked(schema, with_nulls(body)) == checked(schema, body)
+
+
+def test_null_is_no_text_and_hides_no_other_field() -> None:
+    for body in ({"inputs": None}, {"inputs": "a", "x": None, "y": 1}):
+        with pytest.raises(InvalidRequestError):
+            read_inputs(body)
+
+
 @pytest.mark.parametrize(
     ("body", "items", "loc"),
     [
@@ -86,6 +129,7 @@ def test_inputs_and_their_places(
         ({"truncate": False}, "error", None),
         ({"truncation_direction": "left"}, "left", None),
         ({"truncation_direction": "Left", "truncate": False}, "error", None),
+        ({"truncation_direction": "Left", "raw_scores": None}, "left", None),
         ({"parameters": {"truncation": False, "max_length": 9}}, "error", None),
         ({"parameters": {"max_length": 9}, "options": {"wait_for_model": True}}, "right", 9),
         ({"parameters": {"truncation": "longest_first", "padding": True}}, "right", None),
