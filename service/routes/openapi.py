@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from fastapi import FastAPI
+from starlette.responses import JSONResponse, Response
 
 from service import errors
 from service.http.middleware import TIMEOUT
@@ -96,10 +97,7 @@ def shows(good: Mapping[str, Any]) -> dict[str, Any]:
 
 def probes(answer: object, good: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Returns the same for a route that needs no key."""
-    return {
-        "responses": {200: {"model": answer, **(good or {})}, **problems(*_PROBED)},
-        "openapi_extra": {"security": []},
-    }
+    return _route(_PROBED, answer, good, security=[])
 
 
 def _operation(
@@ -110,9 +108,21 @@ def _operation(
     parameters: tuple[dict[str, Any], ...] = (),
     **extra: Any,  # noqa: ANN401
 ) -> dict[str, Any]:
+    sent = [*parameters, _TIMEOUT]
+    return _route(kinds, answer, good, security=_KEY, parameters=sent, **extra)
+
+
+def _route(
+    kinds: tuple[Kind, ...],
+    answer: object,
+    good: Mapping[str, Any] | None,
+    **extra: Any,  # noqa: ANN401
+) -> dict[str, Any]:
     return {
         "responses": {200: {"model": answer, **(good or {})}, **problems(*kinds)},
-        "openapi_extra": {"security": _KEY, "parameters": [*parameters, _TIMEOUT], **extra},
+        # Without a schema of JSON an answer has only the media types that `good` names.
+        "response_class": Response if answer is None else JSONResponse,
+        "openapi_extra": extra,
     }
 
 

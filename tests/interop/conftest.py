@@ -1,11 +1,12 @@
-"""Services for the clients of other systems, and the packages of those in JavaScript."""
+"""Services for the clients of other systems, and what packages of others these are."""
 
 import fcntl
 import hashlib
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,10 @@ import pytest
 from tests.end_to_end.servers import ROOT, RunningService, local_service
 
 JAVASCRIPT = Path(__file__).parent / "javascript"
+GENERATORS = Path(__file__).parent / "generators"
 _INSTALLED = ROOT / "build" / "interop"
-_INSTALL = ("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
+_NPM = ("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
+_PIP = ("bin/python", "-m", "pip", "install", "--quiet", "--requirement", "requirements.txt")
 
 
 @pytest.fixture(scope="session")
@@ -33,8 +36,20 @@ def node() -> tuple[str, Path]:
     missing = [name for name in ("node", "npm") if shutil.which(name) is None]
     if missing:
         _give_up(f"{' and '.join(missing)} not installed: apt-get install nodejs npm")
-    names = ("package.json", "package-lock.json")
-    digest = hashlib.sha256(b"".join((JAVASCRIPT / name).read_bytes() for name in names))
+    files = [JAVASCRIPT / name for name in ("package.json", "package-lock.json")]
+    return shutil.which("node") or "", _install(files, _NPM)
+
+
+@pytest.fixture(scope="session")
+def generators() -> Path:
+    """The programs of an environment with the generators in Python."""
+    environment = (sys.executable, "-m", "venv", ".")
+    return _install([GENERATORS / "requirements.txt"], environment, _PIP) / "bin"
+
+
+def _install(files: Sequence[Path], *commands: Sequence[str]) -> Path:
+    """A folder with these files in which these commands ran once."""
+    digest = hashlib.sha256(b"".join(file.read_bytes() for file in files))
     folder = _INSTALLED / digest.hexdigest()[:12]
     folder.mkdir(parents=True, exist_ok=True)
     done = folder / "done"
@@ -42,13 +57,16 @@ def node() -> tuple[str, Path]:
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not done.exists():
-            for name in names:
-                shutil.copy(JAVASCRIPT / name, folder)
-            npm = subprocess.run(_INSTALL, cwd=folder, capture_output=True, text=True, check=False)
-            if npm.returncode != 0:
-                _give_up(f"npm could not install the packages: {npm.stderr}")
+            for file in files:
+                shutil.copy(file, folder)
+            for command in commands:
+                ran = subprocess.run(
+                    command, cwd=folder, capture_output=True, text=True, check=False
+                )
+                if ran.returncode != 0:
+                    _give_up(f"{' '.join(command)} could not install packages: {ran.stderr}")
             done.touch()
-    return shutil.which("node") or "", folder
+    return folder
 
 
 def _give_up(reason: str) -> None:
