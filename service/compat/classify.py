@@ -31,7 +31,6 @@ from service.routes.requests import (
     require_key,
     state_of,
 )
-from service.routes.texts import Texts
 
 router = make_router(tags=[TAG])
 
@@ -186,7 +185,8 @@ async def classify_input(
             },
         }
 
-    return await answer_texts(context, _texts_of(body), write)
+    texts = texts_in(body.input, (_FIELD,), ReadingOptions(body.truncation_side or "right"))
+    return await answer_texts(context, texts, write)
 
 
 @answer_get(
@@ -206,11 +206,6 @@ async def models(request: Request) -> Response:
         "max_model_len": model.max_length,
     }
     return json_response({"object": "list", "data": [entry]})
-
-
-def _texts_of(body: ClassifyRequest) -> Texts:
-    options = ReadingOptions(body.truncation_side or "right")
-    return texts_in(body.input, (_FIELD,), options)
 
 
 def _entry(index: int, prediction: Prediction, *, logits: bool) -> dict[str, object]:

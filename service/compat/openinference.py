@@ -51,7 +51,7 @@ from service.errors import (
 from service.formats.json import JSON, encode_weights
 from service.formats.size_estimates import Form, Size, estimate_size
 from service.http.middleware import hurry, seconds_of
-from service.routes.bodies import parse_json, validate
+from service.routes.bodies import most_values, parse_json, validate
 from service.routes.health import check_live, check_ready
 from service.routes.openapi import computes, describes, probes
 from service.routes.requests import (
@@ -141,7 +141,7 @@ async def _read(context: RequestContext) -> InferRequest:
 def _parse(content: bytes, lengths: Sequence[str], state: State) -> InferRequest:
     head, behind = split_body(content, lengths)
     try:
-        value = parse_json(head)
+        value = parse_json(head, most_values(state.settings.max_sentences))
     except MalformedJsonError as error:
         if lengths:
             raise

@@ -24,13 +24,13 @@ from service.compat.tensors import Datatype
 OutputName = Literal[
     "label", "probabilities", "logits", "token_count", "truncated", "attention", "tokens"
 ]
-OUTPUTS: tuple[OutputName, ...] = get_args(OutputName)
 INPUT = "text"
 MOST_ID = 256
 # Values in the JSON of tensors that are sent as shared memory, which two machines do not have.
 _SHARED = "shared memory is not offered: send the tensor in the body"
 
 _TEXT, _MOST_INPUTS, _MOST_RANK = "BYTES", 16, 64
+_MOST_OUTPUTS = len(get_args(OutputName))
 
 
 def _reject_shared(_: object) -> object:
@@ -39,13 +39,6 @@ def _reject_shared(_: object) -> object:
 
 def _reject_classes(_: object) -> object:
     raise ValueError("classification is not offered: ask for probabilities, which has every class")
-
-
-def _check_inputs(inputs: object) -> object:
-    """Counts the inputs before any is looked at."""
-    if isinstance(inputs, list) and not 1 <= len(inputs) <= _MOST_INPUTS:
-        raise ValueError(f"must be a list of 1 to {_MOST_INPUTS} inputs, and the model has one")
-    return inputs
 
 
 def _places(inputs: "list[Input]") -> list[int]:
@@ -61,12 +54,6 @@ def _check_text(inputs: "list[Input]") -> "list[Input]":
     if not places or inputs[places[0]].datatype != _TEXT:
         raise ValueError(f"the texts must have the datatype {_TEXT}: send them as input {INPUT}")
     return inputs
-
-
-def _check_outputs(outputs: object) -> object:
-    if isinstance(outputs, list) and len(outputs) > len(OUTPUTS):
-        raise ValueError("ask for each output once")
-    return outputs
 
 
 class TensorParameters(OtherBody):
@@ -153,10 +140,12 @@ class InferRequest(OtherBody):
     """The body of `POST /v2/models/{model}/infer`, or its JSON if bytes follow."""
 
     id: str | None = Field(None, max_length=MOST_ID, description="Comes back with the answer.")
-    inputs: Annotated[list[Input], BeforeValidator(_check_inputs), AfterValidator(_check_text)] = (
-        Field(description="The input `text`, or the only one of `BYTES`; others are ignored.")
+    inputs: Annotated[list[Input], AfterValidator(_check_text)] = Field(
+        min_length=1,
+        max_length=_MOST_INPUTS,
+        description="The input `text`, or the only one of `BYTES`; others are ignored.",
     )
-    outputs: Annotated[list[WantedOutput], BeforeValidator(_check_outputs)] | None = Field(
+    outputs: Annotated[list[WantedOutput], Field(max_length=_MOST_OUTPUTS)] | None = Field(
         None,
         description="The outputs to answer, in this order; all but `attention` and `tokens` if "
         "none is named.",

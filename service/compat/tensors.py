@@ -10,6 +10,7 @@ import struct
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Any, Literal, NoReturn, cast
 
@@ -18,6 +19,7 @@ import orjson
 from numpy.typing import NDArray
 
 from service.errors import Loc, MalformedJsonError, UnsupportedMediaTypeError, invalid
+from service.queue.preparing import one_step
 from service.routes.bodies import receive, reject_size
 from service.routes.requests import RequestContext
 
@@ -90,7 +92,8 @@ async def read_content(context: RequestContext, *media_types: str) -> bytes:
         )
     if not encodings:
         return content
-    return await context.parse(content, lambda: unpack(content, max_bytes), costly=True)
+    work = one_step(partial(unpack, content, max_bytes))
+    return await context.prepare(work, [len(content)], inline=False)
 
 
 def unpack(content: bytes, max_bytes: int) -> bytes:

@@ -186,6 +186,5 @@ class Preparer:
 
 def one_step(work: Callable[[], Result]) -> Steps[Result]:
     """Makes one step of a function."""
-    result = work()
     yield
-    return result
+    return work()

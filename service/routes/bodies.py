@@ -10,6 +10,7 @@ from email.message import Message
 from typing import Any, NoReturn, TypeVar
 from urllib.parse import parse_qsl
 
+import numpy as np
 from pydantic import BaseModel, ValidationError, ValidationInfo
 from starlette.requests import Request
 
@@ -25,6 +26,12 @@ from service.routes.wording import LONGEST_INTEGER, OUT_OF_RANGE, rejection
 Schema = TypeVar("Schema", bound=BaseModel)
 
 MOST_PARAMETERS = 1000
+# Enough for 256 rows of 100 columns; the interpreter reads so many in some milliseconds.
+_MOST_VALUES = 32_768
+# Of JSON with too many values, so many bytes are read, to say first if it is no JSON at all.
+_BEGINNING = 16_384
+# Where the rest of it is missing, an error stands among the last characters.
+_LONGEST_WORD = 8
 
 
 def counting(name: str) -> Callable[[object, ValidationInfo], object]:
@@ -152,16 +159,24 @@ def _is_json(content_type: str) -> bool:
     )
 
 
-def parse_json(content: bytes) -> object:
+def most_values(max_sentences: int) -> int:
+    """Returns how many values the JSON of a body may hold, where so many sentences may be sent."""
+    return max(_MOST_VALUES, 4 * max_sentences)
+
+
+def parse_json(content: bytes, max_values: int) -> object:
     """Parses a body as strictly as the standard says.
 
     Raises:
         MalformedJsonError: it is not UTF-8 JSON.
-        InvalidRequestError: an object gives a field twice.
+        InvalidRequestError: it has more than `max_values`, or an object gives a field twice.
     """
     content = content.removeprefix(codecs.BOM_UTF8)  # one may ignore it (RFC 8259, section 8.1)
     if not content.strip(b" \t\r\n"):
         raise MalformedJsonError("The body is empty: send a JSON object.")
+    count = _count_values(content, max_values)
+    if count > max_values:
+        content = content[:_BEGINNING]
     repeated = False
 
     def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -172,7 +187,7 @@ def parse_json(content: bytes) -> object:
 
     try:
         value = json.loads(
-            content.decode("utf-8"),
+            content.decode("utf-8", "strict" if count <= max_values else "ignore"),
             parse_int=_integer,
             parse_constant=_reject_constant,
             object_pairs_hook=members,
@@ -182,14 +197,34 @@ def parse_json(content: bytes) -> object:
             f"The body is not UTF-8: byte {error.start} does not belong there."
         ) from error
     except json.JSONDecodeError as error:
-        raise MalformedJsonError(
-            f"The body is not JSON: {error.msg}, at line {error.lineno}, column {error.colno}."
-        ) from error
+        is_cut = error.pos > len(error.doc) - _LONGEST_WORD or error.msg.startswith("Unterminated")
+        if count <= max_values or not is_cut:
+            raise MalformedJsonError(
+                f"The body is not JSON: {error.msg}, at line {error.lineno}, column {error.colno}."
+            ) from error
     except RecursionError as error:
         raise MalformedJsonError("The JSON is nested too deep.") from error
+    if count > max_values:
+        raise invalid(
+            ("body",),
+            f"the JSON has {count} values, an empty list or object counted twice, and may have at "
+            f"most {max_values}: send fewer",
+        )
     if repeated:
         raise invalid(("body",), "an object gives the same field twice; give each once")
     return value
+
+
+def _count_values(content: bytes, enough: int) -> int:
+    """Returns how many values JSON holds, or a larger number that is still at most `enough`."""
+    # Each but one follows a comma or begins a list or an object.
+    if (most := 1 + sum(map(content.count, (b",", b"[", b"{")))) <= enough:
+        return most
+    # Some of them may stand in strings. Without escapes, every second quotation mark ends one.
+    plain = np.frombuffer(content.replace(rb"\\", b"").replace(rb"\"", b""), np.uint8)
+    is_in_string = np.logical_xor.accumulate(plain == ord('"'))
+    begins = (plain == ord(",")) | (plain == ord("[")) | (plain == ord("{"))
+    return 1 + int(np.count_nonzero(begins & ~is_in_string))
 
 
 def _integer(digits: str) -> int:
@@ -209,7 +244,7 @@ def _number(value: str) -> int | str:
 
 def _objects(value: str) -> object:
     try:
-        return parse_json(value.encode())
+        return parse_json(value.encode(), len(value))
     except ServiceError:  # the schema says what it must be
         return value
 

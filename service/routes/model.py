@@ -14,7 +14,7 @@ from service.http.server import plan_capacity
 from service.metrics import EXPLICIT, FUSED
 from service.routes import predict
 from service.routes.attention import most_weights
-from service.routes.bodies import MOST_PARAMETERS
+from service.routes.bodies import MOST_PARAMETERS, most_values
 from service.routes.openapi import describes
 from service.routes.request_schemas import MOST_NUMBERS
 from service.routes.requests import (
@@ -70,6 +70,7 @@ def _limits(state: State) -> dict[str, int | float | str | None]:
         "max_body_bytes": settings.max_body_bytes,
         "max_head_bytes": LARGEST_HEAD,
         "max_query_parameters": MOST_PARAMETERS,
+        "max_values": most_values(settings.max_sentences),
         "max_numbers": MOST_NUMBERS,
         "max_steps": MOST_STEPS,
         "max_attention_weights": max_weights,

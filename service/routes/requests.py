@@ -24,6 +24,7 @@ from service.errors import (
     NOT_FOUND_DETAIL,
     CrossSiteError,
     NotFoundError,
+    ServiceError,
     TooManyWeightsError,
 )
 from service.formats.json import JSON
@@ -43,13 +44,14 @@ from service.http.negotiation import negotiate
 from service.http.transport import SENDER, SMALL_BYTES, ClientTransport, Reservation, ResponseBudget
 from service.metrics import Metrics
 from service.queue.engine import Engine
-from service.queue.preparing import Preparer
+from service.queue.preparing import Preparer, Steps, one_step
 from service.queue.scheduler import ClientId
-from service.routes.bodies import Schema, parse_json, receive_json, validate
+from service.routes.bodies import Schema, most_values, parse_json, receive_json, validate
 from service.settings import Access, Settings
 
 Answer = TypeVar("Answer")
 Checked = TypeVar("Checked")
+Result = TypeVar("Result")
 Wanted = TypeVar("Wanted")
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -57,6 +59,8 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 _ELSEWHERE = frozenset({"cross-site", "same-site"})
 # A larger body or query is parsed off the event loop; one of this size takes up to a millisecond.
 _INLINE_BYTES = 16_384
+# Refused text costs a token for so many characters.
+_CHARACTERS_A_TOKEN = 4
 #: in the scope of a request whose body was read: the schema that it was read by
 SCHEMA = "headlight.schema"
 _ANY_FORM: tuple[list[str], ...] = ([], ["*/*"])
@@ -145,18 +149,36 @@ class RequestContext:
             PayloadTooLargeError: the body is too large, by its declared length or by its bytes.
             UnsupportedMediaTypeError: it is not plain JSON.
             MalformedJsonError: it is not UTF-8 JSON.
-            InvalidRequestError: an object gives a field twice, or `check` refuses the value.
+            InvalidRequestError: it holds too many values, an object gives a field twice, or
+                `check` refuses the value.
         """
-        content = await receive_json(self.request, self.state.settings.max_body_bytes)
-        return await self.parse(content, lambda: check(parse_json(content)))
+        settings = self.state.settings
+        content = await receive_json(self.request, settings.max_body_bytes)
+        most = most_values(settings.max_sentences)
+        return await self.parse(content, lambda: check(parse_json(content, most)))
 
-    async def parse(
-        self, content: bytes, parse: Callable[[], Checked], *, costly: bool = False
-    ) -> Checked:
-        """Parses a body or a query, on a thread if it is large or `costly`."""
-        if len(content) <= _INLINE_BYTES and not costly:
-            return parse()
-        return await self.state.preparer.call(self.client.client, parse)
+    async def parse(self, content: bytes, parse: Callable[[], Checked]) -> Checked:
+        """Parses a body or a query, on a thread if it is large; raises as `prepare`."""
+        inline = len(content) <= _INLINE_BYTES
+        return await self.prepare(one_step(parse), [len(content)], inline=inline)
+
+    async def prepare(self, work: Steps[Result], lengths: Iterable[int], *, inline: bool) -> Result:
+        """Runs work before admission on texts of so many characters; `inline` as in `Preparer.run`.
+
+        Raises:
+            RateLimitedError: the work refused the texts, and the client has used up its tokens.
+            ServiceError: whatever the work raises.
+        """
+        try:
+            return await self.state.preparer.run(self.client.client, work, inline=inline)
+        except ServiceError as error:
+            if error.status < 500:
+                self.pay(lengths)
+            raise
+
+    def pay(self, lengths: Iterable[int]) -> None:
+        """Lets the client pay for refused texts: about as many tokens as they may have."""
+        self.client.spend(sum(1 + length // _CHARACTERS_A_TOKEN for length in lengths))
 
 
 Reader = Callable[[RequestContext], Awaitable[Wanted]]

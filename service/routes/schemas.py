@@ -202,6 +202,7 @@ class LimitsAnswer(BaseModel):
     max_body_bytes: int = Field(description="Bytes of a request body.")
     max_head_bytes: int = Field(description="Bytes of the first line and headers of a request.")
     max_query_parameters: int = Field(description="Parameters of a query.")
+    max_values: int = Field(description="Values in the JSON of a body.")
     max_numbers: int = Field(description="Numbers in `layer` or `head`.")
     max_steps: int = Field(description="`steps` of an attribution.")
     max_attention_weights: int = Field(description="Weights in an answer of attention.")

@@ -39,8 +39,6 @@ logger = logging.getLogger("headlight.texts")
 # A longer text takes more than a millisecond, so it leaves the event loop. With its tokens, a text
 # takes twice as long.
 _INLINE_CHARACTERS = 2_000
-# A text that is refused costs its client about so many characters for a token.
-_CHARACTERS_A_TOKEN = 4
 # How the model's errors say that a text could be cut.
 _CUT = "set truncation to right or left"
 _NO_STRING = "the item is not a string: send text"
@@ -127,7 +125,7 @@ async def classify(
         if isinstance(item, ServiceError)
     ]
     if refused:
-        context.client.spend(_price(refused))
+        context.pay(_lengths(refused))
     encodings = [
         encoding for item in items if isinstance(item, EncodedText) for encoding in item.encodings
     ]
@@ -163,25 +161,14 @@ async def prepare(
     *,
     with_tokens: bool = True,
 ) -> Result:
-    """Runs work on texts and returns its result; its client pays for texts that it refuses.
-
-    Raises:
-        RateLimitedError: the work refused the texts, and the client has used up its tokens.
-        ServiceError: whatever the work raises.
-    """
-    longest = max((len(text) for text in texts if isinstance(text, str)), default=0)
-    inline = longest * (1 + with_tokens) <= _INLINE_CHARACTERS
-    try:
-        return await context.state.preparer.run(context.client.client, work, inline=inline)
-    except ServiceError as error:
-        if error.status < 500:
-            context.client.spend(_price(texts))
-        raise
+    """Runs work on texts, inline if all are short, and returns its result; raises as it does."""
+    lengths = _lengths(texts)
+    inline = max(lengths, default=0) * (1 + with_tokens) <= _INLINE_CHARACTERS
+    return await context.prepare(work, lengths, inline=inline)
 
 
-def _price(texts: Iterable[object]) -> int:
-    """About how many tokens texts have that were not counted."""
-    return sum(1 + len(text) // _CHARACTERS_A_TOKEN for text in texts if isinstance(text, str))
+def _lengths(texts: Iterable[object]) -> list[int]:
+    return [len(text) for text in texts if isinstance(text, str)]
 
 
 def _encode_items(

@@ -134,6 +134,7 @@ def test_all_of_them(client: httpx.Client) -> None:
         "max_body_bytes": 400_000,
         "max_head_bytes": 131_072,
         "max_query_parameters": 1000,
+        "max_values": 32_768,
         "max_numbers": 1000,
         "max_steps": 256,
         "max_attention_weights": 401,

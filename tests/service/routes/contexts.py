@@ -12,6 +12,6 @@ from service.routes.requests import RequestContext
 
 def context_of(request: Request, max_body_bytes: int) -> RequestContext:
     """The context of a request whose body has a limit."""
-    settings = SimpleNamespace(max_body_bytes=max_body_bytes)
+    settings = SimpleNamespace(max_body_bytes=max_body_bytes, max_sentences=3)
     state = SimpleNamespace(settings=settings, preparer=Preparer())
     return RequestContext(request, cast("Any", state), ClientId())

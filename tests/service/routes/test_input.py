@@ -21,7 +21,7 @@ from service.errors import (
     ServiceError,
     UnsupportedMediaTypeError,
 )
-from service.routes.bodies import read_query, validate
+from service.routes.bodies import parse_json, read_query, validate
 from service.routes.request_schemas import AttentionRequest, PredictRequest
 from service.routes.requests import _INLINE_BYTES
 from tests.service.connections import at_once
@@ -153,6 +153,54 @@ def test_a_field_given_twice_is_reported_once_the_json_is_sound(
     with pytest.raises(error) as caught:
         read([body])
     assert ("twice" in str(caught.value)) is (error is InvalidRequestError)
+
+
+@pytest.mark.parametrize(
+    ("body", "error", "detail"),
+    [
+        (b"[" + b"1," * 9 + b"1]", InvalidRequestError, "has 11 values"),
+        (b"[" + b'"",' * 9 + b'"\\u0041"]', InvalidRequestError, "has 11 values"),
+        (b"[" + b"[]," * 4 + b"{}]", InvalidRequestError, "has 11 values"),
+        (
+            b'{"a": ["\\"", 1, 2, 3, 4, 5, 6, 7, 8, "\\\\", 9]}',
+            InvalidRequestError,
+            "has 13 values",
+        ),
+        (b"[" + b"1," * 9999, InvalidRequestError, "has 10001 values"),
+        ("[" + '"é",' * 9999, InvalidRequestError, "has 10001 values"),
+        (b"[" * 20_000, MalformedJsonError, "nested too deep"),
+        (b"," * 20_000, MalformedJsonError, "line 1, column 1"),
+        (b"[1 2" + b",1" * 20_000, MalformedJsonError, "line 1, column 4"),
+    ],
+)
+def test_too_many_values_are_counted_and_not_read(
+    body: bytes | str, error: type[ServiceError], detail: str
+) -> None:
+    content = body.encode() if isinstance(body, str) else body
+    with pytest.raises(error, match=detail):
+        parse_json(content, 10)
+
+
+Json = st.recursive(
+    st.none() | st.integers(0, 99) | st.text('a,[]{}:"\\', max_size=9),
+    lambda inner: (
+        st.lists(inner, min_size=1)
+        | st.dictionaries(st.text(',"\\', max_size=3), inner, min_size=1)
+    ),
+)
+
+
+def count(value: object) -> int:
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return 1 + sum(map(count, inside))
+
+
+@given(Json)
+def test_so_many_values_are_read_and_no_more(value: object) -> None:
+    content, most = json.dumps(value).encode(), count(value)
+    assert parse_json(content, most) == value
+    with pytest.raises(InvalidRequestError, match=f"has {most} values"):
+        parse_json(content, most - 1)
 
 
 def read_parameters(query: bytes) -> AttentionRequest:
