@@ -5,7 +5,6 @@ from dataclasses import asdict
 from starlette.requests import Request
 from starlette.responses import Response
 
-from model.checkpoint.records import Thresholds
 from model.explain.attribution import MOST_STEPS
 from model.explain.views import MOST_SIDE
 from model.tokenization.tokenizer import MOST_GROWN
@@ -26,7 +25,6 @@ from service.routes.requests import (
     state_of,
 )
 from service.routes.schemas import ModelAnswer
-from service.settings import Rate
 
 router = make_router(tags=["model"])
 
@@ -37,27 +35,19 @@ async def model(request: Request) -> Response:
     require_key(request)
     state = state_of(request)
     info = state.engine.info
+    kept = info.thresholds
     return json_response(
         {
             **asdict(info),
             "metrics": [metric.model_dump() for metric in info.metrics],
-            "thresholds": _thresholds(info.thresholds),
+            "thresholds": kept
+            and {"sets": kept.sets, "rows": kept.rows, "by_threshold": kept.reports()},
             "limits": _limits(state),
         }
     )
 
 
-def _thresholds(thresholds: Thresholds | None) -> dict[str, object] | None:
-    if thresholds is None:
-        return None
-    return {
-        "sets": thresholds.sets,
-        "rows": thresholds.rows,
-        "by_threshold": thresholds.reports(),
-    }
-
-
-def _limits(state: State) -> dict[str, int | float | str | None]:
+def _limits(state: State) -> dict[str, object]:
     """Returns every limit beyond which a request is refused; a setting has its own name."""
     settings = state.settings
     max_weights, length = settings.max_attention_weights, state.checkpoint.manifest.max_length
@@ -84,10 +74,6 @@ def _limits(state: State) -> dict[str, int | float | str | None]:
         "max_queue_tokens": settings.max_queue_tokens,
         "max_connections": plan_capacity(settings.max_connections).connections,
         "request_timeout": settings.request_timeout,
-        "rate_limit": _rate(settings.rate_limit),
-        "token_quota": _rate(settings.token_quota),
+        "rate_limit": settings.rate_limit and str(settings.rate_limit),
+        "token_quota": settings.token_quota and str(settings.token_quota),
     }
-
-
-def _rate(rate: Rate | None) -> str | None:
-    return None if rate is None else str(rate)
