@@ -24,6 +24,7 @@ from service.errors import NOT_FOUND_DETAIL, MethodNotAllowedError, NotFoundErro
 from service.formats.size_estimates import MOST_BYTES_PER_WEIGHT
 from service.http.access import AllowedHosts, ApiKeys, Gate, MemoryWatch, RateLimit
 from service.http.middleware import (
+    LIMIT_HEADERS,
     REQUEST_ID,
     TIMEOUT,
     Layer,
@@ -184,7 +185,7 @@ def _cors(
         allow_origins=settings.allowed_origins,
         allow_methods=["GET", "POST"],
         allow_headers=["Authorization", "Content-Type", REQUEST_ID, TIMEOUT, *compat[:1], *traced],
-        expose_headers=[REQUEST_ID, "Retry-After", *compat, *traced[:1]],
+        expose_headers=[REQUEST_ID, "Retry-After", *LIMIT_HEADERS, *compat, *traced[:1]],
     )
 
 

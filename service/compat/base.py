@@ -17,8 +17,8 @@ from model import Prediction
 from model.reading import ReadingOptions
 from model.types import TextResult
 from service.errors import Loc, ServiceError, invalid
-from service.routes.bodies import counting
-from service.routes.request_schemas import RequestBody
+from service.routes.bodies import RequestBody, counting
+from service.routes.openapi import header
 from service.routes.requests import (
     SCHEMA,
     RequestContext,
@@ -31,13 +31,7 @@ TAG = "Other systems"
 TRUNCATED = "X-Headlight-Truncated"
 #: beside the answer of a path that classifies: the header that names the texts that were cut
 CUT_HEADER = {
-    "headers": {
-        TRUNCATED: {
-            "description": "Indices, from 0, of the texts that were cut; no header if none was.",
-            "schema": {"type": "string"},
-            "example": "1,3",
-        }
-    }
+    "headers": {TRUNCATED: header("Indices, from 0, of the texts that were cut, if any.", "1,3")}
 }
 
 # Clients and proxies limit the size of headers.
@@ -69,7 +63,7 @@ class OtherBody(RequestBody):
             for name, item in value.items()
             if item is not None or (name in known and known[name].is_required())
         }
-        return only_one_unknown(given, known)
+        return given if given.keys() <= known.keys() else only_one_unknown(given, known)
 
 
 async def answer_texts(

@@ -72,12 +72,8 @@ class ClassifyRequest(OtherBody):
 
     @field_validator("input")
     @classmethod
-    def _only_texts(cls, given: object) -> object:
-        if isinstance(given, str):
-            return given
-        if not isinstance(given, list):
-            raise ValueError("must be a text or a list of texts")  # noqa: TRY004 - pydantic's rule
-        if any(isinstance(each, int | list) for each in given):
+    def _no_token_ids(cls, given: object) -> object:
+        if isinstance(given, list) and any(isinstance(each, int | list) for each in given):
             raise ValueError(_TOKENS)
         return given
 

@@ -53,7 +53,7 @@ from service.formats.size_estimates import Form, Size, estimate_size
 from service.http.middleware import hurry, seconds_of
 from service.routes.bodies import most_values, parse_json, validate
 from service.routes.health import check_live, check_ready
-from service.routes.openapi import computes, describes, probes
+from service.routes.openapi import computes, describes, parameter, probes
 from service.routes.requests import (
     Context,
     RequestContext,
@@ -71,26 +71,14 @@ router = make_router(tags=[TAG])
 
 _PLATFORM = "pytorch_safetensors"
 _MODEL, _VERSION = "/v2/models/{model}", "/v2/models/{model}/versions/{version}"
-_MODEL_NAME, _VERSION_NAME = (
-    {
-        "name": name,
-        "in": "path",
-        "required": True,
-        "description": description,
-        "schema": {"type": "string"},
-    }
-    for name, description in (
-        ("model", "The name of the served model."),
-        ("version", "Its version."),
-    )
+_MODEL_NAME = parameter("model", "path", "The name of the served model.")
+_VERSION_NAMES = (_MODEL_NAME, parameter("version", "path", "Its version."))
+_LENGTH = parameter(
+    HEADER,
+    "header",
+    "Bytes of the JSON, if tensors follow it as bytes.",
+    schema={"type": "integer", "minimum": 0},
 )
-_LENGTH = {
-    "name": HEADER,
-    "in": "header",
-    "required": False,
-    "description": "Bytes of the JSON, if tensors follow it as bytes.",
-    "schema": {"type": "integer", "minimum": 0},
-}
 OCTETS = "application/octet-stream"
 _Answer = tuple[Body, dict[str, str]]
 _Values = dict[str, NDArray[Any] | list[str]]
@@ -182,16 +170,17 @@ def _infers(*names: dict[str, Any]) -> dict[str, Any]:
     f"{_VERSION}/infer",
     name="infer_version",
     summary="Inference of one version",
-    **_infers(_MODEL_NAME, _VERSION_NAME),
+    **_infers(*_VERSION_NAMES),
 )
 @answers(_read, JSON, OCTETS, same_site=True)
 async def infer_model(
     context: Context, body: Annotated[InferRequest, fastapi.Body(openapi_examples=_EXAMPLES)]
 ) -> Response:
     """Classifies texts; tensors come and go as JSON, or as bytes behind it."""
-    async with hurry(context.scope, (body.options.timeout or 0) / _MICROSECONDS or None):
+    if body.options.timeout:
+        hurry(context.scope, body.options.timeout / _MICROSECONDS)
         context.client = replace(context.client, seconds=seconds_of(context.scope))
-        answer, headers = await _infer(context, body)
+    answer, headers = await _infer(context, body)
     if answer.header_length is None:
         return Response(answer.content, headers=headers, media_type=JSON)
     headers |= {HEADER: str(answer.header_length)}
@@ -239,9 +228,6 @@ async def server_ready(request: Request) -> Response:
     return json_response({"ready": True})
 
 
-_VERSION_NAMES = (_MODEL_NAME, _VERSION_NAME)
-
-
 @_tells(f"{_MODEL}/ready", "model_ready", "Whether the model is ready", _MODEL_NAME)
 @_tells(f"{_VERSION}/ready", "model_version_ready", "Whether one version is ready", *_VERSION_NAMES)
 async def model_ready(request: Request) -> Response:
@@ -258,15 +244,24 @@ async def model_metadata(request: Request) -> Response:
     """Names the inputs and outputs of the model."""
     require_key(request)
     _require_served(request)
-    state = state_of(request)
-    checkpoint = state.checkpoint
+    checkpoint = state_of(request).checkpoint
+    config = checkpoint.config
+    sizes = {"labels": len(config.labels), "layers": config.num_layers, "heads": config.num_heads}
+    outputs = [
+        {
+            "name": name,
+            "datatype": datatype,
+            "shape": [sizes.get(str(size), size) for size in shape],
+        }
+        for name, (datatype, shape) in _OUTPUTS.items()
+    ]
     content = {
         "name": checkpoint.name,
         "versions": [checkpoint.version],
         "platform": _PLATFORM,
         "inputs": [{"name": INPUT, "datatype": "BYTES", "shape": [-1]}],
-        "outputs": _describe_outputs(state),
-        "parameters": {"labels": list(checkpoint.config.labels)},
+        "outputs": outputs,
+        "parameters": {"labels": list(config.labels)},
     }
     return json_response(content)
 
@@ -282,20 +277,6 @@ def _require_served(request: Request) -> None:
         raise NotFoundError(
             f"This version of the model is not served: ask for {checkpoint.version}, or for none."
         )
-
-
-def _describe_outputs(state: State) -> list[dict[str, object]]:
-    """Describes the outputs of the model, as its metadata has them."""
-    config = state.checkpoint.config
-    sizes = {"labels": len(config.labels), "layers": config.num_layers, "heads": config.num_heads}
-    return [
-        {
-            "name": name,
-            "datatype": datatype,
-            "shape": [sizes.get(str(size), size) for size in shape],
-        }
-        for name, (datatype, shape) in _OUTPUTS.items()
-    ]
 
 
 def _texts_of(body: InferRequest) -> Texts:

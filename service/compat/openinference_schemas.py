@@ -140,11 +140,9 @@ class InferRequest(OtherBody):
     """The body of `POST /v2/models/{model}/infer`, or its JSON if bytes follow."""
 
     id: str | None = Field(None, max_length=MOST_ID, description="Comes back with the answer.")
-    inputs: Annotated[list[Input], AfterValidator(_check_text)] = Field(
-        min_length=1,
-        max_length=_MOST_INPUTS,
-        description="The input `text`, or the only one of `BYTES`; others are ignored.",
-    )
+    inputs: Annotated[
+        list[Input], Field(min_length=1, max_length=_MOST_INPUTS), AfterValidator(_check_text)
+    ] = Field(description="The input `text`, or the only one of `BYTES`; others are ignored.")
     outputs: Annotated[list[WantedOutput], Field(max_length=_MOST_OUTPUTS)] | None = Field(
         None,
         description="The outputs to answer, in this order; all but `attention` and `tokens` if "

@@ -1,7 +1,8 @@
 """Decides who may come in: by API key, host, forwarded address, rate, room and memory.
 
 - The rate is a token bucket, as in RFC 2697: it fills at a constant rate, and each request takes
-  from it. Each replica counts for itself.
+  from it. Each replica counts for itself. What is left goes with answers, as in
+  draft-ietf-httpapi-ratelimit-headers-11.
 - One thread reads all requests and sends all answers. In a flood it would spend its time on those
   that it refuses. So `Gate` refuses by the head, without a line in the log.
 - Sources for memory: the kernel's admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst.
@@ -10,6 +11,7 @@
 import hashlib
 import hmac
 import ipaddress
+import math
 import re
 import time
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
@@ -272,12 +274,6 @@ async def _no_app(*_: object) -> None:
     """Stands in for an application: only the reading of addresses is used."""
 
 
-@dataclass(slots=True)
-class _Bucket:
-    left: float
-    seen: float
-
-
 class RateLimit:
     """Limits each client to a count in a period; `unit` names what is counted, in the plural."""
 
@@ -291,7 +287,8 @@ class RateLimit:
     ) -> None:
         self._rate, self._unit, self._refusal = rate, unit, refusal
         self._clock = clock
-        self._buckets: dict[Hashable, _Bucket] = {}  # the client seen last is last
+        # Of each client what was left, and when; the client seen last is last.
+        self._buckets: dict[Hashable, tuple[float, float]] = {}
 
     def spend(self, client: Hashable, count: int = 1) -> None:
         """Takes from the bucket of a client; a count above the limit leaves a debt.
@@ -299,23 +296,34 @@ class RateLimit:
         Raises:
             RateLimitedError: too little is left, and nothing was taken; says when there is enough.
         """
-        now = self._clock()
-        most, per_second = self._rate.count, self._rate.count / self._rate.seconds
-        bucket = self._buckets.pop(client, None) or _Bucket(most, now)
-        self._buckets[client] = bucket
-        bucket.left = min(most, bucket.left + (now - bucket.seen) * per_second)
-        bucket.seen = now
+        left, needed = self._left(client), min(count, self._rate.count)
+        is_enough = left >= needed
+        self._buckets.pop(client, None)
+        self._buckets[client] = (left - count if is_enough else left, self._clock())
         if len(self._buckets) > _MOST_CLIENTS:
             del self._buckets[next(iter(self._buckets))]
-        needed = min(count, most)
-        if bucket.left < needed:
+        if not is_enough:
             raise RateLimitedError(
-                f"{count} {self._unit} are wanted and {max(int(bucket.left), 0)} are left; the "
+                f"{count} {self._unit} are wanted and {max(int(left), 0)} are left; the "
                 f"limit is {self._rate}: wait, or ask the operator of the service for more.",
                 refusal=self._refusal,
-                retry_after=(needed - bucket.left) / per_second,
+                retry_after=(needed - left) / self._rate.count * self._rate.seconds,
             )
-        bucket.left -= count
+
+    def items(self, client: Hashable) -> tuple[str, str]:
+        """Returns the items of `RateLimit-Policy` and `RateLimit` for a client."""
+        rate, left = self._rate, self._left(client)
+        whole = max(int(left), 0)
+        # Within this time no more than that can be used.
+        seconds = math.ceil((whole + 1 - left) / rate.count * rate.seconds)
+        unit = "" if self._unit == "requests" else f';qu="{self._unit}"'
+        policy = f'"{self._unit}";q={rate.count};w={rate.seconds}{unit}'
+        return policy, f'"{self._unit}";r={whole};t={seconds}'
+
+    def _left(self, client: Hashable) -> float:
+        most, now = self._rate.count, self._clock()
+        left, seen = self._buckets.get(client, (most, now))
+        return min(most, left + (now - seen) * most / self._rate.seconds)
 
 
 class MemoryWatch:

@@ -9,8 +9,7 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from starlette.requests import ClientDisconnect
@@ -55,7 +54,11 @@ RESPONSE_HEADERS = (*_HEADERS, *_UNLESS_SET)
 _ID_KEY = "headlight.request_id"
 _DEADLINE_KEY = "headlight.deadline"
 _SECONDS_KEY = "headlight.seconds"
+_LIMIT_KEY = "headlight.limit"
 _LOC_KEY = "headlight.loc"
+#: in the scope of a request of a limited client: what makes the items of the headers below
+LIMITS = "headlight.limits"
+LIMIT_HEADERS = ("RateLimit-Policy", "RateLimit")
 
 # They end the process or the task.
 _ENDS = (KeyboardInterrupt, SystemExit, GeneratorExit)
@@ -103,7 +106,7 @@ class RequestMiddleware:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                added = self._added(scope[_ID_KEY], message["headers"])
+                added = self._added(scope, message["headers"])
                 message = {**message, "headers": [*message["headers"], *added]}
             await send(message)
 
@@ -117,10 +120,13 @@ class RequestMiddleware:
             self._metrics.in_progress.dec()
             self._record(scope, status, time.perf_counter() - started)
 
-    def _added(self, request_id: str, given: Headers) -> Headers:
+    def _added(self, scope: Scope, given: Headers) -> Headers:
         names = {name.lower() for name, _ in given}
-        yield _ID_HEADER, request_id.encode()
+        yield _ID_HEADER, scope[_ID_KEY].encode()
         yield from _HEADERS
+        limits = [items() for items in scope.get(LIMITS, ())]
+        for name, items in zip(LIMIT_HEADERS, zip(*limits, strict=True), strict=False):
+            yield name.lower().encode(), ", ".join(items).encode()
         for header in _UNLESS_SET:
             if header[0] not in names:
                 yield header
@@ -209,11 +215,15 @@ class ProblemMiddleware:
         scope[_SECONDS_KEY] = seconds
         try:
             async with asyncio.timeout(seconds) as answer.deadline:
+                scope[_LIMIT_KEY] = answer.deadline
                 await self._app(scope, receive, answer.send)
         except TimeoutError as error:
             if not answer.deadline.expired():
                 raise  # a bug
-            raise _too_late(seconds) from error
+            raise DeadlineError(
+                f"No answer was ready within {seconds_of(scope):g} seconds, and the work was "
+                "dropped: send fewer or shorter sentences at once, or try again later."
+            ) from error
 
 
 class _Answer:
@@ -258,29 +268,12 @@ def seconds_of(scope: Scope) -> float:
     return seconds
 
 
-@asynccontextmanager
-async def hurry(scope: Scope, seconds: float | None) -> AsyncIterator[None]:
-    """Gives a request `seconds` from now on, then raises DeadlineError; None: as before."""
-    deadline = asyncio.get_running_loop().time() + (seconds or 0.0)
-    if seconds is None or deadline >= deadline_of(scope):
-        yield
-        return
-    scope[_DEADLINE_KEY], scope[_SECONDS_KEY] = deadline, seconds
-    limit = asyncio.timeout_at(deadline)
-    try:
-        async with limit:
-            yield
-    except TimeoutError as error:
-        if not limit.expired():
-            raise  # a bug
-        raise _too_late(seconds) from error
-
-
-def _too_late(seconds: float) -> DeadlineError:
-    return DeadlineError(
-        f"No answer was ready within {seconds:g} seconds, and the work was dropped: send fewer or "
-        "shorter sentences at once, or try again later."
-    )
+def hurry(scope: Scope, seconds: float) -> None:
+    """Gives a request at most `seconds` from now on."""
+    deadline = asyncio.get_running_loop().time() + seconds
+    if deadline < deadline_of(scope):
+        scope[_DEADLINE_KEY], scope[_SECONDS_KEY] = deadline, seconds
+        scope[_LIMIT_KEY].reschedule(deadline)
 
 
 def id_of(scope: Scope) -> str:

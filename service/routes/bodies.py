@@ -11,7 +11,7 @@ from typing import Any, NoReturn, TypeVar
 from urllib.parse import parse_qsl
 
 import numpy as np
-from pydantic import BaseModel, ValidationError, ValidationInfo
+from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, model_validator
 from starlette.requests import Request
 
 from service.errors import (
@@ -21,7 +21,7 @@ from service.errors import (
     UnsupportedMediaTypeError,
     invalid,
 )
-from service.routes.wording import LONGEST_INTEGER, OUT_OF_RANGE, rejection
+from service.routes.wording import LONGEST_INTEGER, OUT_OF_RANGE, only_one_unknown, rejection
 
 Schema = TypeVar("Schema", bound=BaseModel)
 
@@ -32,6 +32,22 @@ _MOST_VALUES = 32_768
 _BEGINNING = 16_384
 # Where the rest of it is missing, an error stands among the last characters.
 _LONGEST_WORD = 8
+
+
+class RequestBody(BaseModel):
+    """What a request or an object within it holds: known fields of the right types only.
+
+    Of unknown fields, which may be many, one is reported.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _only_one_unknown(cls, value: object) -> object:
+        if not isinstance(value, dict) or value.keys() <= cls.model_fields.keys():
+            return value
+        return only_one_unknown(value, cls.model_fields)
 
 
 def counting(name: str) -> Callable[[object, ValidationInfo], object]:

@@ -46,13 +46,35 @@ DESCRIPTION = """Sentiment of sentences with calibrated probabilities, and the r
 weights behind them. Errors are problems after RFC 9457, [each with its own type](problems)."""
 
 _KEY: list[dict[str, list[str]]] = [{"key": []}, {}]
-_TIMEOUT = {
-    "name": TIMEOUT,
-    "in": "header",
-    "required": False,
-    "description": "Seconds until the answer is useless, up to the service's own limit.",
-    "schema": {"type": "string", "pattern": "^[0-9]{1,9}([.][0-9]{1,9})?$"},
-    "example": "2.5",
+
+
+def parameter(name: str, place: str, description: str, **more: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Describes a parameter of a path or a header; a string, unless `more` has a `schema`."""
+    return {
+        "name": name,
+        "in": place,
+        "required": place == "path",
+        "description": description,
+        "schema": {"type": "string"},
+        **more,
+    }
+
+
+def header(description: str, example: str) -> dict[str, Any]:
+    """Describes a header of an answer."""
+    return {"description": description, "schema": {"type": "string"}, "example": example}
+
+
+_TIMEOUT = parameter(
+    TIMEOUT,
+    "header",
+    "Seconds until the answer is useless, up to the service's own limit.",
+    schema={"type": "string", "pattern": "^[0-9]{1,9}([.][0-9]{1,9})?$"},
+    example="2.5",
+)
+_LIMITED = {
+    "RateLimit-Policy": header("The limits of the client, if it has any.", '"requests";q=600;w=60'),
+    "RateLimit": header("What is left of each, for `t` seconds.", '"requests";r=599;t=1'),
 }
 
 
@@ -65,6 +87,7 @@ def problems(*kinds: Kind) -> dict[int | str, dict[str, Any]]:
         status: {
             "model": Problem,
             "description": " Or: ".join(f"{kind.title} (`{kind.type}`)." for kind in same),
+            **({"headers": _LIMITED} if errors.RateLimitedError in same else {}),
         }
         for status, same in sorted(by_status.items())
     }
@@ -82,7 +105,9 @@ def computes(
     `more` are errors that other such routes do not have, `good` is what a good answer has beside
     its schema, and `extra` are further members of the operation.
     """
-    return _operation((*_COMPUTED, *_INPUT[source], *more), answer, good, **extra)
+    found = {**(good or {})}
+    found["headers"] = {**_LIMITED, **found.get("headers", {})}
+    return _operation((*_COMPUTED, *_INPUT[source], *more), answer, found, **extra)
 
 
 def describes(answer: object, *more: Kind, **extra: Any) -> dict[str, Any]:  # noqa: ANN401

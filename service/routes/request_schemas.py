@@ -4,14 +4,11 @@ from typing import Annotated, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     ValidationInfo,
     WithJsonSchema,
     field_validator,
-    model_validator,
 )
 
 from model.errors import InputError
@@ -21,8 +18,7 @@ from model.explain.views import LEAST_SIDE, MOST_SIDE, Level
 from model.network.labels import choice_error
 from model.tokenization.tokenizer import check_text
 from model.types import Reading, Reduce, Truncation
-from service.routes.bodies import counting
-from service.routes.wording import only_one_unknown
+from service.routes.bodies import RequestBody, counting
 
 FormName = Literal["json", "npz", "svg"]
 #: the forms that thumbnails are written in
@@ -115,20 +111,6 @@ Labels = Annotated[
     Field(description="Two or more labels to choose among; all if left out."),
     AfterValidator(_check_labels),
 ]
-
-
-class RequestBody(BaseModel):
-    """What a request or an object within it holds: known fields of the right types only.
-
-    Of unknown fields, which may be many, one is reported.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _only_one_unknown(cls, value: object) -> object:
-        return only_one_unknown(value, cls.model_fields) if isinstance(value, dict) else value
 
 
 class HeadOff(RequestBody):

@@ -39,7 +39,7 @@ from service.http.access import (
     client_of,
     unauthorized,
 )
-from service.http.middleware import Layer, Lifecycle, deadline_of, seconds_of
+from service.http.middleware import LIMITS, Layer, Lifecycle, deadline_of, seconds_of
 from service.http.negotiation import negotiate
 from service.http.transport import SENDER, SMALL_BYTES, ClientTransport, Reservation, ResponseBudget
 from service.metrics import Metrics
@@ -201,6 +201,8 @@ def admit(request: Request) -> RequestContext:
         raise unauthorized(scope["headers"])
     # All connections of an address share its limits.
     payer = client[0] if isinstance(client, tuple) else client
+    limits = (state.requests, state.tokens)
+    scope[LIMITS] = [partial(each.items, payer) for each in limits if each is not None]
     if state.requests is not None:
         state.requests.spend(payer)
     route, seconds = scope["route"].path, seconds_of(scope)

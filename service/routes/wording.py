@@ -39,9 +39,7 @@ def only_one_unknown(value: dict[str, Any], known: Mapping[str, object]) -> dict
 
     It keeps one that other services call the text, if possible.
     """
-    if value.keys() <= known.keys():
-        return value
-    unknown = _misnamed(value, known) or next((name for name in value if name not in known), None)
+    unknown = _misnamed(value, known) or next(name for name in value if name not in known)
     return {name: item for name, item in value.items() if name in known or name == unknown}
 
 

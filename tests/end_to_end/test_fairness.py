@@ -1,10 +1,12 @@
 """No client's requests harm another's: shares, rates and quotas."""
 
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.end_to_end.conftest import Start, shared
@@ -58,17 +60,40 @@ def test_the_backlog_of_one_client_does_not_count_against_another(
 
 
 limited = shared(
-    *("--rate-limit", "3/hour", "--token-quota", "60/day"), HEADLIGHT_API_KEYS="first,second,third"
+    *(
+        "--rate-limit",
+        "3/hour",
+        "--token-quota",
+        "60/day",
+        "--allowed-origins",
+        "https://a.example",
+    ),
+    HEADLIGHT_API_KEYS="first,second,third,fourth",
 )
+POLICY = '"requests";q=3;w=3600, "tokens";q=60;w=86400;qu="tokens"'
+
+
+def left(response: httpx.Response) -> tuple[str, str]:
+    """How many requests and tokens are left by the headers of an answer."""
+    assert response.headers["ratelimit-policy"] == POLICY
+    found = re.fullmatch(
+        r'"requests";r=(\d+);t=(\d+), "tokens";r=(\d+);t=\d+', response.headers["ratelimit"]
+    )
+    assert found is not None
+    assert 1 <= int(found[2]) <= 1200
+    return found[1], found[3]
 
 
 def test_a_key_has_so_many_requests(limited: RunningService) -> None:
     with limited.client(Authorization="Bearer first") as client:
-        for _ in range(3):
-            assert client.post("/predict", json={"sentences": ["good"]}).status_code == 200
+        for number in range(3):
+            answer = client.post("/predict", json={"sentences": ["good"]})
+            assert answer.status_code == 200
+            assert left(answer) == (str(2 - number), str(57 - 3 * number))
         response = client.post("/predict", json={"sentences": ["good"]})
         assert_problem(response, 429, "rate-limited")
         assert 1100 < int(response.headers["retry-after"]) <= 1200
+        assert left(response) == ("0", "51")
         limits = client.get("/model").json()["limits"]  # costs nothing
         assert (limits["rate_limit"], limits["token_quota"]) == ("3/hour", "60/day")
     assert limited.refused()["rate_limit"] == 1
@@ -82,7 +107,21 @@ def test_a_key_has_so_many_tokens(limited: RunningService) -> None:
         assert [each["token_count"] for each in answered["predictions"]] == [LENGTH] * 2
         response = client.post("/predict", json={"sentences": MANY[:1]})
         assert response.status_code == 429
+        assert left(response) == ("1", "4")
         assert response.json()["detail"].startswith(
             "28 tokens are wanted and 4 are left; the limit is 60/day"
         )
     assert limited.refused()["quota"] == 1
+
+
+def test_what_is_left_goes_with_every_answer_of_a_limited_client(limited: RunningService) -> None:
+    with limited.client(Origin="https://a.example") as client:
+        unknown = client.post("/predict", json={"sentences": ["good"]})
+        assert "ratelimit" not in unknown.headers
+        client.headers["Authorization"] = "Bearer fourth"
+        assert "ratelimit" not in client.get("/model").headers  # not limited
+        refused = client.post("/hf", json={"inputs": " "})
+    assert_problem(refused, 422, "invalid-request", ("body", "inputs"), foreign=True)
+    assert left(refused) == ("2", "59")
+    exposed = refused.headers["access-control-expose-headers"]
+    assert {"RateLimit-Policy", "RateLimit"} <= set(exposed.split(", "))

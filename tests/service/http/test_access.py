@@ -263,6 +263,26 @@ def test_a_request_for_more_than_all_leaves_a_debt() -> None:
     limit.spend("a", 50)
 
 
+@pytest.mark.parametrize(
+    ("spent", "after", "left"),
+    [
+        (0, 0.0, '"tokens";r=100;t=36'),  # one more comes back in 36 seconds
+        (1, 0.0, '"tokens";r=99;t=36'),
+        (1, 35.5, '"tokens";r=99;t=1'),
+        (1, 36.0, '"tokens";r=100;t=36'),
+        (100, 0.0, '"tokens";r=0;t=36'),
+        (150, 0.0, '"tokens";r=0;t=1836'),
+    ],
+)
+def test_what_is_left_and_for_how_long_it_is_all(spent: int, after: float, left: str) -> None:
+    now = 1000.0
+    limit = RateLimit(Rate(100, "hour"), "tokens", refusal=Refusal.QUOTA, clock=lambda: now)
+    if spent:
+        limit.spend("a", spent)
+    now += after
+    assert limit.items("a") == ('"tokens";q=100;w=3600;qu="tokens"', left)
+
+
 def test_only_so_many_clients_are_remembered() -> None:
     limit = RateLimit(Rate(1, "day"), "requests", refusal=Refusal.RATE_LIMIT, clock=lambda: 0.0)
     for number in range(10_001):

@@ -7,9 +7,11 @@ from types import SimpleNamespace
 
 import pytest
 from starlette.requests import ClientDisconnect, Request
+from starlette.types import Scope
 
 from service.errors import UnauthorizedError
 from service.http.access import ApiKeys
+from service.http.middleware import LIMITS
 from service.http.transport import SENDER, Reservation
 from service.routes.requests import admit, unless_gone
 from service.settings import Settings
@@ -117,6 +119,9 @@ class Spent:
     def spend(self, client: Hashable, count: int = 1) -> None:
         self.payers += [client] * count
 
+    def items(self, client: Hashable) -> tuple[str, str]:
+        return str(client), str(len(self.payers))
+
 
 @pytest.mark.parametrize(
     ("keys", "authorization", "client", "payer"),
@@ -133,7 +138,7 @@ def test_a_request_is_let_in_once_for_its_client(
     state = SimpleNamespace(
         api_keys=ApiKeys(keys), requests=requests, tokens=tokens, settings=Settings()
     )
-    scope = {
+    scope: Scope = {
         "type": "http",
         "method": "POST",
         "headers": [(b"authorization", authorization)],
@@ -152,3 +157,4 @@ def test_a_request_is_let_in_once_for_its_client(
     assert (context.client.client, context.client.route) == (client, "/predict")
     assert context.client.seconds == 2.0
     assert (requests.payers, tokens.payers) == ([payer], [payer] * 2)
+    assert [left() for left in scope[LIMITS]] == [(str(payer), "1"), (str(payer), "2")]
