@@ -1,10 +1,11 @@
 """Chooses the columns of the input that an output keeps, and joins the answers to them."""
 
+import base64
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import pyarrow
 
@@ -17,23 +18,14 @@ from model.tables.values import MISSING, to_json
 from model.tables.writing import Values
 from scoring.errors import ScoringError
 
-#: of a kept column of JSON Lines; `json` is a value of any type, as JSON text
-ColumnType = Literal["string", "integer", "number", "boolean", "json"]
 _RENAMED = "input_"
-#: types of JSON values, and the type of a column that has only these
-_TYPES: tuple[tuple[frozenset[str], ColumnType], ...] = (
-    (frozenset({"str"}), "string"),
-    (frozenset({"int", "long"}), "integer"),
-    (frozenset({"int", "float"}), "number"),
-    (frozenset({"bool"}), "boolean"),
-)
-#: the type in Parquet of each type of a column
-TYPES = {
-    "string": pyarrow.string(),
-    "integer": pyarrow.int64(),
-    "number": pyarrow.float64(),
-    "boolean": pyarrow.bool_(),
-    "json": pyarrow.string(),
+#: the types of the values in a column of JSON, and its type in Parquet; `json` is JSON text
+_TYPES = {
+    "string": ({"str"}, pyarrow.string()),
+    "integer": ({"int", "long"}, pyarrow.int64()),
+    "number": ({"int", "float"}, pyarrow.float64()),
+    "boolean": ({"bool"}, pyarrow.bool_()),
+    "json": ({"str", "int", "long", "big", "float", "bool", "list", "dict"}, pyarrow.string()),
 }
 
 
@@ -41,14 +33,21 @@ TYPES = {
 class Column:
     """A column of the input that the output keeps.
 
-    `output_name` differs if an added column has this name. Parquet knows the type itself; `wide` is
-    the type there that holds the values of all files, None if they have one type.
+    `output_name` differs if an added column has this name. `type` is `string`, `integer`, `number`,
+    `boolean` or, for values of several, `json`; of Parquet a schema of pyarrow in base64, with the
+    type that holds the values of all files.
     """
 
     name: str
     output_name: str
-    type: ColumnType | None
-    wide: str | None = None
+    type: str
+
+    @property
+    def kind(self) -> Any:  # noqa: ANN401
+        """Its type in Parquet."""
+        if self.type in _TYPES:
+            return _TYPES[self.type][1]
+        return pyarrow.ipc.read_schema(pyarrow.py_buffer(base64.b64decode(self.type))).types[0]
 
 
 def spelling_of(options: Namespace) -> Columns:
@@ -74,48 +73,42 @@ def scan_table(table: Table, spelling: Columns, piece_bytes: int) -> Scan:
 
 
 def choose_columns(
-    file: TableFile,
+    files: Sequence[TableFile],
     scans: Sequence[Scan],
     *,
     spelling: Columns,
     wanted: Sequence[str] | None,
     added: Collection[str],
 ) -> tuple[str, tuple[Column, ...]]:
-    """Chooses the column of texts, and the columns that the output keeps.
+    """Chooses the column of texts, and the columns that the output keeps: those of all files.
 
     Args:
-        file: the first one, which is named in errors.
-        scans: of all files.
+        scans: of the files, in their order.
         wanted: names of the columns to keep; None: all.
         added: names of the columns that the answers add.
 
     Raises:
-        TableError: a column is not there, or a name is there twice.
+        TableError: all files are empty, their forms or the types of a column do not fit together, a
+            file lacks the texts, a column is nowhere, or a name is twice in one file.
         ScoringError: two columns of the output would have one name.
     """
-    names: Sequence[str] = scans[0].names
-    if file.format == "jsonl":  # any row may be the first with a key
-        names = list(dict.fromkeys(name for scan in scans for name in scan.names))
-    text = choose_text_column(file.path, names, spelling.text)
-    counts = Counter(names)
+    pairs = list(zip(files, scans, strict=True))
+    filled = [pair for pair in pairs if pair[1].names] or pairs
+    first, scan = filled[0]
+    names = list(dict.fromkeys(name for _, each in filled for name in each.names))
+    text = choose_text_column(
+        first.path, names if first.format == "jsonl" else scan.names, spelling.text
+    )
     kept = names if wanted is None else [next(iter(find(names, each)), each) for each in wanted]
+    _check_files(filled, text, kept)
     columns = []
     for name in kept:
-        if name not in counts:
+        if name not in names:
             raise TableError(
-                file.path, f"no column is named {name!r} among {show(names)}: change --columns"
+                first.path, f"no column is named {name!r} among {show(names)}: change --columns"
             )
-        if counts[name] > 1:
-            raise TableError(file.path, f"two columns are named {name!r}: name each once")
-        types = {each for scan in scans for each in scan.types.get(name, ())}
-        columns.append(
-            Column(
-                name=name,
-                output_name=f"{_RENAMED}{name}" if name in added else name,
-                type=None if file.format == "parquet" else _column_type(types),
-                wide=wider_type(types) if file.format == "parquet" and len(types) > 1 else None,
-            )
-        )
+        output_name = f"{_RENAMED}{name}" if name in added else name
+        columns.append(Column(name, output_name, _type_of(name, filled)))
     for name, count in Counter(column.output_name for column in columns).items():
         if count > 1:
             raise ScoringError(
@@ -124,10 +117,46 @@ def choose_columns(
     return text, tuple(columns)
 
 
-def _column_type(types: Collection[str]) -> ColumnType:
-    """Chooses the type of a column of JSON values; others have strings."""
-    found = set(types) - {"NoneType"}
-    return next((name for fitting, name in _TYPES if found <= fitting), "json")
+def _check_files(filled: Sequence[tuple[TableFile, Scan]], text: str, kept: Sequence[str]) -> None:
+    """Raises TableError for a file of another form, without its texts, or with a column twice."""
+    first = filled[0][0]
+    for file, scan in filled:
+        formats = {file.format, first.format}
+        if len(formats) > 1 and formats != {"csv", "tsv"}:
+            raise TableError(
+                file.path, f"is {file.format}, {first.path} is {first.format}: score them apart"
+            )
+        # A row of JSON without a key is judged by itself.
+        if file.format != "jsonl" and text not in scan.names:
+            raise TableError(
+                file.path,
+                f"no column is named {text!r} among {show(scan.names)}, unlike in {first.path}: "
+                "score them apart",
+            )
+        for name in (text, *kept):
+            if scan.names.count(name) > 1:
+                raise TableError(file.path, f"two columns are named {name!r}: name each once")
+
+
+def _type_of(name: str, filled: Sequence[tuple[TableFile, Scan]]) -> str:
+    """Chooses the type that holds the values of a column; others than of JSON have strings."""
+    if filled[0][1].schema is None:
+        found = {kind for _, scan in filled for kind in scan.types.get(name, ())} - {"NoneType"}
+        return next(kind for kind, (fitting, _) in _TYPES.items() if found <= fitting)
+    wide: Any = None
+    first = ""
+    for file, scan in filled:
+        if name in scan.names:
+            kind = scan.schema.field(name).type
+            before, wide = wide, kind if wide is None else wider_type([wide, kind])
+            first = first or file.path
+            if wide is None:
+                raise TableError(
+                    file.path,
+                    f"the column {name!r} is {kind}, in {first} it is {before}: score them apart, "
+                    "or leave it out with --columns",
+                )
+    return base64.b64encode(pyarrow.schema([(name, wide)]).serialize()).decode()
 
 
 def join_answers(
@@ -146,7 +175,7 @@ def join_answers(
         kept = values.columns
     elif typed:
         kept = [
-            pyarrow.array([to_cell(row[index], column) for row in values], TYPES[column.type or ""])
+            pyarrow.array([to_cell(row[index], column) for row in values], column.kind)
             for index, column in enumerate(columns)
         ]
     else:

@@ -4,10 +4,10 @@ import glob
 import os
 import posixpath
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from model.errors import TableError
@@ -17,6 +17,8 @@ from scoring.stores import FileStatus, Store, is_url, relative, store_of
 
 #: what a glob has and a plain path lacks
 GLOB = re.compile(r"[*?\[]")
+_DELTA = "files of a Delta table's log, so rows that it has removed are scored too"
+_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +37,15 @@ class InputFile:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """The input files in their order, and what was skipped.
-
-    `skipped` are files of folders with another suffix; `links` lead to files that are read anyway.
-    """
+    """The input files in their order, and the paths that were skipped, by their kind."""
 
     files: tuple[InputFile, ...]
-    skipped: tuple[str, ...]
-    links: tuple[str, ...]
+    skipped: Mapping[str, Sequence[str]]
+
+    def skipped_lines(self) -> Iterator[str]:
+        """Yields a line for each kind of what was skipped."""
+        for kind, paths in self.skipped.items():
+            yield f"skipped {len(paths):,} {kind}: {', '.join(paths[:_SHOWN])}"
 
 
 def find_inputs(names: Sequence[str], *, output: str) -> Inputs:
@@ -51,43 +54,45 @@ def find_inputs(names: Sequence[str], *, output: str) -> Inputs:
     Hidden files, names that begin with an underscore, and the output are left out of folders.
 
     Raises:
-        TableError: a name matches no file or is not UTF-8, a file is named twice, or its suffix
-            is unknown.
+        TableError: a name matches no file or is not UTF-8, a file is named twice, its suffix
+            is unknown, or it is no file, such as a link that leads nowhere.
         ScoringError: the scheme of a URL is unknown.
     """
     files: list[InputFile] = []
-    skipped: list[str] = []
-    links: list[str] = []
-    folders: dict[str, str] = {}
+    skipped: dict[str, list[str]] = {}
+    real_folder = cache(os.path.realpath)  # of thousands of files this is most of the time
     inside_output = (output if is_url(output) else os.path.realpath(output)).rstrip("/") + "/"
     for name in names:
         found: dict[str, InputFile] = {}
         store = store_of(name)
         for status, is_chosen in _expand(name, store):
-            real = _real(status.path, folders)
+            real = _real(status.path, real_folder)
             if status.path != name and real.startswith(inside_output):
                 continue
             opened = partial(store.open, status.path)
             # Only a .zip that the user names is looked into.
-            form = format_of(status.path, opened if is_chosen else None)
-            if form is not None:
-                _check_utf8(status.path)
-                file = InputFile(status, TableFile(status.path, *form, opened), real)
-                other = found.setdefault(real, file)
-                if other is not file:  # one of them is a link to the other, or both are
-                    found[real] = other if Path(file.path).is_symlink() else file
-                    links.append((file if found[real] is other else other).path)
-            elif is_chosen:
-                raise TableError(
-                    status.path, f"has no suffix that is read: use {FORMATS}, or rename it"
-                )
-            else:
-                skipped.append(status.path)
+            form = format_of(status.path, opened if is_chosen and not status.unread else None)
+            if is_chosen:
+                _check(status, is_known=form is not None)
+            if status.unread or form is None:
+                kind = status.unread or "files that have another suffix"
+                skipped.setdefault(kind, []).append(status.path)
+                continue
+            _check_utf8(status.path)
+            file = InputFile(status, TableFile(status.path, *form, opened), real)
+            other = found.setdefault(real, file)
+            if Path(other.path) != Path(file.path):  # one is a link to the other, or both are
+                found[real] = other if Path(file.path).is_symlink() else file
+                link = (file if found[real] is other else other).path
+                skipped.setdefault("links to files that are read anyway", []).append(link)
         if not found:
-            raise TableError(name, f"holds no file that is read: use {FORMATS}")
+            lines = Inputs((), skipped).skipped_lines()
+            raise TableError(
+                name, "; ".join([f"holds no file that is read: use {FORMATS}", *lines])
+            )
         files += sorted(found.values(), key=lambda file: file.path)
     _check_unique(files)
-    return Inputs(tuple(files), tuple(skipped), tuple(links))
+    return Inputs(tuple(files), skipped)
 
 
 def _expand(name: str, store: Store) -> Iterator[tuple[FileStatus, bool]]:
@@ -96,16 +101,15 @@ def _expand(name: str, store: Store) -> Iterator[tuple[FileStatus, bool]]:
     if is_url(name):
         yield from [(status, True)] if status is not None else _expand_url(name, store)
     elif Path(name).is_dir():
-        for file in store.files(name):
-            if not _is_hidden(file.path, name):
-                yield file, False
+        yield from _below(name, store)
     elif status is not None:
         yield status, True
     elif GLOB.search(name):
         for match in sorted(glob.glob(name, recursive=True)):  # noqa: PTH207 - also absolute ones
-            matched = store.status(match) if Path(match).is_file() else None
-            if matched is not None:
-                yield matched, True
+            if Path(match).is_dir():
+                yield from _below(match, store)
+            elif (matched := store.status(match)) is not None:
+                yield matched, not matched.unread
     else:
         raise TableError(name, "does not exist: give files, folders, globs or URLs")
 
@@ -114,9 +118,7 @@ def _expand_url(url: str, store: Store) -> Iterator[tuple[FileStatus, bool]]:
     """Yields the files below a URL, or those that its wildcards fit."""
     wildcard = GLOB.search(url)
     if wildcard is None:
-        for file in store.files(url):
-            if not _is_hidden(file.path, url):
-                yield file, False
+        yield from _below(url, store)
         return
     folder = url[: url.rindex("/", 0, wildcard.start())]
     for file in store.files(folder):
@@ -124,21 +126,31 @@ def _expand_url(url: str, store: Store) -> Iterator[tuple[FileStatus, bool]]:
             yield file, True
 
 
-def _is_hidden(path: str, folder: str) -> bool:
-    return any(part.startswith((".", "_")) for part in relative(path, folder).split("/"))
+def _below(folder: str, store: Store) -> Iterator[tuple[FileStatus, bool]]:
+    """Yields the files below a folder or a URL; Spark hides names in the same way."""
+    for file in store.files(folder):
+        steps = relative(file.path, folder).split("/")
+        if any(each[0] == "." or (each[0] == "_" and "=" not in each) for each in steps):
+            if format_of(file.path) is None:  # such as _SUCCESS
+                continue
+            file = replace(file, unread=_DELTA if "_delta_log" in steps else "hidden files")
+        yield file, False
 
 
-def _real(path: str, folders: dict[str, str]) -> str:
-    """Returns a path without links; a URL stays, since stores have none.
-
-    `folders` keeps those of folders: with thousands of files this is most of the time.
-    """
+def _real(path: str, real_folder: Callable[[str], str]) -> str:
+    """Returns a path without links; a URL stays, since stores have none."""
     if is_url(path) or Path(path).is_symlink():
         return path if is_url(path) else os.path.realpath(path)
     folder, name = os.path.split(path)
-    if folder not in folders:
-        folders[folder] = os.path.realpath(folder)
-    return posixpath.join(folders[folder], name)
+    return posixpath.join(real_folder(folder), name)
+
+
+def _check(file: FileStatus, *, is_known: bool) -> None:
+    """Raises TableError for a file that the user names and that is not read."""
+    if file.unread:
+        raise TableError(file.path, f"is not read, like all {file.unread}: give a file")
+    if not is_known:
+        raise TableError(file.path, f"has no suffix that is read: use {FORMATS}, or rename it")
 
 
 def _check_utf8(path: str) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from model.checkpoint.location import local_folder
 from model.checkpoint.opening import open_checkpoint
-from model.tables.columns import find
+from model.tables.columns import find, partitions, show
 from scoring.errors import OutputError
 from scoring.folder import Output
 from scoring.inputs import InputFile, find_inputs
@@ -51,12 +51,8 @@ def start(options: Namespace, *, say: Callable[[str], None]) -> Iterator[Started
         labels=options.labels,
     )
     inputs = find_inputs(options.inputs, output=options.output)
-    if inputs.skipped:
-        shown = ", ".join(inputs.skipped[:_SHOWN])
-        say(f"skipped {len(inputs.skipped):,} files that have another suffix: {shown}")
-    if inputs.links:
-        shown = ", ".join(inputs.links[:_SHOWN])
-        say(f"skipped {len(inputs.links):,} links to files that are read anyway: {shown}")
+    for line in inputs.skipped_lines():
+        say(line)
     output = Output(options.output)
     output.prepare()
     with ExitStack() as held:
@@ -130,6 +126,13 @@ class _Planner:
         for column in manifest.columns:
             if column.name != column.output_name:
                 self.say(f"the input's column {column.name!r} is kept as {column.output_name!r}")
+        tables = [each for each in manifest.sources if each.rows and each.format != "jsonl"]
+        known = [{*each.header, *partitions(each.path)} for each in tables]
+        names = [column.name for column in manifest.columns]
+        if partial := [name for name in names if not all(name in each for each in known)]:
+            self.say(f"{len(partial):,} columns are empty where files lack them: {show(partial)}")
+        if empty := [each.path for each in manifest.sources if not each.rows]:
+            self.say(f"{len(empty):,} files have no rows: {', '.join(empty[:_SHOWN])}")
         return manifest
 
     def _differences(self, manifest: Manifest) -> list[str]:

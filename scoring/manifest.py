@@ -6,7 +6,6 @@ manifest, the number of a unit and the checkpoint, nothing else.
 """
 
 from argparse import Namespace
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
 from functools import cached_property
@@ -15,8 +14,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from model.errors import TableError
-from model.tables.columns import Columns, show
+from model.tables.columns import Columns
 from model.tables.files import Compression, Format, suffix_of
 from model.tables.parquet import ParquetTable
 from model.tables.pieces import Piece, Scan, TableFile
@@ -24,8 +22,6 @@ from model.tables.table import open_table
 from scoring.columns import Column, choose_columns, scan_table, spelling_of
 from scoring.inputs import InputFile
 from scoring.scorer import Model
-
-PART_BYTES = 8 * 1024 * 1024
 
 OutputFormat = Literal["parquet", "input"]
 
@@ -91,11 +87,6 @@ class Manifest(_Part):
         """The job's id: 16 hex digits, the same for the same inputs, options and model."""
         sources = {"sources": {"__all__": {"modified"}}}
         return sha256(self.model_dump_json(exclude=sources).encode()).hexdigest()[:16]
-
-    @property
-    def added_columns(self) -> tuple[str, ...]:
-        """Names of the columns that the answers add, in their order."""
-        return added_columns(self.model)
 
     def part_name(self, number: int) -> str:
         """Names the part of a unit."""
@@ -171,26 +162,40 @@ def make_manifest(files: Sequence[InputFile], options: Namespace, model: Model) 
     """Reads all files through once and divides them.
 
     Raises:
-        TableError: a file cannot be read, or its columns do not fit those of the first one.
+        TableError: a file cannot be read, or does not fit the others.
         ScoringError: two columns of the output would have one name.
     """
     spelling = spelling_of(options)
     tables = [file.table for file in files]
-    scans = []
-    for file in tables:
-        with closing(open_table(file, spelling)) as table:
-            scans.append(scan_table(table, spelling, options.part_bytes))
+    scans = [_scan(file, spelling, options.part_bytes) for file in files]
     text, kept = choose_columns(
-        tables[0], scans, spelling=spelling, wanted=options.columns, added=added_columns(model)
+        tables, scans, spelling=spelling, wanted=options.columns, added=added_columns(model)
     )
     used = [text, *(column.name for column in kept)]
+    sources: list[Source] = []
     units: list[Unit] = []
-    for index, (file, scan) in enumerate(zip(tables, scans, strict=True)):
-        _check_columns(file, scan, text, kept, first=(tables[0], scans[0]))
-        for piece in _with_digests(file, scan.pieces, used):
-            units.append(Unit(number=len(units), source=index, **dict(piece)))
+    for file, scan in zip(files, scans, strict=True):
+        digests = _digests(file.table, scan, used)
+        for piece in scan.pieces:
+            known = {**dict(piece), "sha256": digests.get(piece.row_group, piece.sha256)}
+            units.append(Unit(number=len(units), source=len(sources), **known))
+        is_text = file.table.format != "parquet"
+        source = Source(
+            path=file.path,
+            format=file.table.format,
+            compression=file.table.compression,
+            size=file.status.size,
+            modified=file.status.modified,
+            sha256=scan.sha256,
+            header=scan.header,
+            rows=scan.rows,
+            delimiter=scan.delimiter,
+            encoding=spelling.encoding if is_text else None,
+            no_header=is_text and not spelling.header,
+        )
+        sources.append(source)
     return Manifest(
-        sources=tuple(_source(*each, spelling) for each in zip(files, scans, strict=True)),
+        sources=tuple(sources),
         units=tuple(units),
         text_column=text,
         columns=kept,
@@ -208,71 +213,21 @@ def digest(file: InputFile, source: Source) -> str:
         encoding=source.encoding,
         header=not source.no_header,
     )
+    return _scan(file, spelling, piece_bytes=source.size + 1).sha256
+
+
+def _scan(file: InputFile, spelling: Columns, piece_bytes: int) -> Scan:
+    """Reads a file through; an empty one has no columns, whatever its suffix says."""
+    if file.status.size == 0:
+        return Scan()
     with closing(open_table(file.table, spelling)) as table:
-        return table.scan(PART_BYTES).sha256
+        return scan_table(table, spelling, piece_bytes)
 
 
-def _source(file: InputFile, scan: Scan, spelling: Columns) -> Source:
-    table = file.table
-    return Source(
-        path=file.path,
-        format=table.format,
-        compression=table.compression,
-        size=file.status.size,
-        modified=file.status.modified,
-        sha256=scan.sha256,
-        header=() if table.format == "jsonl" else scan.names,
-        rows=scan.rows,
-        delimiter=scan.delimiter,
-        encoding=None if table.format == "parquet" else spelling.encoding,
-        no_header=table.format != "parquet" and not spelling.header,
-    )
-
-
-def _check_columns(
-    file: TableFile,
-    scan: Scan,
-    text: str,
-    kept: Sequence[Column],
-    *,
-    first: tuple[TableFile, Scan],
-) -> None:
-    """Rejects a file whose columns differ from those of the first one."""
-    formats = {file.format, first[0].format}
-    counts = Counter(scan.names)
-    if len(formats) > 1 and formats != {"csv", "tsv"}:
-        raise TableError(
-            file.path, f"is {file.format}, {first[0].path} is {first[0].format}: score them apart"
-        )
-    if file.format == "jsonl":
-        return  # a row without a key is judged by itself
-    wide = {column.name for column in kept if column.wide is not None}
-    for name in (text, *(column.name for column in kept)):
-        if counts[name] != 1:
-            raise TableError(
-                file.path,
-                f"{'two columns are' if counts[name] else 'no column is'} named {name!r} "
-                f"among {show(scan.names)}, unlike in {first[0].path}: score them apart, or "
-                "choose with --columns what both have",
-            )
-        types = [next(iter(each.types.get(name, {""}))) for each in (scan, first[1])]
-        if name not in wide and types[0] != types[1]:
-            raise TableError(
-                file.path,
-                f"the column {name!r} is {types[0]}, in {first[0].path} it is {types[1]}: score "
-                "them apart, or leave it out with --columns",
-            )
-
-
-def _with_digests(file: TableFile, pieces: Sequence[Piece], used: Sequence[str]) -> Sequence[Piece]:
-    """Adds to the pieces of a Parquet file the digests of the columns that are used."""
-    if file.format != "parquet":
-        return pieces
+def _digests(file: TableFile, scan: Scan, used: Sequence[str]) -> dict[int | None, str]:
+    """Digests the columns that are used, in each row group of a Parquet file."""
+    if scan.schema is None:
+        return {}
     with closing(ParquetTable(file)) as table:
-        groups = {piece.row_group for piece in pieces if piece.row_group is not None}
-        digests = {group: table.digest(used, row_group=group) for group in groups}
-    return [
-        piece.model_copy(update={"sha256": digests[piece.row_group]})
-        for piece in pieces
-        if piece.row_group is not None
-    ]
+        groups = range(len(table.group_rows))
+        return {group: table.digest(used, row_group=group) for group in groups}

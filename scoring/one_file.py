@@ -21,7 +21,7 @@ from model.tables.rows import class_names
 from model.tables.table import Table, open_table
 from model.tables.writing import STANDARD_OUTPUT, Target, Values
 from model.tables.writing import open_table as open_output
-from scoring.columns import TYPES, Column, choose_columns, join_answers, scan_table, spelling_of
+from scoring.columns import Column, choose_columns, join_answers, scan_table, spelling_of
 from scoring.comparing import Comparison
 from scoring.errors import OutputError, ScoringError
 from scoring.inputs import GLOB, find_inputs
@@ -98,7 +98,7 @@ def score_one(options: Namespace, say: Say) -> None:
     with closing(open_table(found.table, spelling)) as table:
         scan = scan_table(table, spelling, _PIECE_BYTES)
         text, columns = choose_columns(
-            found.table, [scan], spelling=spelling, wanted=options.columns, added=_ADDED.names
+            [found.table], [scan], spelling=spelling, wanted=options.columns, added=_ADDED.names
         )
         scorer = Scorer(
             options.checkpoint,
@@ -167,11 +167,8 @@ def _write(file: _File, target: Target, scorer: Scorer, compared: "_Compared | N
     """Reads, scores and writes piece after piece."""
     totals = _Totals()
     columns = file.columns
-    kinds = [TYPES[column.type or "json"] for column in columns]
-    if isinstance(file.table, ParquetTable):
-        kinds = file.table.schema([column.name for column in columns]).types
-    names = [column.output_name for column in columns]
-    schema = pyarrow.schema([*zip(names, kinds, strict=True), *_ADDED])
+    kinds = [(column.output_name, column.kind) for column in columns]
+    schema = pyarrow.schema([*kinds, *_ADDED])
     delimiter = file.scan.delimiter if file.table.file.format == "csv" else ","
     typed = target.format == "parquet"
     with (

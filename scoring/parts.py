@@ -201,15 +201,15 @@ class PartReader:
             partial(store_of(source.path).open, source.path),
         )
         if source.format == "parquet":
-            wide = {each.name: each.wide for each in manifest.columns if each.wide}
-            with closing(ParquetTable(file, wide=wide)) as parquet:
+            kinds = {column.name: column.kind for column in manifest.columns}
+            with closing(ParquetTable(file, kinds=kinds)) as parquet:
                 if parquet.footer_sha256 != source.sha256:
                     raise file.changed()
                 return parquet.read(unit, manifest.text_column, self._columns)
         if self._open is None or self._open[0] != unit.source:
             self.close()
             spelling = Columns(encoding=source.encoding)
-            table = TextTable(file, spelling, names=source.header, delimiter=source.delimiter)
+            table = TextTable(file, spelling, header=source.header, delimiter=source.delimiter)
             self._open = (unit.source, table)
         return self._open[1].read(unit, manifest.text_column, self._columns)
 

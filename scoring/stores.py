@@ -23,16 +23,21 @@ from scoring.errors import OutputError, ScoringError
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
 # Where file systems say when a file changed.
 _CHANGED = ("mtime", "LastModified", "last_modified", "updated", "created")
+_UNREAD = {stat.S_IFLNK: "links that lead nowhere", stat.S_IFDIR: "links to folders"}
 _WITH_PASSWORD = re.compile(r"[a-z][a-z0-9+.-]*://[^/]*@", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class FileStatus:
-    """A file of a store: its path or URL, its size in bytes and its time in nanoseconds."""
+    """A file of a store: its path or URL, its size in bytes and its time in nanoseconds.
+
+    `unread` names its kind if it cannot be read, such as links that lead nowhere.
+    """
 
     path: str
     size: int
     modified: int
+    unread: str = ""
 
 
 def is_url(path: str) -> bool:
@@ -71,24 +76,22 @@ class LocalStore:
         """Describes a file; None if there is none."""
         with _reading(path):
             try:
-                status = Path(path).stat()
+                return _describe_path(path)
             except (FileNotFoundError, NotADirectoryError):
                 return None
-            return FileStatus(path, status.st_size, status.st_mtime_ns)
 
     def files(self, folder: str) -> Iterator[FileStatus]:
-        """Lists all files below a folder, in the order of their paths."""
+        """Lists all but folders below a folder, in the order of their paths."""
         with _reading(folder):
             paths = [
-                str(Path(place, name))
-                for place, _, names in os.walk(folder, onerror=_raise)
-                for name in names
+                str(path)
+                for place, folders, names in os.walk(folder, onerror=_raise)
+                for path in map(Path(place).joinpath, (*names, *folders))
+                if path.name not in folders or path.is_symlink()
             ]
         for path in sorted(paths):
             with _reading(path), suppress(FileNotFoundError):  # removed meanwhile
-                status = Path(path).stat()
-                if stat.S_ISREG(status.st_mode):
-                    yield FileStatus(path, status.st_size, status.st_mtime_ns)
+                yield _describe_path(path)
 
     def open(self, path: str) -> BinaryIO:
         """Opens a file for reading."""
@@ -185,6 +188,18 @@ class RemoteStore:
         if self.status(path) is not None:
             with _writing(path):
                 self._fs.rm_file(self._key(path))
+
+
+def _describe_path(path: str) -> FileStatus:
+    try:
+        status = Path(path).stat()
+    except OSError as error:
+        status = Path(path).lstat()
+        if error.errno == errno.EACCES or not stat.S_ISLNK(status.st_mode):
+            raise
+    kind = stat.S_IFMT(status.st_mode)
+    unread = "" if kind == stat.S_IFREG else _UNREAD.get(kind, "pipes, sockets and devices")
+    return FileStatus(path, status.st_size, status.st_mtime_ns, unread)
 
 
 def _describe(path: str, info: Mapping[str, Any]) -> FileStatus | None:

@@ -9,8 +9,8 @@ import pyarrow
 from model.tables.values import MISSING, to_json
 from model.tables.writing import Target, Values, open_table
 from model.types import SentenceResult
-from scoring.columns import TYPES, join_answers, to_cell
-from scoring.manifest import Manifest, Source
+from scoring.columns import join_answers, to_cell
+from scoring.manifest import Manifest, Source, added_columns
 from scoring.scorer import Answers, Model
 
 #: key of a Parquet part's metadata that holds the job's id
@@ -28,7 +28,10 @@ def part_bytes(manifest: Manifest, source: Source, values: Values, answers: Answ
         schema = rows.schema.with_metadata({JOB: manifest.job})
     else:
         target = Target("", source.format, source.compression)
-        names = [*(column.output_name for column in manifest.columns), *manifest.added_columns]
+        names = [
+            *(column.output_name for column in manifest.columns),
+            *added_columns(manifest.model),
+        ]
         schema = pyarrow.schema([(name, pyarrow.null()) for name in names])
     output = io.BytesIO()
     with open_table(target, schema, delimiter=source.delimiter, file=output) as table:
@@ -44,7 +47,7 @@ def unwritable(manifest: Manifest, values: Values) -> dict[int, str]:
             try:
                 cell = to_cell(value, column)
                 to_json([cell, None if value is MISSING else value])
-                pyarrow.array([cell], TYPES[column.type or ""])
+                pyarrow.array([cell], column.kind)
             except UNWRITABLE:
                 found[index] = (
                     f"the column {column.name!r} holds a value that cannot be written, such as "
@@ -66,7 +69,7 @@ def _added(manifest: Manifest, answers: Answers) -> Any:  # noqa: ANN401
         *_more_columns(manifest.model, answers),
         version.take(pyarrow.array([0] * len(answers.label_ids), pyarrow.int32())),
     ]
-    return pyarrow.table(columns, list(manifest.added_columns))
+    return pyarrow.table(columns, list(added_columns(manifest.model)))
 
 
 def _more_columns(model: Model, answers: Answers) -> Iterator[Any]:

@@ -19,6 +19,7 @@ TEXT_COLUMNS = (
     "tweet",
 )
 LABEL_COLUMNS = ("label", "sentiment", "class", "category", "stars", "rating", "polarity")
+_HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 _SHOWN = 20
 _LONGEST = 40
 
@@ -68,6 +69,8 @@ def choose_text_and_label(
 def _choose(
     path: str | Path, names: Sequence[str], wanted: str | None, guesses: Sequence[str], kind: str
 ) -> str:
+    if not names:
+        raise TableError(path, "is empty: it must begin with a header")
     if wanted is not None:
         fitting = find(names, wanted)
     else:
@@ -86,10 +89,11 @@ def _choose(
     raise TableError(path, f"{count} named {expected} among {show(names)}: {advice}")
 
 
-def partitions(path: str | Path) -> dict[str, str]:
+def partitions(path: str | Path) -> dict[str, str | None]:
     """Returns the columns that folders of a path name, such as `lang=de`."""
-    steps = (step.partition("=") for step in PurePosixPath(path).parts[:-1] if "=" in step)
-    return {unquote(name): unquote(value) for name, _, value in steps if name}
+    steps = (each.split("=", 1) for each in PurePosixPath(path).parts[:-1] if "=" in each)
+    pairs = (map(unquote, step) for step in steps)
+    return {name: None if value == _HIVE_NULL else value for name, value in pairs if name}
 
 
 def find(names: Sequence[str], wanted: str) -> list[str]:

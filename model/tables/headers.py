@@ -35,13 +35,16 @@ def read_header(
 
     Returns:
         The names of the columns, without spaces around them unless two would be one name, and the
-        delimiter. Without a header they are `text`, `label` and `column_N`, by what they hold.
+        delimiter. Without a header they are `text`, `label` and `column_N`, by what they hold. An
+        empty file has none, such as Spark writes for an empty partition.
 
     Raises:
         TableError: there is no header or an unexpected one, it cannot be read, or its delimiter is
             another or not sure.
     """
     delimiter = _find_delimiter(reader, path, file_format, columns)
+    if not delimiter:
+        return (), ","
     rows = _sample(reader, path, file_format, delimiter)
     if not columns.header:
         return _names_without_header(path, rows, columns), delimiter
@@ -72,7 +75,7 @@ def read_header(
 def _find_delimiter(
     reader: LineReader, path: str | Path, file_format: Format, columns: Columns
 ) -> str:
-    """Returns the delimiter, and leaves the reader where the header or the first row begins."""
+    """Returns the delimiter, if any; leaves the reader where the header or the first row begins."""
     declared = reader.delimiter
     for line in reader:
         content = line.removeprefix(codecs.BOM_UTF8) if reader.line == 2 else line
@@ -83,7 +86,7 @@ def _find_delimiter(
             reader.push_back(line)
             break
     else:
-        raise TableError(path, "is empty: it must begin with a header")
+        return ""
     wanted = "\t" if file_format == "tsv" else columns.delimiter
     if file_format == "csv" and (reader.delimiter or (declared and wanted is None)):
         return declared or ","

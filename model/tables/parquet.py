@@ -1,7 +1,7 @@
 """Reads Parquet files by ranges of rows."""
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import accumulate
 from typing import Any, BinaryIO
@@ -26,14 +26,14 @@ class ParquetTable:
     """A Parquet file, with the columns that its folders name; TableError if it is damaged.
 
     Args:
-        wide: types that columns get, by their names, where files differ.
+        kinds: types of the columns that are read, by their names; one that the file lacks is null.
     """
 
-    def __init__(self, file: TableFile, *, wide: Mapping[str, str] | None = None) -> None:
+    def __init__(self, file: TableFile, *, kinds: Mapping[str, Any] | None = None) -> None:
         self.file = file
         self._path = file.path
         self._stream = file.open()
-        self._wide = wide or {}
+        self._kinds = kinds or {}
         try:
             self.footer_sha256 = hashlib.sha256(_footer(self._stream)).hexdigest()
             self._stream.seek(0)
@@ -44,6 +44,7 @@ class ParquetTable:
             raise _damaged(self._path, error) from error
         named = partitions(self._path).items()
         self._partitions = {name: value for name, value in named if name not in own}
+        self._own = frozenset(own)
 
     def close(self) -> None:
         """Closes the file."""
@@ -54,24 +55,21 @@ class ParquetTable:
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the columns; they may repeat."""
-        return tuple(name for name, _ in self.types)
+        return tuple(self.schema.names)
 
     @property
-    def types(self) -> list[tuple[str, str]]:
+    def schema(self) -> Any:  # noqa: ANN401
         """The name and the type of each column, all kinds of strings alike; names may repeat."""
         try:
-            fields = list(self._file.schema_arrow)
-            own = [(field.name, str(_plain_type(field.type))) for field in fields]
-            return own + [(name, "string") for name in self._partitions]
+            own = [(field.name, _plain_type(field.type)) for field in self._file.schema_arrow]
+            return pyarrow.schema(own + [(name, pyarrow.string()) for name in self._partitions])
         except UnicodeDecodeError as error:
             raise TableError(self._path, "the name of a column is not UTF-8") from error
 
     def scan(self, piece_bytes: int) -> Scan:
         """Divides the table by its row groups; the pieces have no digests yet."""
         del piece_bytes
-        scan = Scan(
-            self.footer_sha256, self.names, types={name: {kind} for name, kind in self.types}
-        )
+        scan = Scan(self.footer_sha256, self.names, self.names, schema=self.schema)
         for group, rows in enumerate(self.group_rows):
             for start in range(0, rows, _MOST_ROWS):
                 end = min(rows, start + _MOST_ROWS)
@@ -101,9 +99,8 @@ class ParquetTable:
         table = self.read_range(names, row_group=group, start=piece.start, end=piece.end)
         if table.num_rows != piece.rows:
             raise self.file.changed()
-        kept = widen(table.select(columns), self._wide)
-        bad = bad_values(kept)
-        rows = Rows(values=without_bad_values(kept) if bad else kept)
+        kept, bad = cast(table.select(columns), self._kinds)
+        rows = Rows(values=kept)
         for index, value in enumerate(texts_of(table[text])):
             rows.add(piece.first_row + index, value, text_fault(value) or bad.get(index))
         return rows
@@ -123,7 +120,7 @@ class ParquetTable:
         """Reads a range of rows of a row group, or raises TableError."""
         batches = []
         at = 0
-        stored = [name for name in columns if name not in self._partitions]
+        stored = [name for name in columns if name in self._own]
         try:
             for batch in self._file.iter_batches(
                 _BATCH_ROWS, row_groups=[row_group], columns=stored, use_threads=False
@@ -134,12 +131,16 @@ class ParquetTable:
                 at += batch.num_rows
                 if at >= end:
                     break
-            table = pyarrow.Table.from_batches(batches, self._schema(stored))
+            fields = [self._file.schema_arrow.field(name) for name in stored]
+            table = pyarrow.Table.from_batches(batches, pyarrow.schema(fields))
             # Files of one job may keep strings in different ways.
-            table = table.cast(pyarrow.schema([_plain_field(field) for field in table.schema]))
-            for name in self._partitions.keys() & set(columns):
-                value = pyarrow.scalar(self._partitions[name])
-                table = table.append_column(name, pyarrow.repeat(value, table.num_rows))
+            kinds = [_plain_type(field.type) for field in fields]
+            table = table.cast(pyarrow.schema(list(zip(stored, kinds, strict=True))))
+            for name in set(columns) - self._own:
+                kind = self._kinds.get(name, pyarrow.string())
+                value, count = self._partitions.get(name), table.num_rows
+                column = pyarrow.nulls(count, kind) if value is None else [value] * count
+                table = table.append_column(pyarrow.field(name, kind), [column])
             return table.select(list(columns))
         except (pyarrow.ArrowException, OSError, ValueError) as error:
             raise _damaged(self._path, error, f"row group {row_group + 1}: ") from error
@@ -162,64 +163,51 @@ class ParquetTable:
             raise _damaged(self._path, error) from error
         return digest.hexdigest()
 
-    def schema(self, columns: Sequence[str]) -> Any:  # noqa: ANN401
-        """Returns the schema of columns as `read` gives them."""
-        fields = {field.name: _plain_field(field) for field in self._file.schema_arrow}
-        named = {name: pyarrow.field(name, pyarrow.string()) for name in self._partitions}
-        return pyarrow.schema([(fields | named)[name] for name in columns])
 
-    def _schema(self, columns: Sequence[str]) -> Any:  # noqa: ANN401
-        schema = self._file.schema_arrow
-        return pyarrow.schema([schema.field(name) for name in columns])
-
-
-def wider_type(kinds: Collection[str]) -> str | None:
-    """Returns the name of the type that holds values of several; None if there is none."""
+def wider_type(kinds: Sequence[Any]) -> Any:  # noqa: ANN401
+    """Returns the type that holds the values of several; None if there is none."""
+    if any(map(pyarrow.types.is_floating, kinds)) and any(map(pyarrow.types.is_decimal, kinds)):
+        return None  # digits would be lost
+    schemas = [pyarrow.schema([("column", kind)]) for kind in kinds]
     try:
-        fields = [
-            pyarrow.schema([("column", pyarrow.type_for_alias(kind.replace("double", "float64")))])
-            for kind in kinds
-        ]
-        wide = pyarrow.unify_schemas(fields, promote_options="permissive").field("column").type
-    except (pyarrow.ArrowException, ValueError):
+        return pyarrow.unify_schemas(schemas, promote_options="permissive").field("column").type
+    except pyarrow.ArrowException:
         return None
-    numbers = [kind for kind in kinds if kind != "null" and kind != "string"]
-    return None if str(wide) == "string" and numbers else str(wide)
 
 
-def widen(table: Any, wide: Mapping[str, str]) -> Any:  # noqa: ANN401
-    """Returns a pyarrow.Table in which some columns have wider types, by their names."""
-    for name, kind in wide.items():
-        column = table[name].cast(pyarrow.type_for_alias(kind.replace("double", "float64")))
-        table = table.set_column(table.column_names.index(name), name, column)
-    return table
+def cast(table: Any, kinds: Mapping[str, Any]) -> tuple[Any, dict[int, str]]:  # noqa: ANN401
+    """Returns columns of a pyarrow.Table in other types, by their names.
 
-
-def without_bad_values(table: Any) -> Any:  # noqa: ANN401
-    """Returns a pyarrow.Table with null in place of values that are not UTF-8."""
-    for index, column in enumerate(table.columns):
-        bad = bad_values(table.select([index]))
-        if bad:
-            pieces = [column.slice(row, 1) for row in range(len(column))]
-            for row in bad:
-                pieces[row] = pyarrow.chunked_array([pyarrow.nulls(1, column.type)])
-            chunks = [chunk for piece in pieces for chunk in piece.chunks]
-            column = pyarrow.chunked_array(chunks, column.type)
-            table = table.set_column(index, table.column_names[index], column)
-    return table
-
-
-def bad_values(table: Any) -> dict[int, str]:  # noqa: ANN401
-    """Returns why rows of a pyarrow.Table cannot be written, by their indices."""
+    Also why rows cannot be written, by their indices: such values are null.
+    """
     found: dict[int, str] = {}
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        try:
-            column.validate(full=True)
-        except pyarrow.ArrowInvalid:
-            plain = _plain(column)
-            for row in _invalid(plain, range(len(plain))):
-                found.setdefault(row, f"the column {name!r} holds a value that is not UTF-8")
-    return found
+    for index, name in enumerate(table.column_names):
+        column = table.column(index)
+        kind = kinds.get(name, column.type)
+        if not _fits(column, kind):
+            bad = list(_failing(column, kind, range(len(column))))
+            fault = "is not UTF-8" if kind == column.type else f"does not fit {kind}"
+            found = dict.fromkeys(bad, f"the column {name!r} holds a value that {fault}") | found
+            column = _without(column, bad)
+        table = table.set_column(index, name, column if kind == column.type else column.cast(kind))
+    return table, found
+
+
+def _fits(column: Any, kind: Any) -> bool:  # noqa: ANN401
+    try:
+        column.validate(full=True)
+        return kind == column.type or column.cast(kind) is not None
+    except pyarrow.ArrowInvalid:
+        return False
+
+
+def _without(column: Any, rows: Sequence[int]) -> Any:  # noqa: ANN401
+    """Returns a column with null in some rows."""
+    pieces = [column.slice(row, 1) for row in range(len(column))]
+    for row in rows:
+        pieces[row] = pyarrow.chunked_array([pyarrow.nulls(1, column.type)])
+    chunks = [chunk for piece in pieces for chunk in piece.chunks]
+    return pyarrow.chunked_array(chunks, column.type)
 
 
 def texts_of(column: Any) -> list[object]:  # noqa: ANN401
@@ -233,8 +221,11 @@ def texts_of(column: Any) -> list[object]:  # noqa: ANN401
 
 def labels_of(column: Any) -> list[object]:  # noqa: ANN401
     """Returns the values of a column of labels: numbers as they are, others as `texts_of`."""
-    kind = _plain(column).type
-    types = pyarrow.types
+    kind, types = column.type, pyarrow.types
+    if types.is_decimal(kind):
+        values = column.to_pylist()
+        whole = {each: int(each) for each in values if each is not None and each == int(each)}
+        return [whole.get(each, each and float(each)) for each in values]
     if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
         return column.to_pylist()  # type: ignore[no-any-return]
     return texts_of(column)
@@ -256,36 +247,24 @@ def keep_rows(table: Any, rows: Sequence[int]) -> Any:  # noqa: ANN401
         return pyarrow.concat_tables([table.slice(0, 0), *(table.slice(row, 1) for row in rows)])
 
 
-def _plain_field(field: Any) -> Any:  # noqa: ANN401
-    return field.with_type(_plain_type(field.type))
-
-
 def _plain_type(kind: Any) -> Any:  # noqa: ANN401
-    """Returns the type of strings for each of its kinds, another type as it is."""
+    """Returns the type of strings for each of its kinds; that of the values of a dictionary."""
     types = pyarrow.types
-    inner = kind.value_type if types.is_dictionary(kind) else kind
-    is_string = types.is_string(inner) or types.is_large_string(inner)
-    return pyarrow.string() if is_string or types.is_string_view(inner) else kind
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    is_string = types.is_large_string(kind) or types.is_string_view(kind)
+    return pyarrow.string() if is_string else kind
 
 
-def _plain(column: Any) -> Any:  # noqa: ANN401
-    """Returns the values of a dictionary column one by one."""
-    kind = column.type
-    return column.cast(kind.value_type) if pyarrow.types.is_dictionary(kind) else column
-
-
-def _invalid(column: Any, rows: range) -> Iterator[int]:  # noqa: ANN401
-    """Finds the rows with invalid values by halves: most rows are good."""
-    try:
-        # A slice of lists would be validated with the values of all other lists.
-        column.take(pyarrow.array(rows, pyarrow.int64())).validate(full=True)
-    except pyarrow.ArrowInvalid:
+def _failing(column: Any, kind: Any, rows: range) -> Iterator[int]:  # noqa: ANN401
+    """Finds the rows with values that do not fit by halves: most rows are good."""
+    # A slice of lists would be validated with the values of all other lists.
+    if not _fits(column.take(pyarrow.array(rows, pyarrow.int64())), kind):
         half = len(rows) // 2
         if not half:
             yield from rows
             return
-        yield from _invalid(column, rows[:half])
-        yield from _invalid(column, rows[half:])
+        yield from _failing(column, kind, rows[:half])
+        yield from _failing(column, kind, rows[half:])
 
 
 def _footer(stream: BinaryIO) -> bytes:

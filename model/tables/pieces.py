@@ -57,17 +57,21 @@ class Scan:
 
     Args:
         sha256: digest of the unpacked bytes; in Parquet of the footer.
-        names: of the columns; of JSON all keys.
-        types: of the values of each key of JSON, or the type of each column of Parquet.
+        names: of the columns; of JSON all keys; and those that folders name.
+        header: names of the columns of the file itself; none of JSON.
+        types: of the values of each key of JSON.
+        schema: of Parquet.
         garbled: how many rows are not in the encoding.
     """
 
     sha256: str = ""
     names: tuple[str, ...] = ()
+    header: tuple[str, ...] = ()
     delimiter: str = ","
     rows: int = 0
     pieces: list[Piece] = field(default_factory=list)
     types: dict[str, set[str]] = field(default_factory=dict)
+    schema: Any = None
     garbled: int = 0
 
 

@@ -67,7 +67,7 @@ def read_rows(path: Path, content: bytes, columns: Columns) -> Iterator[Row]:
         if not isinstance(table, TextTable):
             yield from _rows_of_parquet(table, columns)
             return
-        if form[0] == "jsonl" and not table.scan(_PIECE_BYTES).rows:
+        if not (table.scan(_PIECE_BYTES).rows if form[0] == "jsonl" else table.names):
             raise TableError(path, _EMPTY)
         names = table.names  # none if no line is an object
         for row in table.rows(choose_text_and_label(path, names, columns) if names else ()):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Union
 
 from model.errors import TableError
-from model.tables.columns import Columns
+from model.tables.columns import Columns, partitions
 from model.tables.headers import read_header
 from model.tables.lines import LineReader, import_pyarrow
 from model.tables.pieces import Piece, Rows, Scan, TableFile
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from model.tables.parquet import ParquetTable
 
 _MOST_KEYS = 1_000
+#: what Hive, Snowflake and MySQL write for null
+_NULL = r"\N"
 _GUESSED = Columns()
 
 Table = Union["TextTable", "ParquetTable"]
@@ -50,10 +52,12 @@ def open_table(file: TableFile, spelling: Columns = _GUESSED) -> Table:
 
 
 class TextTable:
-    """A table of CSV, TSV or JSON, which reads on in the file that is open.
+    """A table of CSV, TSV or JSON, with the columns that its folders name.
+
+    It reads on in the file that is open.
 
     Args:
-        names: of the columns, and
+        header: names of the columns of the file itself, and
         delimiter: what separates them, if they are known; the header is not read then.
 
     All methods raise TableError for what cannot be read.
@@ -64,13 +68,14 @@ class TextTable:
         file: TableFile,
         spelling: Columns,
         *,
-        names: tuple[str, ...] | None = None,
+        header: tuple[str, ...] | None = None,
         delimiter: str = ",",
     ) -> None:
         self.file = file
         self.delimiter = delimiter
         self._spelling = spelling
-        self._names = names
+        self._header = header
+        self._partitions = partitions(file.path)
         self._start = (0, 1)
         self._reader: LineReader | None = None
         self._is_json = file.format == "jsonl"
@@ -78,8 +83,8 @@ class TextTable:
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the columns; JSON has those that `scan` found."""
-        self._read_header()
-        return self._names or ()
+        own = self._read_header()
+        return (*own, *(name for name in self._partitions if name not in own))
 
     def scan(self, piece_bytes: int) -> Scan:
         """Reads a new table through, and divides it into pieces of about so many bytes."""
@@ -90,8 +95,8 @@ class TextTable:
         digest = hashlib.sha256()
         rows = 0
 
-        def cut() -> Piece:
-            return Piece(
+        def cut() -> None:
+            piece = Piece(
                 start=start,
                 end=reader.position,
                 row_group=None,
@@ -99,6 +104,8 @@ class TextTable:
                 rows=rows,
                 sha256=digest.hexdigest(),
             )
+            scan.pieces.append(piece)
+            scan.rows += rows
 
         for raw in read_raw(reader, self.file.path, self.file.format, self.delimiter):
             rows += 1
@@ -107,18 +114,19 @@ class TextTable:
             if self._is_json:
                 self._learn(raw, scan.types)
             if reader.position - start >= piece_bytes:
-                scan.pieces.append(cut())
-                scan.rows += rows
+                cut()
                 start, line = reader.position, reader.line
                 digest, rows = hashlib.sha256(), 0
         if rows:
-            scan.pieces.append(cut())
-            scan.rows += rows
+            cut()
         scan.sha256 = reader.digest.hexdigest()
         self.close()
         if self._is_json:
-            self._names = tuple(scan.types)
-        scan.names, scan.delimiter = self._names or (), self.delimiter
+            self._header = tuple(scan.types)
+            for name, value in self._partitions.items():
+                scan.types.setdefault(name, set()).add(_type_of(value))
+        scan.header = () if self._is_json else self._read_header()
+        scan.names, scan.delimiter = self.names, self.delimiter
         return scan
 
     def read(self, piece: Piece, text: str, columns: Sequence[str]) -> Rows:
@@ -157,13 +165,14 @@ class TextTable:
             self._reader.close()
             self._reader = None
 
-    def _read_header(self) -> None:
-        if self._names is None and not self._is_json:
+    def _read_header(self) -> tuple[str, ...]:
+        if self._header is None and not self._is_json:
             reader = self._reader_at(*self._start)
-            self._names, self.delimiter = read_header(
+            self._header, self.delimiter = read_header(
                 reader, self.file.path, self.file.format, self._spelling
             )
             self._start = (reader.position, reader.line)
+        return self._header or ()
 
     def _reader_at(self, position: int, line: int) -> LineReader:
         """Goes on in the file that is open, or opens it again."""
@@ -202,14 +211,16 @@ class TextTable:
     ) -> Callable[[RawRow], tuple[list[object], str | None]]:
         """Returns what finds the values of columns in a row, and why they cannot be read."""
         names = [*needed, *others]
+        constants = [self._partitions.get(name, MISSING) for name in names]
 
         def parse_json(raw: RawRow) -> tuple[list[object], str | None]:
             try:
                 record = read_record(raw.content)
             except ValueError as error:
                 return [MISSING] * len(names), str(error)
-            missing = " and ".join(repr(name) for name in needed if name not in record)
-            values = [record.get(name, MISSING) for name in names]
+            values = [record.get(name, value) for name, value in zip(names, constants, strict=True)]
+            known = {*record, *self._partitions}
+            missing = " and ".join(repr(name) for name in needed if name not in known)
             return values, f"lacks {missing}" if missing else None
 
         def parse_cells(raw: RawRow) -> tuple[list[object], str | None]:
@@ -218,12 +229,17 @@ class TextTable:
                 cells = read_cells(raw, count)
             except ValueError as error:
                 cells, fault = self._cells_of_bad(raw), str(error)
-            return [cells[index] for index in indices], fault
+            values = [*cells, *constants]
+            null_free = [
+                None if values[at] == _NULL else values[at] for at in places[: len(needed)]
+            ]
+            return null_free + [values[at] for at in places[len(needed) :]], fault
 
         if self._is_json:
             return parse_json
-        count = len(self.names)
-        indices = [self.names.index(name) for name in names]
+        own = self._read_header()
+        count = len(own)
+        places = [own.index(name) if name in own else count + at for at, name in enumerate(names)]
         return parse_cells
 
     def _cells_of_bad(self, raw: RawRow) -> list[str]:
@@ -232,7 +248,7 @@ class TextTable:
         if raw.error is not None:
             text = to_text(raw.content).rstrip("\r\n").replace("\r", " ")
             cells = next(csv.reader(io.StringIO(text), delimiter=self.delimiter), [])
-        count = len(self.names)
+        count = len(self._header or ())
         last = self.delimiter.join(cells[count - 1 :])
         cells = [*cells[: count - 1], last] + [""] * (count - max(len(cells), 1))
         return [

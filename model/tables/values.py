@@ -92,15 +92,13 @@ def text_fault(text: object) -> str | None:
 
 
 def to_json(value: object) -> bytes:
-    """Writes a value of `read_record` as it was read."""
+    """Writes a value of `read_record` as it was read, but null for NaN, which JSON lacks."""
     try:
-        content = orjson.dumps(value)
+        return orjson.dumps(value)
     except orjson.JSONEncodeError:  # a long integer or half of a surrogate pair
-        content = b"null"
-    if b"null" in content:  # or NaN
-        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-        content = text.encode(errors="backslashreplace")
-    return content
+        finite = json.loads(json.dumps(value), parse_constant=lambda _: None)
+        text = json.dumps(finite, ensure_ascii=False, separators=(",", ":"))
+        return text.encode(errors="backslashreplace")
 
 
 def _read_exactly(content: bytes) -> object:

@@ -4,13 +4,15 @@ import bz2
 import csv
 import gzip
 import io
+import json
 import os
+import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, TypeAlias, cast
+from typing import Any, BinaryIO, TypeAlias, Union, cast
 
 import orjson
 import pyarrow
@@ -23,6 +25,9 @@ from model.tables.lines import reason
 from model.tables.values import MISSING, to_json
 
 STANDARD_OUTPUT = "-"
+_NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+_NO_FRACTION = re.compile(r"\.0+(?![0-9])")
+_OFFSET = re.compile(r"([+-][0-9]{2})([0-9]{2})$")
 
 #: a list for each row, or a pyarrow.Table
 Values: TypeAlias = Any
@@ -42,14 +47,7 @@ class Target:
         return self.format == "jsonl" and ".json" in Path(self.path.lower()).suffixes
 
 
-class Rows(Protocol):
-    """Writes rows."""
-
-    def write(self, values: Values) -> None:
-        """Writes the next rows."""
-
-    def close(self) -> None:
-        """Ends the table."""
+Rows = Union["_DelimitedRows", "_JsonRows", "_ParquetRows"]
 
 
 @contextmanager
@@ -214,24 +212,48 @@ class _ParquetRows:
 def _lists(values: Values) -> Sequence[Sequence[object]]:
     if not isinstance(values, pyarrow.Table):
         return cast(Sequence[Sequence[object]], values)
-    columns = [[_plain(value) for value in column.to_pylist()] for column in values.columns]
+    columns = [list(map(_plain, column)) for column in values.columns]
     return list(zip(*columns, strict=True)) if columns else [()] * values.num_rows
 
 
-def _plain(value: object) -> object:
-    """Returns a value of Parquet as JSON has it; what it lacks, such as a date, as its text."""
-    if value is None or isinstance(value, str | int | float | bool):
-        return value
-    if isinstance(value, bytes):
-        return value.decode(errors="backslashreplace")
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    if isinstance(value, Mapping):
-        return {str(name): _plain(each) for name, each in value.items()}
-    return str(value)
+def _plain(value: Any) -> object:  # noqa: ANN401
+    """Returns a scalar of pyarrow as JSON has it; what it lacks, such as a date, as its text."""
+    kind, types = value.type, pyarrow.types
+    if not value.is_valid:
+        return None
+    if types.is_dictionary(kind):
+        return _plain(value.value)
+    if types.is_struct(kind):
+        return {name: _plain(each) for name, each in value.items()}
+    if types.is_map(kind):
+        return [[_plain(each) for each in pair.values()] for pair in value.values]
+    if types.is_nested(kind):
+        return list(map(_plain, value.values))
+    if types.is_temporal(kind):
+        return _text_of_time(value)
+    plain = value.as_py()
+    if isinstance(plain, bytes):
+        return plain.decode(errors="backslashreplace")
+    return plain if isinstance(plain, str | int | float | bool | None) else str(plain)
+
+
+def _text_of_time(value: Any) -> str:  # noqa: ANN401
+    """Returns all digits of a time; Python has none of nanoseconds, or beyond the year 9999."""
+    kind, days = value.type, ""
+    if pyarrow.types.is_duration(kind):
+        number, rest = divmod(value.value * _NANOSECONDS[kind.unit], 86_400 * _NANOSECONDS["s"])
+        days, value = f"{number} days ", pyarrow.scalar(rest, pyarrow.time64("ns"))
+    try:
+        text = value.cast(pyarrow.string()).as_py()
+    except pyarrow.ArrowInvalid:  # the time zone is not known
+        text = value.cast(pyarrow.timestamp(kind.unit, "UTC")).cast(pyarrow.string()).as_py()
+    text = _NO_FRACTION.sub("", text).replace("Z", "+00:00")
+    return days + _OFFSET.sub(r"\1:\2", text)
 
 
 def _spell(value: object) -> str:
     if value is None or value is MISSING:
         return ""
+    if isinstance(value, float):  # also NaN
+        return json.dumps(value)
     return value if isinstance(value, str) else to_json(value).decode()

@@ -1,0 +1,145 @@
+"""Folders as Spark, Hive, Snowflake and pandas write them: read, or what is left out is named."""
+
+import gzip
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from tests.scoring.conftest import Run, files_of, refusal, rows_of
+
+GOOD, BAD = "text\ngood\n", "text,stars\nbad,3\n"
+LATER = {"text": pyarrow.array(["bad"]), "day": pyarrow.array([1], pyarrow.date32())}
+Kept = list[tuple[Any, ...]]
+
+
+def fill(folder: Path, files: dict[str, Any]) -> Path:
+    """Writes files of text, bytes or columns of Parquet, and links to a `Path`."""
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(content, Path):
+            path.symlink_to(content)
+        elif isinstance(content, dict):
+            parquet.write_table(pyarrow.table(content), path)
+        else:
+            path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("files", "kept", "said"),
+    [
+        (
+            {"0.csv": "", "1.csv": GOOD, "2.csv.gz": gzip.compress(b"\n"), "3.csv": "text\n"},
+            [("good",)],
+            "3 files have no rows: {in}/0.csv, {in}/2.csv.gz, {in}/3.csv",
+        ),
+        (
+            {"0.parquet": {}, "1.parquet": {"text": ["good"]}, "2.parquet": b"", "3.zip": b""},
+            [("good",)],
+            "2 files have no rows: {in}/0.parquet, {in}/2.parquet",
+        ),
+        (
+            {"a.csv": GOOD, "b.csv": Path("nothing"), "c.csv": Path("c.csv")},
+            [("good",)],
+            "skipped 2 links that lead nowhere: {in}/b.csv, {in}/c.csv",
+        ),
+        ({"a.csv": GOOD, "latest": Path("/usr")}, [("good",)], "skipped 1 links to folders: "),
+        (
+            {"a.csv": GOOD, "_temporary/0/b.csv": GOOD, "_SUCCESS": "", ".a.csv.crc": ""},
+            [("good",)],
+            "skipped 1 hidden files: {in}/_temporary/0/b.csv",
+        ),
+        (
+            {"a.parquet": {"text": ["good"]}, "_delta_log/00.json": "{}"},
+            [("good",)],
+            "skipped 1 files of a Delta table's log, so rows that it has removed are scored too: ",
+        ),
+        (
+            {"a.csv": GOOD, "000000_0": "good\x01\\N\n"},
+            [("good",)],
+            "skipped 1 files that have another suffix: {in}/000000_0",
+        ),
+        (
+            {"a.csv": GOOD, "b.csv": BAD},
+            [("good", None), ("bad", "3")],
+            "1 columns are empty where files lack them: 'stars'",
+        ),
+        ({"a.csv": BAD, "b.csv": GOOD}, [("bad", "3"), ("good", None)], "columns are empty where "),
+        (
+            {"a.parquet": {"text": ["good"]}, "b.parquet": LATER},
+            [("good", None), ("bad", LATER["day"][0].as_py())],
+            "1 columns are empty where files lack them: 'day'",
+        ),
+        (
+            {"d=__HIVE_DEFAULT_PARTITION__/a.csv": GOOD, "d=x%2Fy/a.csv": GOOD, "_d=z/b.csv": GOOD},
+            [("good", "z", None), ("good", None, None), ("good", None, "x/y")],
+            "2 columns are empty where files lack them: '_d', 'd'",
+        ),
+        ({"d=x/a.json": '{"text": "good"}\n'}, [("good", "x")], "planning 1 files"),
+    ],
+)
+def test_all_is_read_or_named(
+    run: Run,
+    tmp_path: Path,
+    files: dict[str, Any],
+    kept: Kept,
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    folder = fill(tmp_path / "in", files)
+
+    for _ in range(2):
+        assert run(folder, "--output", tmp_path / "out", "--overwrite") == 0
+    assert run(folder, "--output", tmp_path / "out") == 0  # nothing has changed meanwhile
+
+    assert [tuple(row.values())[: len(kept[0])] for row in rows_of(tmp_path / "out")] == kept
+    assert said.replace("{in}", str(folder)) in capsys.readouterr().err
+
+
+def test_pipes_are_named_and_never_read(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = fill(tmp_path / "in", {"a.csv": GOOD})
+    os.mkfifo(folder / "b.csv")
+
+    for inputs in (folder, folder / "*.csv"):
+        assert run(inputs, "--output", tmp_path / "out", "--overwrite") == 0
+        said = f"skipped 1 pipes, sockets and devices: {folder / 'b.csv'}\n"
+        assert said in capsys.readouterr().err
+    assert run(folder / "b.csv", "--output", tmp_path / "b") == 1
+    assert refusal(capsys) == (
+        f"{folder / 'b.csv'}: is not read, like all pipes, sockets and devices: give a file"
+    )
+    (folder / "a.csv").unlink()
+    assert run(folder, "--output", tmp_path / "out") == 1
+    assert refusal(capsys).endswith(f"; {said.rstrip()}")
+
+
+def test_a_part_has_all_columns_in_the_form_of_its_input(run: Run, tmp_path: Path) -> None:
+    folder = fill(tmp_path / "in", {"a.csv": GOOD, "b.csv": BAD, "c.csv": r"text" + "\n\\N\n"})
+
+    assert run(folder, "--output", tmp_path / "out", "--format", "input") == 0
+
+    parts = files_of(tmp_path / "out")
+    assert parts["part-00000.csv"].startswith(b"text,stars,label,")
+    assert b"\ngood,," in parts["part-00000.csv"]
+    assert b"\nbad,3," in parts["part-00001.csv"]
+    assert b'"reason":"the text is null"' in parts["bad-rows.jsonl"]
+
+
+def test_decimals_get_the_digits_of_all_files(run: Run, tmp_path: Path) -> None:
+    texts = {"text": ["good"]}
+    kinds = (pyarrow.decimal128(10, 2), pyarrow.decimal128(20, 4), pyarrow.decimal128(4, 0))
+    files = {
+        f"{index}.parquet": texts | {"n": pyarrow.array([1], kind)}
+        for index, kind in enumerate(kinds)
+    }
+
+    assert run(fill(tmp_path / "in", files), "--output", tmp_path / "out") == 0
+
+    assert [str(row["n"]) for row in rows_of(tmp_path / "out")] == ["1.0000"] * 3
