@@ -75,7 +75,7 @@ def load_on(checkpoint: Checkpoint, backend: Backend) -> Predictor:
         language=manifest.language,
         pair_temperature=manifest.pair_temperature,
     )
-    runner = backend.load(network, pad_token_id=tokenizer.pad_token_id, num_heads=info.num_heads)
+    runner = backend.load(network, pad_token_id=tokenizer.pad_token_id)
     exact = SharedWeights(network, compact=backend.copies_layers)
     return Predictor(
         runner,

@@ -3,7 +3,6 @@
 Legend: B batch, T tokens, L chosen layers, H chosen heads.
 """
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from model.backends.base import Backend, Runner, Selection, in_halves, isolate
 from model.checkpoint.records import Metric, Thresholds
-from model.errors import NotFiniteError
+from model.errors import NoSuchPartError, NotFiniteError
 from model.explain.attention_steps import HeadInspector
 from model.explain.gradients import Gradients
 from model.explain.interventions import check_index
@@ -134,11 +133,17 @@ class Predictor:
     def encode_window(self, text: str, number: int, *, max_windows: int = MAX_WINDOWS) -> Encoding:
         """Checks a text and encodes one of its windows with its tokens, for `explain`.
 
+        Offsets and words are those of the whole text.
+
         Raises:
             InputError: as for `encode_windows`, or the text has no window of this number, from 0.
         """
-        check_text(text)
-        return self._tokenizer.encode_window(text, number, max_windows=max_windows)
+        windows = self.encode_windows(text, max_windows=max_windows, with_tokens=True)
+        if not 0 <= number < len(windows):
+            count = len(windows)
+            known = "1 window, 0" if count == 1 else f"{count} windows, 0 to {count - 1}"
+            raise NoSuchPartError(f"the text has {known}, got {number}")
+        return windows[number]
 
     def join(self, windows: Sequence[Prediction]) -> Prediction:
         """Puts the predictions of all windows of one text together; see `Prediction.of_windows`."""
@@ -181,9 +186,7 @@ class Predictor:
     def _predict(self, encodings: Sequence[Encoding]) -> list[Prediction | NotFiniteError]:
         started = self._runner.predict(self._runner.prepare(encodings))
         logits = self._runner.to_host(started).logits
-        return make_predictions(
-            logits, encodings, labels=self.info.labels, temperature=self.info.temperature
-        )
+        return Prediction.of_batch(logits, encodings, self.info.labels, self.info.temperature)
 
     def explain(
         self,
@@ -251,8 +254,8 @@ class Predictor:
         )
         started = self._runner.explain(self._runner.prepare(encodings), together)
         output = self._runner.to_host(started)
-        predictions = make_predictions(
-            output.logits, encodings, labels=self.info.labels, temperature=self.info.temperature
+        predictions = Prediction.of_batch(
+            output.logits, encodings, self.info.labels, self.info.temperature
         )
         explanations: list[Explanation | NotFiniteError] = []
         for row, (prediction, each, own) in enumerate(
@@ -310,27 +313,6 @@ class Predictor:
             _check_indices(options.layers, self.info.num_layers, "layer"),
             _check_indices(options.heads, self.info.num_heads, "head"),
         )
-
-
-def make_predictions(
-    logits: NDArray[np.float32],
-    encodings: Sequence[Encoding],
-    *,
-    labels: Sequence[str],
-    temperature: float,
-) -> list[Prediction | NotFiniteError]:
-    """Turns logits [B, C] into predictions, or into an error where they are not finite numbers."""
-    rows: list[list[float]] = logits.tolist()
-    bad = sum(not all(map(math.isfinite, row)) for row in rows)
-    predictions: list[Prediction | NotFiniteError] = []
-    for row, encoding in zip(rows, encodings, strict=True):
-        if bad and not all(map(math.isfinite, row)):
-            predictions.append(NotFiniteError(bad, len(rows)))
-            continue
-        count, cut = len(encoding.input_ids), encoding.truncated
-        made = Prediction.of(row, labels, temperature, token_count=count, truncated=cut)
-        predictions.append(made)
-    return predictions
 
 
 def _check_encodings(encodings: Sequence[object], *, by: str) -> None:

@@ -1,9 +1,10 @@
 """Reads texts whole, in windows and by sentences, predicts these parts, and joins the answers."""
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from model.errors import InputError, TokenizerError
 from model.explain.interventions import Head, leave_out, switch_off
 from model.explain.leave_one_out import LeaveOut, LeaveOutAttribution
 from model.explain.units import TextUnits, UnitLevel
@@ -12,6 +13,7 @@ from model.tokenization.language import find_warnings
 from model.tokenization.sentences import MAX_SENTENCES, find_sentences
 from model.tokenization.tokenizer import MAX_WINDOWS
 from model.types import EncodedText, Encoding, Prediction, Reading, SentenceResult, Span, TextResult
+from model.validation import checked_text
 
 Error = TypeVar("Error", bound=Exception)
 Result = TypeVar("Result")
@@ -49,24 +51,33 @@ class ReadingOptions:
         return bool(self.heads or self.omit)
 
 
-def read_text(predictor: Predictor, text: str, options: ReadingOptions) -> EncodedText:
-    """Encodes a text, and its sentences if the options ask for them; any thread may call it.
+def read_each(
+    predictor: Predictor, items: Iterable[object], options: ReadingOptions
+) -> list[EncodedText | Exception]:
+    """Encodes texts as `read_in_steps`; any thread may call it.
 
-    Raises:
-        InputError: the text is blank, not valid Unicode, too long for the options, or lacks a
-            token to leave out.
-        TokenizerError: the tokenizer broke on the text.
+    In the place of one that is missing or cannot be read stands its error.
     """
-    return _finish(read_in_steps(predictor, text, options))
+    found: list[EncodedText | Exception] = []
+    for item in items:
+        try:
+            found.append(_finish(read_in_steps(predictor, checked_text(item), options)))
+        except (InputError, TokenizerError, TypeError) as error:
+            found.append(error.with_traceback(None))  # its frames hold this list
+    return found
 
 
 def read_in_steps(
     predictor: Predictor, text: str, options: ReadingOptions
 ) -> Generator[None, None, EncodedText]:
-    """Encodes a text as `read_text`; yields after each part of it, so that others can go between.
+    """Encodes a text, and its sentences if the options ask for them.
+
+    It yields after each part of it, so that others can go between.
 
     Raises:
-        InputError, TokenizerError: see `read_text`.
+        InputError: the text is blank, not valid Unicode, too long for the options, or lacks a
+            token to leave out.
+        TokenizerError: the tokenizer broke on the text.
     """
     whole = _read_whole(predictor, text, options)
     warnings = find_warnings(text) if options.is_english else ()
@@ -90,7 +101,7 @@ def read_window(
         window: index of the window to encode if the text is read in windows.
 
     Raises:
-        InputError: see `read_text`; or the text has no such window.
+        InputError: see `read_in_steps`; or the text has no such window.
         TokenizerError: the tokenizer broke on the text.
     """
     if options.truncation == "window":
@@ -109,7 +120,7 @@ def read_units_in_steps(
         options: how the text is read; sentences are always found, and nothing is switched off.
 
     Raises:
-        InputError, TokenizerError: see `read_text`.
+        InputError, TokenizerError: see `read_in_steps`.
     """
     windows = _encode(predictor, text, options, with_tokens=True)
     spans = yield from _spans(text, len(text))
@@ -134,7 +145,7 @@ def leave_each_out(
 
     Raises:
         ValueError: the model has no such label.
-        InputError, TokenizerError: see `read_text`.
+        InputError, TokenizerError: see `read_in_steps`.
     """
     parts = _finish(read_units_in_steps(predictor, text, ReadingOptions(truncation), level))
     whole = [prediction for each in parts.whole for prediction in predictor.predict([each])]
@@ -178,13 +189,13 @@ def join_results(
     return TextResult(whole, list(map(SentenceResult, text.spans, sentences)))
 
 
-def predict_in_passes(
+def predict_each(
     predictor: Predictor,
-    encodings: Sequence[Encoding],
+    texts: Sequence[EncodedText | Exception],
     *,
     advance: Callable[[int], None] = lambda _: None,
-) -> list[Prediction | Exception]:
-    """Predicts many encodings, in passes of texts of similar length.
+) -> list[TextResult | Exception]:
+    """Predicts what `read_each` returns, in passes of texts of similar length.
 
     The same list always has the same answers, bit for bit, on the same kind of machine.
 
@@ -192,18 +203,22 @@ def predict_in_passes(
         advance: called with the number of encodings of each pass, when it is done.
 
     Returns:
-        The prediction of each encoding in order, or the error of one that fails.
+        The result of each text in order, or its error.
 
     Raises:
         Exception: the device fails for a valid text too.
     """
-    results: list[Prediction | Exception | None] = [None] * len(encodings)
+    encodings = [each for text in texts if isinstance(text, EncodedText) for each in text.encodings]
+    found: dict[int, Prediction | Exception] = {}
     for indices in _passes(encodings, max(_PASS_TOKENS, predictor.batch_tokens)):
         part = predictor.predict_each([encodings[index] for index in indices])
-        for index, result in zip(indices, part, strict=True):
-            results[index] = result
+        found.update(zip(indices, part, strict=True))
         advance(len(indices))
-    return [result for result in results if result is not None]  # each one is in a pass
+    parts = map(found.__getitem__, range(len(encodings)))
+    return [
+        join_results(predictor, text, parts) if isinstance(text, EncodedText) else text
+        for text in texts
+    ]
 
 
 def _passes(encodings: Sequence[Encoding], most_tokens: int) -> Iterator[list[int]]:

@@ -3,6 +3,9 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
+from itertools import islice
+from math import nan
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -11,23 +14,18 @@ import torch
 from model.checkpoint.location import local_folder
 from model.checkpoint.opening import open_checkpoint
 from model.cli.progress import progress as show
-from model.errors import InputError
 from model.explain.attribution import Attribution, Method, attribute
 from model.explain.leave_one_out import LeaveOutAttribution
 from model.explain.units import UnitLevel
 from model.loading import load_predictor
 from model.predictor import ModelInfo, Predictor
-from model.reading import ReadingOptions, join_results, leave_each_out, predict_in_passes, read_text
+from model.reading import ReadingOptions, leave_each_out, predict_each, read_each
 from model.types import EncodedText, Explanation, Prediction, Reading, TextResult, Truncation
-from model.validation import folder_path, index_of, list_texts, one_of, one_text
+from model.validation import folder_path, list_items, one_of, one_text
 
-_TYPES = {
-    "label": "string",
-    "score": "float64",
-    "token_count": "Int64",
-    "truncated": "boolean",
-    "model_version": "string",
-}
+_SHOWN = 10
+_TYPES = {"token_count": "Int64", "truncated": "boolean"}
+_TYPES |= dict.fromkeys(("label", "model_version", "error"), "string")
 
 
 def load(
@@ -59,7 +57,7 @@ class Predictions(list[Prediction]):
 
     Args:
         items: the predictions.
-        info: the model that made them.
+        info: the model that made them, with the labels that it chose among.
         index: of the Series that held the texts; None for another list.
     """
 
@@ -68,10 +66,10 @@ class Predictions(list[Prediction]):
     ) -> None:
         super().__init__(items)
         self._info = info
-        self._index = index
+        self._index = None if callable(index) else index  # that of a list is a method
 
     def __repr__(self) -> str:
-        counts = Counter(each.label for each in self)
+        counts = Counter("error" if each.error else each.label or "without label" for each in self)
         shown = ", ".join(f"{count} {label}" for label, count in counts.items())
         return f"Predictions({len(self)}: {shown})" if shown else "Predictions(0)"
 
@@ -79,7 +77,7 @@ class Predictions(list[Prediction]):
         """Returns a pandas table with a row for each text, and the index of their Series.
 
         Its columns are `label`, `score`, `probability_LABEL` for each label, `token_count`,
-        `truncated` and `model_version`.
+        `truncated`, `model_version` and `error`: a row that has one has nothing else.
 
         Raises:
             ImportError: pandas is not installed.
@@ -95,9 +93,10 @@ class Predictions(list[Prediction]):
                 f"probability_{label}": [each.probabilities[label] for each in self]
                 for label in self._info.labels
             },
-            "token_count": [each.token_count for each in self],
-            "truncated": [each.truncated for each in self],
-            "model_version": [self._info.version for _ in self],
+            "token_count": [None if each.error else each.token_count for each in self],
+            "truncated": [None if each.error else each.truncated for each in self],
+            "model_version": [None if each.error else self._info.version for each in self],
+            "error": [each.error and str(each.error) for each in self],
         }
         types = {name: _TYPES.get(name, "float64") for name in columns}
         return pd.DataFrame(columns, index=self._index).astype(types)
@@ -131,7 +130,14 @@ class TextModel:
         return self.info.labels
 
     def predict(
-        self, texts: Iterable[str], *, truncation: Reading = "right", progress: bool = False
+        self,
+        texts: Iterable[str | None],
+        *,
+        truncation: Reading = "right",
+        labels: Iterable[str] | None = None,
+        abstain_below: float | None = None,
+        on_error: Literal["raise", "item"] = "raise",
+        progress: bool = False,
     ) -> Predictions:
         """Predicts labels and calibrated probabilities of any number of texts, in batches.
 
@@ -139,24 +145,41 @@ class TextModel:
             texts: in a list, an array, a Series or another iterable.
             truncation: which end of a long text is cut off; `error` refuses a long text; `window`
                 reads it whole, in windows.
+            labels: two or more labels to choose among; None means all.
+            abstain_below: from 0 to 1; below this probability of the best class the label is None.
+            on_error: `item` answers the other texts: in the place of one that is missing or
+                refused stands a prediction whose `error` says why, without a label.
             progress: whether progress shows on standard error.
 
         Raises:
             InputError: a text is blank, not valid Unicode or too long; the message has its place.
             TypeError: `texts` is one string or a table, or something in it is not a string.
+            ValueError: an option is not known or out of range.
             NotFiniteError: the network overflowed for a text.
         """
         one_of("truncation", truncation, get_args(Reading))
-        encoded = self._encode(list_texts(texts, by="predict"), ReadingOptions(truncation))
-        encodings = [each for text in encoded for each in text.encodings]
-        shown = show(len(encodings), "predict") if progress else nullcontext(lambda *_: None)
+        one_of("on_error", on_error, ("raise", "item"))
+        if abstain_below is not None and not 0 <= abstain_below <= 1:
+            raise ValueError(f"abstain_below must be from 0 to 1, got {abstain_below!r}")
+        choice = None if labels is None else self.info.choice(labels)
+        info = self.info if choice is None else replace(self.info, labels=choice.labels)
+        items = list_items(texts, by="predict")
+        read = read_each(self.predictor, items, ReadingOptions(truncation))
+        if on_error == "raise":
+            _raise_first(read)
+        count = sum(len(each.encodings) for each in read if isinstance(each, EncodedText))
+        shown = show(count, "predict") if progress else nullcontext(lambda *_: None)
         with shown as advance:
-            results = predict_in_passes(
-                self.predictor, encodings, advance=lambda count: advance(count, "")
-            )
-        rest = iter(results)
-        joined = [join_results(self.predictor, text, rest) for text in encoded]
-        return Predictions(map(_prediction, joined), info=self.info, index=index_of(texts))
+            results = predict_each(self.predictor, read, advance=lambda count: advance(count, ""))
+        if on_error == "raise":
+            _raise_first(results)
+        predictions = [
+            Prediction(None, nan, dict.fromkeys(info.labels, nan), 0, False, _error=each)
+            if isinstance(each, Exception)
+            else each.among(choice).prediction.labelled_from(abstain_below)
+            for each in results
+        ]
+        return Predictions(predictions, info=info, index=getattr(texts, "index", None))
 
     def attention(
         self,
@@ -219,17 +242,14 @@ class TextModel:
         found = attribute(self.predictor.gradients, encoding, label=label, method=method)
         return found.by_word() if level == "word" else found
 
-    def _encode(self, texts: Sequence[str], options: ReadingOptions) -> list[EncodedText]:
-        encoded = []
-        for index, text in enumerate(texts):
-            try:
-                encoded.append(read_text(self.predictor, text, options))
-            except InputError as error:
-                raise InputError(f"texts[{index}]: {error}") from error
-        return encoded
 
-
-def _prediction(result: TextResult | Exception) -> Prediction:
-    if isinstance(result, Exception):
-        raise result
-    return result.prediction
+def _raise_first(results: Sequence[EncodedText | TextResult | Exception]) -> None:
+    """Raises the first error, if there is one, with the places of all."""
+    errors = {at: each for at, each in enumerate(results) if isinstance(each, Exception)}
+    for first, error in errors.items():
+        places = ", ".join(map(str, islice(errors, _SHOWN))) + ", …" * (len(errors) > _SHOWN)
+        error.args = (
+            f"texts[{first}]: {error} ({len(errors)} of {len(results)} texts have no answer, at "
+            f"{places}: TextModel.predict with on_error='item' answers the others)",
+        )
+        raise error

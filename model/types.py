@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
+from model.errors import NotFiniteError
+
 if TYPE_CHECKING:  # to read texts, nothing needs these
     import numpy as np
     from numpy.typing import NDArray
@@ -151,6 +153,8 @@ class Prediction:
     """The answer of the model for one text.
 
     Args:
+        label: the most probable class; None if its probability is less than asked for, or for an
+            `error`.
         probabilities: calibrated, of every class in the order of the labels; they sum to 1.
         token_count: tokens that the model read, special tokens included; where windows overlap,
             tokens count twice.
@@ -159,9 +163,10 @@ class Prediction:
         _windows: how many windows of the text the model read.
         _warnings: words for what makes the answer doubtful; answers have them only where there are
             any.
+        _error: why there is no answer; then all probabilities are NaN.
     """
 
-    label: str
+    label: str | None
     score: float
     probabilities: dict[str, float]
     token_count: int
@@ -169,6 +174,7 @@ class Prediction:
     _logits: Sequence[float] = field(default=(), compare=False)
     _windows: int = 1
     _warnings: tuple[str, ...] = ()
+    _error: Exception | None = None
 
     @classmethod
     def of(
@@ -199,6 +205,27 @@ class Prediction:
         )
 
     @classmethod
+    def of_batch(
+        cls,
+        logits: NDArray[np.float32],
+        encodings: Sequence[Encoding],
+        labels: Sequence[str],
+        temperature: float,
+    ) -> list[Prediction | NotFiniteError]:
+        """Turns logits [B, C] into predictions; into an error where they are not finite numbers."""
+        rows: list[list[float]] = logits.tolist()
+        bad = sum(not all(map(math.isfinite, row)) for row in rows)
+        predictions: list[Prediction | NotFiniteError] = []
+        for row, encoding in zip(rows, encodings, strict=True):
+            if bad and not all(map(math.isfinite, row)):
+                predictions.append(NotFiniteError(bad, len(rows)))
+                continue
+            count, cut = len(encoding.input_ids), encoding.truncated
+            made = cls.of(row, labels, temperature, token_count=count, truncated=cut)
+            predictions.append(made)
+        return predictions
+
+    @classmethod
     def of_windows(cls, windows: Sequence[Prediction], *, temperature: float) -> Prediction:
         """Joins the predictions of a text's windows: the mean logits, weighted by token count."""
         if len(windows) == 1:
@@ -221,6 +248,8 @@ class Prediction:
         )
 
     def __repr__(self) -> str:
+        if self.error is not None:
+            return f"Prediction({self.error!r})"
         more = ", truncated" * self.truncated
         more += f", {self.windows} windows" if self.windows > 1 else ""
         more += "".join(f", {word}" for word in self.warnings)
@@ -241,9 +270,23 @@ class Prediction:
         """Words for what makes the answer doubtful, such as `not-english`."""
         return self._warnings
 
+    @property
+    def error(self) -> Exception | None:
+        """Why the text has no answer, where its place was kept; None for an answer."""
+        return self._error
+
+    @property
+    def best(self) -> str:
+        """The label, or the most probable class without one."""
+        return self.label or max(self.probabilities, key=self.probabilities.__getitem__)
+
     def warned(self, *warnings: str) -> Prediction:
         """Returns the prediction with these warnings."""
         return replace(self, _warnings=warnings)
+
+    def labelled_from(self, least: float | None) -> Prediction:
+        """Returns the prediction; without its label if `least` is more than its score."""
+        return self if least is None or self.score >= least else replace(self, label=None)
 
     def log_odds(self, label: str, *, temperature: float) -> float:
         """Computes log(p / (1 - p)) of the calibrated probability p of a label, from the logits."""
@@ -288,8 +331,10 @@ class TextResult:
     prediction: Prediction
     sentences: Sequence[SentenceResult] | None = None
 
-    def among(self, choice: Choice) -> TextResult:
-        """Returns the result of a choice among some labels."""
+    def among(self, choice: Choice | None) -> TextResult:
+        """Returns the result of a choice among some labels; None means all."""
+        if choice is None:
+            return self
         sentences = self.sentences and [
             SentenceResult(each.span, choice.narrow(each.prediction)) for each in self.sentences
         ]

@@ -77,15 +77,14 @@ def kind_of(value: object) -> str:
     return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
 
 
-def list_texts(texts: object, *, by: str) -> list[str]:
-    """Returns the texts of a list, an array, a Series or another iterable.
+def list_items(texts: object, *, by: str) -> list[object]:
+    """Returns the items of a list, an array, a Series or another iterable, whatever they are.
 
     Args:
         by: the function that takes them, for the message.
 
     Raises:
-        TypeError: it is one string, or a table or mapping, whose names would be read; or something
-            in it is not a string.
+        TypeError: it is one string, or a table or mapping, whose names would be read.
     """
     if isinstance(texts, str):
         raise TypeError(f"{by} takes a list of texts, got one string: write {by}([text])")
@@ -95,14 +94,25 @@ def list_texts(texts: object, *, by: str) -> list[str]:
             f"{by} takes a list of texts, got {kind_of(texts)}: give a list, or one column of a "
             "table"
         )
-    listed: list[str] = list(texts)
-    for index, text in enumerate[object](listed):
-        if not isinstance(text, str):
-            raise TypeError(
-                f"{by} takes strings, and texts[{index}] is {kind_of(text)}: convert it, or leave "
-                "it out if it is missing"
-            )
-    return listed
+    # Iterating over a column of pyarrow gives scalars.
+    return list(texts.to_pylist() if hasattr(texts, "to_pylist") else texts)
+
+
+def checked_text(value: object, *, prefix: str = "") -> str:
+    """Returns a text; raises TypeError for what is missing, or is no string."""
+    if not isinstance(value, str):
+        fault = f"{kind_of(value)}: convert it to a string"
+        fault = "missing: leave it out" if is_missing(value) else fault
+        raise TypeError(f"{prefix}the text is {fault}")
+    return value
+
+
+def is_missing(value: object) -> bool:
+    """Whether a value is None, NaN or another mark of what is not there."""
+    try:
+        return value is None or bool(value != value)
+    except (ArithmeticError, TypeError, ValueError):
+        return type(value).__name__ == "NAType"
 
 
 def one_text(text: object, *, by: str) -> str:
@@ -123,9 +133,3 @@ def one_of(name: str, value: object, known: Sequence[str]) -> None:
     """Raises ValueError for a value that is not one of those that are known."""
     if value not in known:
         raise ValueError(f"{name} must be {', '.join(known[:-1])} or {known[-1]}, got {value!r}")
-
-
-def index_of(values: object) -> object:
-    """Returns the index of a Series; None for a list, whose `index` is a method."""
-    index = getattr(values, "index", None)
-    return None if callable(index) else index

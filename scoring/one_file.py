@@ -208,7 +208,7 @@ def _answer(
             if position in batch.refused:
                 reasons[index] = batch.refused[position]
                 continue
-            label = scorer.model.labels[batch.label_ids[position]]
+            label = batch.names[batch.label_ids[position]]
             found[index] = (label, round(float(batch.scores[position]), _DECIMALS))
             totals.truncated += int(batch.truncated[position])
             totals.labels[label] += 1

@@ -54,7 +54,7 @@ class UnitFailure:
 
 Result = UnitRecord | UnitFailure
 # The rows of a part, their encodings (None for a rejected text), and the reasons of the rejected.
-_Read = tuple[Rows, list[EncodedText | None], dict[int, str]]
+_Read = tuple[Rows, list[EncodedText | Exception]]
 
 
 class PartScorer:
@@ -113,20 +113,16 @@ class PartScorer:
 
     def _read(self, number: int) -> _Read:
         rows = self._reader.read(self._manifest.units[number])
-        encoded, refused = self._scorer.encode(rows.texts)
-        return rows, encoded, refused | rows.faults
+        return rows, self._scorer.encode(rows.texts)
 
     def _score(
-        self,
-        number: int,
-        rows: Rows,
-        encoded: Sequence[EncodedText | None],
-        refused: dict[int, str],
+        self, number: int, rows: Rows, encoded: Sequence[EncodedText | Exception]
     ) -> tuple[UnitRecord, bytes]:
         """Returns what is recorded of a part, and its bytes."""
         manifest = self._manifest
         source = manifest.sources[manifest.units[number].source]
-        answers = self._scorer.answer(encoded, refused)
+        answers = self._scorer.answer(encoded)
+        refused = {**answers.refused, **rows.faults}
         try:
             good = _good(rows.values, answers, refused)
             content = part_bytes(manifest, source, *good)

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from model.backends.device import DtypeChoice, choose_backend, choose_device, choose_dtype
 from model.checkpoint.location import local_folder
 from model.checkpoint.opening import Checkpoint, open_checkpoint
-from model.errors import ConfigurationError, InputError, NotFiniteError, TokenizerError
+from model.errors import ConfigurationError, NotFiniteError
 from model.loading import load_on
 from model.predictor import Predictor
-from model.reading import ReadingOptions, join_results, predict_in_passes, read_text
-from model.types import Choice, EncodedText, Reading, SentenceResult, TextResult
-from model.validation import list_texts
+from model.reading import ReadingOptions, predict_each, read_each
+from model.types import Choice, EncodedText, Reading, SentenceResult
+from model.validation import list_items
 from scoring.errors import ScoringError
 
 #: whether a text is scored only as a whole, or its sentences too
@@ -48,15 +48,17 @@ class Answers:
     """Answers for N texts, of C classes.
 
     Args:
-        label_ids: the most probable class, int32 [N].
-        probabilities: calibrated, float64 [N, C]; a row sums to 1.
+        names: the labels of the classes.
+        label_ids: the most probable class, int32 [N]; -1 for a refused text.
+        probabilities: calibrated, float64 [N, C]; a row sums to 1, or is NaN for a refused text.
         token_counts: tokens that the model read, int32 [N].
         truncated: whether a part of the text was cut off, bool [N].
         windows: how many windows it was read in, int32 [N].
         sentences: the sentences of each text [N]; empty if they are not scored.
-        refused: why texts have no answer, by their indices; the arrays mean nothing there.
+        refused: why texts have no answer, by their indices.
     """
 
+    names: tuple[str, ...]
     label_ids: NDArray[np.int32]
     probabilities: NDArray[np.float64]
     token_counts: NDArray[np.int32]
@@ -64,6 +66,11 @@ class Answers:
     windows: NDArray[np.int32]
     sentences: Sequence[Sequence[SentenceResult]]
     refused: Mapping[int, str]
+
+    @property
+    def labels(self) -> list[str | None]:
+        """The label of each text; None for a refused one."""
+        return [self.names[index] if index >= 0 else None for index in self.label_ids]
 
     @property
     def scores(self) -> NDArray[np.float64]:
@@ -81,6 +88,7 @@ class Answers:
     def select(self, indices: NDArray[np.intp]) -> "Answers":
         """Returns the answers at some indices, none of them refused."""
         return Answers(
+            self.names,
             self.label_ids[indices],
             self.probabilities[indices],
             self.token_counts[indices],
@@ -185,7 +193,7 @@ class Scorer:
         self._predictor: Predictor = load_on(opened, backend)
         self._reading = ReadingOptions(truncation, by_sentence=granularity == "sentence")
 
-    def score(self, texts: Sequence[str]) -> Answers:
+    def score(self, texts: Sequence[str | None]) -> Answers:
         """Scores texts.
 
         The same list always has the same answers, bit for bit, on the same kind of machine.
@@ -194,53 +202,42 @@ class Scorer:
             texts: N texts, in any order.
 
         Returns:
-            Their answers, in the same order. A text that the model rejects has a reason instead.
+            Their answers, in the same order. A text that is missing, or that the model rejects,
+            has a reason instead.
 
         Raises:
-            TypeError: `texts` is one string or a table, or something in it is not a string.
+            TypeError: `texts` is one string or a table.
             Exception: the device fails for a valid text too.
         """
-        return self.answer(*self.encode(list_texts(texts, by="score")))
+        return self.answer(self.encode(list_items(texts, by="score")))
 
-    def encode(self, texts: Sequence[str]) -> tuple[list[EncodedText | None], dict[int, str]]:
-        """Encodes texts in any thread; returns None for a rejected text, and the reasons."""
-        encoded: list[EncodedText | None] = []
-        refused = {}
-        for index, text in enumerate(texts):
-            try:
-                encoded.append(read_text(self._predictor, text, self._reading))
-            except (InputError, TokenizerError) as error:
-                encoded.append(None)
-                refused[index] = str(error)
-        return encoded, refused
+    def encode(self, texts: Sequence[object]) -> list[EncodedText | Exception]:
+        """Encodes texts in any thread; in the place of a refused one stands its error."""
+        return read_each(self._predictor, texts, self._reading)
 
-    def answer(self, encoded: Sequence[EncodedText | None], refused: dict[int, str]) -> Answers:
-        """Runs the passes for N encoded texts, with the reasons of those that are None."""
-        count = len(encoded)
+    def answer(self, encoded: Sequence[EncodedText | Exception]) -> Answers:
+        """Runs the passes for what `encode` returned of N texts."""
+        count, labels = len(encoded), self.model.labels
+        refused: dict[int, str] = {}
         sentences: list[Sequence[SentenceResult]] = [()] * count
         answers = Answers(
-            np.zeros(count, np.int32),
-            np.zeros((count, len(self.model.labels)), np.float64),
+            labels,
+            np.full(count, -1, np.int32),
+            np.full((count, len(labels)), np.nan),
             np.zeros(count, np.int32),
             np.zeros(count, np.bool_),
             np.ones(count, np.int32),
             sentences,
             refused,
         )
-        ids = {label: number for number, label in enumerate(self.model.labels)}
-        encodings = [each for text in encoded if text for each in text.encodings]
-        results = iter(predict_in_passes(self._predictor, encodings))
-        for index, text in enumerate(encoded):
-            if text is None:
+        results = predict_each(self._predictor, encoded)
+        for index, (text, result) in enumerate(zip(encoded, results, strict=True)):
+            if isinstance(result, Exception):
+                refused[index] = str(text) if isinstance(text, Exception) else _reason(result)
                 continue
-            result = join_results(self._predictor, text, results)
-            if not isinstance(result, TextResult):
-                refused[index] = _reason(result)
-                continue
-            if self._choice is not None:
-                result = result.among(self._choice)
+            result = result.among(self._choice)
             whole = result.prediction
-            answers.label_ids[index] = ids[whole.label]
+            answers.label_ids[index] = labels.index(whole.best)
             answers.probabilities[index] = list(whole.probabilities.values())
             answers.token_counts[index] = whole.token_count
             answers.truncated[index] = whole.truncated

@@ -71,7 +71,7 @@ class AnswerCounts(Collector):
     def observe(self, answered: Iterable[tuple[Sequence[Encoding], Prediction]]) -> None:
         """Counts the answers of one request: of each text its windows and its prediction."""
         for windows, prediction in answered:
-            self._scores[prediction.label][bisect_left(self._score_bounds, prediction.score)] += 1
+            self._scores[prediction.best][bisect_left(self._score_bounds, prediction.score)] += 1
             self._lengths[bisect_left(self._length_bounds, prediction.token_count)] += 1
             self._truncated += prediction.truncated
             self._tokens += prediction.token_count

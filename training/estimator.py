@@ -22,7 +22,7 @@ from model.checkpoint.location import local_folder
 from model.checkpoint.saving import replaced
 from model.cli.progress import say, silent
 from model.text_model import load
-from model.validation import folder_path, list_texts
+from model.validation import checked_text, folder_path, is_missing, list_items
 from training.data.dataset import Dataset, dataset_of
 from training.data.labels import class_number, parse_label
 from training.data.validation_split import split_validation
@@ -123,7 +123,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             CheckpointError, HubError: the first weights cannot be loaded.
             DivergedRunError: the loss is no longer a finite number.
         """
-        classes, dataset, order = _rows_of(list_texts(X, by="fit"), y)
+        classes, dataset, order = _rows_of(list_items(X, by="fit"), y)
         folder = Path(tempfile.mkdtemp(prefix="headlight-"))
         remove = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         try:
@@ -234,7 +234,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             say(epoch_line(history, epochs=recipe.epochs))
 
 
-def _rows_of(texts: Sequence[str], y: ArrayLike) -> tuple[NDArray[Any], Dataset, list[int]]:
+def _rows_of(items: Sequence[object], y: ArrayLike) -> tuple[NDArray[Any], Dataset, list[int]]:
     """Returns the classes, the rows, and the number of each class among the names of the rows.
 
     Raises:
@@ -242,9 +242,10 @@ def _rows_of(texts: Sequence[str], y: ArrayLike) -> tuple[NDArray[Any], Dataset,
     """
     if y is None:
         raise ValueError("fit requires y to be passed, but the target y is None")
+    texts = [checked_text(each, prefix=f"texts[{at}]: ") for at, each in enumerate(items)]
     check_consistent_length(texts, y)
     for index, label in enumerate(y):  # type: ignore[arg-type]
-        if _is_missing(label):
+        if is_missing(label):
             raise ValueError(f"y[{index}] is missing: leave the row out, or give it a class")
     column = column_or_1d(y, warn=True)
     check_classification_targets(column)
@@ -259,13 +260,6 @@ def _rows_of(texts: Sequence[str], y: ArrayLike) -> tuple[NDArray[Any], Dataset,
     if len(set(order)) < len(classes):
         raise ValueError("two classes of y differ only by spaces: write them alike")
     return classes, dataset, order
-
-
-def _is_missing(label: object) -> bool:
-    try:
-        return label is None or bool(label != label)
-    except (TypeError, ValueError):  # NA of pandas is neither; a row of an array has several
-        return not isinstance(label, np.ndarray)
 
 
 @contextmanager

@@ -64,13 +64,10 @@ class HostOutput:
 class Runner:
     """Passes of one loaded network; several threads may run them at once."""
 
-    def __init__(
-        self, network: Classifier, *, device: torch.device, pad_token_id: int, num_heads: int
-    ) -> None:
+    def __init__(self, network: Classifier, *, device: torch.device, pad_token_id: int) -> None:
         self.network = network
         self._device = device
         self._pad_token_id = pad_token_id
-        self._num_heads = num_heads
 
     def prepare(self, encodings: Sequence[Encoding]) -> Batch:
         """Pads texts to a batch on the device."""
@@ -86,7 +83,7 @@ class Runner:
         def compute() -> tuple[Tensor, tuple[Tensor, ...]]:
             output = self.network(batch, need_weights=True)
             weights = [output.attention_weights[layer] for layer in selection.layers]
-            if len(selection.heads) < self._num_heads:
+            if len(selection.heads) < weights[0].shape[1]:
                 # One by one: indexing with a list would copy the list to the device first.
                 weights = [
                     torch.stack([layer[:, head] for head in selection.heads], dim=1)
@@ -136,7 +133,7 @@ class Backend(ABC):
         self.threads = threads
 
     @abstractmethod
-    def load(self, network: Network, *, pad_token_id: int, num_heads: int) -> Runner:
+    def load(self, network: Network, *, pad_token_id: int) -> Runner:
         """Prepares a network for passes."""
 
     def is_out_of_memory(self, error: BaseException) -> bool:

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from model.backends.base import Runner
-from model.backends.cpu_packed import PackedEncoder, has_amx
-from model.backends.eager import CpuBackend, avoid_kernel_cache
+from model.backends.cpu_packed import PackedEncoder, has_amx, join_inputs
+from model.backends.eager import CpuBackend
 from model.backends.kernels import (
     ACTIVATIONS,
     KINDS,
@@ -66,7 +66,7 @@ class KernelBackend(CpuBackend):
         # Threads that spin between the steps of a pass lose little by waiting for each other.
         self.worth_sharing_tokens = 8
 
-    def load(self, network: AnyNetwork, *, pad_token_id: int, num_heads: int) -> Runner:
+    def load(self, network: AnyNetwork, *, pad_token_id: int) -> Runner:
         """Packs the projections; embeddings are shared with the network."""
         if not isinstance(network, EncoderClassifier):
             raise TypeError(f"only encoders are packed, got {type(network).__name__}")
@@ -74,8 +74,8 @@ class KernelBackend(CpuBackend):
         served: KernelEncoder | ShortAndLong = short
         if self.dtype == torch.bfloat16 and has_amx():
             served = ShortAndLong(short, PackedEncoder(network))
-        avoid_kernel_cache(network)
-        return Runner(served, device=self.device, pad_token_id=pad_token_id, num_heads=num_heads)
+        network.avoid_onednn_gelu()
+        return Runner(served, device=self.device, pad_token_id=pad_token_id)
 
 
 class KernelEncoder:
@@ -161,13 +161,9 @@ class KernelEncoder:
         return ClassifierOutput(torch.from_numpy(logits), tuple(map(torch.from_numpy, weights)))
 
     def _layer(self, layer: EncoderLayer, *, is_last: bool) -> Layer:
-        attention = layer.attention
-        parts = [attention.query, attention.key, *(() if is_last else (attention.value,))]
-        weight = torch.cat([part.weight for part in parts])  # [3 D, D]
-        bias = torch.cat([part.bias for part in parts])
         return Layer(
-            self._projection(weight, bias, self._dtype),
-            self._linear(attention.output, self._dtype),
+            self._projection(*join_inputs(layer.attention, with_values=not is_last), self._dtype),
+            self._linear(layer.attention.output, self._dtype),
             self._linear(layer.intermediate, self._dtype),
             self._linear(layer.output, self._dtype),
             self._norm(layer.attention_norm),

@@ -26,8 +26,7 @@ _ACTIVATIONS = {
     "relu": ("relu", ""),
     "silu": ("swish", ""),
 }
-_NO_BIAS = torch.empty(0)
-_NO_MASK = torch.empty(0)
+_NOTHING = torch.empty(0)
 _NO_POSITIONS = torch.empty(0, dtype=torch.int64)
 # Up to this length, the explicit products of float32 are faster than the fused kernel.
 _EXPLICIT_MAX_LENGTH = 64
@@ -89,24 +88,25 @@ class PackedEncoder:
             self._pooling,
             need_weights or length <= _EXPLICIT_MAX_LENGTH,
             need_weights,
-            _NO_MASK if batch.head_mask is None else batch.head_mask,
+            _NOTHING if batch.head_mask is None else batch.head_mask,
         )
         return ClassifierOutput(logits[:size], tuple(weights))
 
     def _add_layer(self, layer: EncoderLayer, *, is_last: bool) -> None:
-        attention = layer.attention
-        parts = [attention.query, attention.key, *(() if is_last else (attention.value,))]
-        joined = (
-            torch.cat([part.weight for part in parts]),  # [3 D, D]
-            torch.cat([part.bias for part in parts]),
-        )
-        others = (attention.output, layer.intermediate, layer.output)
+        joined = join_inputs(layer.attention, with_values=not is_last)
+        others = (layer.attention.output, layer.intermediate, layer.output)
         for weight, bias in (joined, *((part.weight, part.bias) for part in others)):
             narrow = weight.detach().bfloat16().contiguous()
             self._projections.append(torch.ops.mkldnn._reorder_linear_weight(narrow, None))
             self._biases.append(bias.detach().bfloat16())
         for norm in (layer.attention_norm, layer.output_norm):
             self._norms += _detach(norm.weight, norm.bias)
+
+
+def join_inputs(attention: MultiHeadAttention, *, with_values: bool) -> tuple[Tensor, Tensor]:
+    """Joins the projections to queries, keys and values: weights [3 D, D] and biases [3 D]."""
+    parts = [attention.query, attention.key, *([attention.value] if with_values else [])]
+    return torch.cat([part.weight for part in parts]), torch.cat([part.bias for part in parts])
 
 
 def _cls_parameters(attention: MultiHeadAttention) -> list[Tensor]:
@@ -145,7 +145,7 @@ def _locate_tokens(batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     if padding is None:
         size, length = batch.input_ids.shape
         return (
-            _NO_BIAS,
+            _NOTHING,
             _round_up(torch.arange(size * length)),
             _NO_POSITIONS,
             _round_up(torch.arange(0, size * length, length), as_is=_CLS_AS_IS),

@@ -49,11 +49,12 @@ class CpuBackend(Backend):
             # Its products take longer, so threads lose a smaller share by waiting for each other.
             self.worth_sharing_tokens = 16
 
-    def load(self, network: Network, *, pad_token_id: int, num_heads: int) -> Runner:
+    def load(self, network: Network, *, pad_token_id: int) -> Runner:
         """Copies the parameters that compute in 16 bits and shares the rest."""
         served = ready_copy(network, self.dtype)
-        avoid_kernel_cache(network)
-        return Runner(served, device=self.device, pad_token_id=pad_token_id, num_heads=num_heads)
+        if isinstance(network, EncoderClassifier):
+            network.avoid_onednn_gelu()
+        return Runner(served, device=self.device, pad_token_id=pad_token_id)
 
 
 class CudaBackend(Backend):
@@ -67,7 +68,7 @@ class CudaBackend(Backend):
     niceness = 0
     worth_sharing_tokens = 100
 
-    def load(self, network: Network, *, pad_token_id: int, num_heads: int) -> Runner:
+    def load(self, network: Network, *, pad_token_id: int) -> Runner:
         """Copies the parameters that compute in 16 bits, shares the rest, and turns TF32 off.
 
         TF32 keeps 10 bits of a float32 factor. A text by itself and in a batch would differ by more
@@ -76,9 +77,7 @@ class CudaBackend(Backend):
         torch.backends.cuda.matmul.fp32_precision = "ieee"
         torch.backends.cudnn.conv.fp32_precision = "ieee"  # type: ignore[attr-defined]
         served = ready_copy(network, self.dtype)
-        return CudaRunner(
-            served, device=self.device, pad_token_id=pad_token_id, num_heads=num_heads
-        )
+        return CudaRunner(served, device=self.device, pad_token_id=pad_token_id)
 
     def free_memory(self) -> None:
         """Frees the blocks that torch's allocator caches."""
@@ -98,10 +97,8 @@ class CudaBackend(Backend):
 class CudaRunner(Runner):
     """Passes on a GPU; results leave it in pinned, non-blocking copies."""
 
-    def __init__(
-        self, network: Classifier, *, device: torch.device, pad_token_id: int, num_heads: int
-    ) -> None:
-        super().__init__(network, device=device, pad_token_id=pad_token_id, num_heads=num_heads)
+    def __init__(self, network: Classifier, *, device: torch.device, pad_token_id: int) -> None:
+        super().__init__(network, device=device, pad_token_id=pad_token_id)
         # The passes of several threads share one stream. Each queues its kernels and its copy
         # together, so that no result waits for another pass.
         self._launching = threading.Lock()
@@ -133,9 +130,3 @@ def ready_copy(network: Network, dtype: torch.dtype) -> Network:
         if isinstance(module, MultiHeadAttention):
             module.join_projections()
     return served
-
-
-def avoid_kernel_cache(network: Network) -> None:
-    """Prevents oneDNN from keeping code for each batch size, in the network for gradients."""
-    if isinstance(network, EncoderClassifier):
-        network.avoid_onednn_gelu()

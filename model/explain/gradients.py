@@ -6,7 +6,6 @@ f is log(p / (1 - p)) of a label's calibrated probability p, computed from the l
 use the float32 network from which the serving network was made.
 """
 
-import math
 from collections import OrderedDict
 from dataclasses import dataclass
 
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from model.errors import NotFiniteError
-from model.network.architecture import Network, NetworkConfig
+from model.network.architecture import NetworkConfig
 from model.network.shared_weights import SharedWeights
 from model.types import Choice, Encoding, Prediction
 
@@ -86,9 +85,8 @@ class Gradients:
             ValueError: the model has no such label, or the encoding has no tokens.
             NotFiniteError: the network overflowed.
         """
-        text, baseline, key = self._embed(encoding)
+        text, baseline, below = self._embed(encoding)
         with self._network.use() as network, torch.no_grad():
-            below = self._of_baseline(network, encoding, baseline, key)
             logits = network(
                 self._network.batch(encoding), token_embeddings=text[None]
             ).logits  # [1, C]
@@ -101,19 +99,15 @@ class Gradients:
 
         Returns the ends, and what `along` computes at the point 1 with the weight 1, float64 [T].
         """
-        text, baseline, key = self._embed(encoding)
-        with self._network.use() as network:
-            below = self._of_baseline(network, encoding, baseline, key)
-            with torch.enable_grad():
-                at = text[None].clone().requires_grad_()  # [1, T, D]
-                logits = network(
-                    self._network.batch(encoding), token_embeddings=at
-                ).logits  # [1, C]
-                found = logits[0].detach()
-                ends = self._ends(encoding, label, choice, found, text, baseline, below)
-                (gradient,) = torch.autograd.grad(
-                    self._log_odds(logits, ends.label, ends.choice).sum(), at
-                )
+        text, baseline, below = self._embed(encoding)
+        with self._network.use() as network, torch.enable_grad():
+            at = text[None].clone().requires_grad_()  # [1, T, D]
+            logits = network(self._network.batch(encoding), token_embeddings=at).logits  # [1, C]
+            found = logits[0].detach()
+            ends = self._ends(encoding, label, choice, found, text, baseline, below)
+            (gradient,) = torch.autograd.grad(
+                self._log_odds(logits, ends.label, ends.choice).sum(), at
+            )
         return ends, self._shares(gradient, ends, np.ones(1))
 
     def along(
@@ -156,7 +150,7 @@ class Gradients:
             heads.requires_grad_()
             logits = network(self._network.batch(encoding), head_mask=heads).logits  # [1, C]
             prediction = self._predict(logits[0].detach(), encoding, choice)
-            label = prediction.label if label is None else label
+            label = prediction.best if label is None else label
             log_odds = self._log_odds(logits, label, choice or self._whole)
             (gradient,) = torch.autograd.grad(log_odds.sum(), heads)  # [L, H]
         return HeadImportance(prediction, label, _finite(gradient.abs().double().cpu().numpy()))
@@ -171,8 +165,11 @@ class Gradients:
         self.at_text(encoding)
         self.head_importance(encoding)
 
-    def _embed(self, encoding: Encoding) -> tuple[Tensor, Tensor, bytes]:
-        """Embeds a text and its baseline, float32 [T, D]; the ids of the baseline as bytes."""
+    def _embed(self, encoding: Encoding) -> tuple[Tensor, Tensor, Tensor]:
+        """Embeds a text and its baseline, float32 [T, D]; computes the baseline's logits, [C].
+
+        It keeps the logits, and drops the oldest beyond some.
+        """
         if encoding.tokens is None:
             raise ValueError("which tokens are special is not known: encode with with_tokens=True")
         ids = torch.tensor(encoding.input_ids, dtype=torch.int64)  # [T]
@@ -182,21 +179,14 @@ class Gradients:
             both = network.embed_tokens(
                 torch.stack([ids, padded]).to(self._network.device)
             )  # [2, T, D]
-        return both[0], both[1], padded.numpy().tobytes()
-
-    def _of_baseline(
-        self, network: Network, encoding: Encoding, baseline: Tensor, key: bytes
-    ) -> Tensor:
-        """The logits of a baseline, [C]; keeps them, and drops the oldest beyond some."""
-        logits = self._baselines.get(key)
-        if logits is None:
-            with torch.no_grad():
-                output = network(self._network.batch(encoding), token_embeddings=baseline[None])
-            # Several threads share the dictionary, so each change of it is one call.
-            self._baselines[key] = logits = output.logits[0].clone()
-            if len(self._baselines) > _MOST_BASELINES:
-                self._baselines.popitem(last=False)
-        return logits
+            logits = self._baselines.get(key := padded.numpy().tobytes())
+            if logits is None:
+                output = network(self._network.batch(encoding), token_embeddings=both[1:])
+                # Several threads share the dictionary, so each change of it is one call.
+                self._baselines[key] = logits = output.logits[0].clone()
+                if len(self._baselines) > _MOST_BASELINES:
+                    self._baselines.popitem(last=False)
+        return both[0], both[1], logits
 
     def _ends(
         self,
@@ -209,7 +199,7 @@ class Gradients:
         baseline_logits: Tensor,
     ) -> Endpoints:
         prediction = self._predict(logits, encoding, choice)
-        label = prediction.label if label is None else label
+        label = prediction.best if label is None else label
         choice = choice or self._whole
         both = self._log_odds(torch.stack([logits, baseline_logits]), label, choice)
         value, below = _finite(both.cpu().numpy(), what="log-odds").tolist()
@@ -226,17 +216,11 @@ class Gradients:
 
     def _predict(self, logits: Tensor, encoding: Encoding, choice: Choice | None) -> Prediction:
         """Turns the logits of a text, [C], into its prediction."""
-        numbers: list[float] = logits.tolist()
-        if not all(map(math.isfinite, numbers)):
-            raise NotFiniteError(1, 1)
-        prediction = Prediction.of(
-            numbers,
-            self._whole.labels,
-            self._whole.temperature,
-            token_count=len(encoding.input_ids),
-            truncated=encoding.truncated,
-        )
-        return prediction if choice is None else choice.narrow(prediction)
+        whole, row = self._whole, logits[None].cpu().numpy()
+        (made,) = Prediction.of_batch(row, [encoding], whole.labels, whole.temperature)
+        if isinstance(made, NotFiniteError):
+            raise made
+        return made if choice is None else choice.narrow(made)
 
     def _log_odds(self, logits: Tensor, label: str, choice: Choice) -> Tensor:
         """Computes f of each of B rows, float64 [B]."""

@@ -97,7 +97,7 @@ class LeaveOut:
         self.text = text
         self._temperature = temperature if choice is None else choice.temperature
         self._prediction = self._join(self._windows)
-        self._label = self._prediction.label if label is None else label
+        self._label = self._prediction.best if label is None else label
         if self._label not in (labels := self._prediction.probabilities):
             raise ValueError(f"label {label!r} does not exist: the model has {', '.join(labels)}")
         self._value = self._log_odds(self._prediction)

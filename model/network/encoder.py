@@ -169,10 +169,9 @@ class EncoderClassifier(nn.Module):
 
     def compute_in(self, dtype: torch.dtype) -> None:
         """Converts the projections of the layers, where nearly all work is, to another type."""
-        for layer in self.layers:
-            for module in layer.modules():
-                if isinstance(module, nn.Linear):
-                    module.to(dtype)
+        for module in self.layers.modules():
+            if isinstance(module, nn.Linear):
+                module.to(dtype)
 
 
 def build_encoder(config: EncoderConfig) -> EncoderClassifier:

@@ -21,14 +21,11 @@ def padding_mask(lengths: Tensor, *, max_length: int | None = None) -> Tensor:
     Raises:
         ConfigurationError: the lengths are no integers from 1 to `max_length`, or there are none.
     """
-    if lengths.ndim != 1 or lengths.dtype not in {torch.int32, torch.int64}:
+    is_whole = lengths.dtype in {torch.int32, torch.int64}
+    if lengths.ndim != 1 or not is_whole or not len(lengths):
         raise ConfigurationError(
-            f"lengths must be integers of shape [B], got {lengths.dtype} of shape "
+            f"lengths must be integers of shape [B], B at least 1, got {lengths.dtype} of shape "
             f"{tuple(lengths.shape)}"
-        )
-    if not len(lengths):
-        raise ConfigurationError(
-            f"lengths must be integers of shape [B], B at least 1, got shape {tuple(lengths.shape)}"
         )
     longest = int(lengths.max())
     if max_length is None:

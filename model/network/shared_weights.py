@@ -56,9 +56,7 @@ class SharedWeights:
         """Lends the float32 network for the duration of the block."""
         with self._lock:
             self._users += 1
-            if self._timer is not None:
-                self._timer.cancel()
-                self._timer = None
+            self._stop_timer()
             if self._wide is None:
                 self._wide = self._widen()
             wide = self._wide
@@ -76,11 +74,14 @@ class SharedWeights:
         with self._lock:
             if self._users or not self._narrow:
                 return
-            if self._timer is not None:
-                self._timer.cancel()
-                self._timer = None
+            self._stop_timer()
             self._wide = None
         return_memory()
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def _give_back(self) -> None:
         with self._lock:
@@ -92,13 +93,8 @@ class SharedWeights:
             self._timer.start()
 
     def _drop(self) -> None:
-        with self._lock:
-            # The timer may be cancelled too late.
-            if self._users or threading.current_thread() is not self._timer:
-                return
-            self._timer = None
-            self._wide = None
-        return_memory()
+        if threading.current_thread() is self._timer:  # which may be cancelled too late
+            self.release()
 
     def _widen(self) -> Network:
         """Copies the network; all but the narrow weights is shared."""
@@ -118,19 +114,13 @@ def _narrow(part: nn.Module) -> list[nn.Parameter]:
     narrowed = []
     for module in part.modules():
         if isinstance(module, nn.Linear | nn.Embedding):
-            narrow = _narrowed(module.weight.detach())
-            if narrow is not None:
-                module.weight = _frozen(narrow)
-                narrowed.append(module.weight)
+            weight = module.weight.detach()
+            for narrow in map(weight.to, (torch.float16, torch.bfloat16)):
+                if torch.equal(narrow.float(), weight):
+                    module.weight = _frozen(narrow)
+                    narrowed.append(module.weight)
+                    break
     return narrowed
-
-
-def _narrowed(weight: Tensor) -> Tensor | None:
-    for dtype in (torch.float16, torch.bfloat16):
-        narrow = weight.to(dtype)
-        if torch.equal(narrow.float(), weight):
-            return narrow
-    return None
 
 
 def _frozen(weight: Tensor) -> nn.Parameter:

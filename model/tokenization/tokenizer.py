@@ -17,7 +17,6 @@ from tokenizers import normalizers
 from model.errors import (
     BlankTextError,
     InputError,
-    NoSuchPartError,
     TextTooLongError,
     TokenizerError,
 )
@@ -238,21 +237,6 @@ class Tokenizer:
             )
             for number, kept in enumerate(windows)
         ]
-
-    def encode_window(self, text: str, number: int, *, max_windows: int) -> Encoding:
-        """Encodes one of the windows of a text, with its tokens; see `encode_windows`.
-
-        Offsets and words are those of the whole text.
-
-        Raises:
-            NoSuchPartError: the text has no window of this number, from 0.
-        """
-        windows = self.encode_windows(text, max_windows=max_windows, with_tokens=True)
-        if not 0 <= number < len(windows):
-            count = len(windows)
-            known = "1 window, 0" if count == 1 else f"{count} windows, 0 to {count - 1}"
-            raise NoSuchPartError(f"the text has {known}, got {number}")
-        return windows[number]
 
     def _split(
         self, text: str, room: int, *, from_end: bool, with_tokens: bool

@@ -369,7 +369,7 @@ def _measure(state: State, tokens: list[str], *, binary: bool) -> Size:
 def _values(predictions: Sequence[Prediction]) -> _Values:
     """The values of all outputs that any number of texts is answered with."""
     return {
-        "label": [each.label for each in predictions],
+        "label": [each.best for each in predictions],
         "probabilities": np.array(
             [list(each.probabilities.values()) for each in predictions], np.float32
         ),

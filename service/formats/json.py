@@ -31,10 +31,10 @@ _WEIGHT = _UPPER + _LOWER
 _STEP = 8192
 
 
-def prediction_members(prediction: Prediction, *, abstains: bool = False) -> dict[str, object]:
-    """Returns the members of a prediction; without its label where the service abstains."""
+def prediction_members(prediction: Prediction) -> dict[str, object]:
+    """Returns the members of a prediction."""
     return {
-        "label": None if abstains else prediction.label,
+        "label": prediction.label,
         "score": prediction.score,
         "probabilities": prediction.probabilities,
         "token_count": prediction.token_count,

@@ -96,8 +96,7 @@ async def answer_sentences(context: RequestContext, body: PredictRequest) -> Res
     texts = Texts(body.sentences, options)
     results = await classify(context, texts, by_item=body.on_error == "item")
     choice = choice_of(context, body.labels)
-    if choice is not None:
-        results = [each.among(choice) if isinstance(each, TextResult) else each for each in results]
+    results = [each.among(choice) if isinstance(each, TextResult) else each for each in results]
     for result in results:
         if isinstance(result, ServiceError):
             state.metrics.count_problem(result)
@@ -130,5 +129,4 @@ def _answer_of(result: TextResult | ServiceError, body: PredictRequest) -> objec
 
 
 def _members(prediction: Prediction, body: PredictRequest) -> dict[str, object]:
-    least = body.abstain_below
-    return prediction_members(prediction, abstains=least is not None and prediction.score < least)
+    return prediction_members(prediction.labelled_from(body.abstain_below))

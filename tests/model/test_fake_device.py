@@ -55,7 +55,7 @@ def test_both_paths(make: Callable[[], Network], padded: bool, dtype: torch.dtyp
     chosen: list[tuple[tuple[int, ...], tuple[int, ...]]]
     chosen = [((0,), (1,))] if make is tiny_conv_network else [((0, 1), (0, 1)), ((1,), (0,))]
     with device.on():
-        runner = Runner(network, device=DEVICE, pad_token_id=0, num_heads=HEADS)
+        runner = Runner(network, device=DEVICE, pad_token_id=0)
         batch = batch_on(device, padded=padded)
 
         check(runner.predict(batch).logits, TEXTS, LABELS)

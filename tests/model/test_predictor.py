@@ -16,11 +16,12 @@ from model.errors import (
     BlankTextError,
     ConfigurationError,
     InputError,
+    NoSuchPartError,
     NotFiniteError,
     TextTooLongError,
 )
 from model.loading import load_predictor
-from model.predictor import Predictor, make_predictions
+from model.predictor import Predictor
 from model.types import AttentionOptions, Encoding, Prediction
 from tests.builders import (
     MAX_LENGTH,
@@ -55,7 +56,8 @@ def test_each_text_gets_its_own_answer_in_its_place(predictor: Predictor, texts:
             assert prediction.probabilities[label] == pytest.approx(probability, abs=1e-5)
         assert sum(prediction.probabilities.values()) == pytest.approx(1.0, abs=1e-12)
         assert prediction.score == max(prediction.probabilities.values())
-        assert prediction.probabilities[prediction.label] == prediction.score
+        assert prediction.label == prediction.best
+        assert prediction.probabilities[prediction.best] == prediction.score
         assert prediction.token_count == len(encoding.input_ids) <= MAX_LENGTH
         assert prediction.truncated is encoding.truncated
 
@@ -71,6 +73,13 @@ def test_texts_are_checked_before_they_are_encoded(predictor: Predictor) -> None
         predictor.encode("a " * 40, truncation="error")
     assert predictor.encode("a " * 29 + "bad", truncation="left").input_ids[1:2] == [5]
     assert len(predictor.encode("a " * 40, truncation="left").input_ids) == MAX_LENGTH
+
+
+def test_a_window_that_is_not_there_is_refused(predictor: Predictor) -> None:
+    with pytest.raises(NoSuchPartError, match=exactly("the text has 2 windows, 0 to 1, got 2")):
+        predictor.encode_window("a " * 40, 2)
+    with pytest.raises(NoSuchPartError, match=exactly("the text has 1 window, 0, got 1")):
+        predictor.encode_window("a", 1)
 
 
 @given(st.lists(any_text, min_size=1, max_size=5), st.data())
@@ -130,9 +139,7 @@ def test_a_choice_of_what_is_not_there_or_of_nothing(kind: str, predictor: Predi
 def test_logits_that_are_not_finite_are_counted_by_text(value: float) -> None:
     logits = np.array([[-3e38, 3e38], [value, 1.0], [value, value]], np.float32)
 
-    good, *bad = make_predictions(
-        logits, [Encoding([1], False)] * 3, labels=("no", "yes"), temperature=1e-3
-    )
+    good, *bad = Prediction.of_batch(logits, [Encoding([1], False)] * 3, ("no", "yes"), 1e-3)
 
     assert isinstance(good, Prediction)
     assert good.probabilities == {"no": 0.0, "yes": 1.0}

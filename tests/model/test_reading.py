@@ -13,7 +13,7 @@ class _Joins:
     """Joins windows as a label with the number of windows."""
 
     def join(self, windows: Sequence[Prediction]) -> Prediction:
-        return _prediction("+".join(each.label for each in windows))
+        return _prediction("+".join(each.best for each in windows))
 
 
 def _prediction(label: str) -> Prediction:

@@ -1,6 +1,7 @@
 """One line loads a checkpoint and predicts texts as they are; wrong kinds end in one line."""
 
 import io
+import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -8,14 +9,18 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars
+import pyarrow
 import pytest
 import torch
 
 import model
-from model import Predictions, TextModel, attribute, load, load_predictor, open_checkpoint
+from model import Choice, Predictions, TextModel, attribute, load, load_predictor, open_checkpoint
 from model.backends.device import choose_device, choose_dtype
-from model.errors import InputError, NotFiniteError, TextTooLongError
-from model.reading import predict_in_passes
+from model.errors import BlankTextError, NotFiniteError, TextTooLongError
+from model.reading import ReadingOptions, predict_each, read_each
+from model.types import TextResult
+from tests.builders import tiny_checkpoint, tiny_config, tiny_manifest
 from tests.families import save_family
 from tests.hub_stand_in import Hub, files_of
 from tests.matching import exactly
@@ -51,7 +56,7 @@ def test_a_table_keeps_the_index_of_the_series(loaded: TextModel) -> None:
     first, second = loaded.labels
     assert list(frame.columns) == [
         *("label", "score", f"probability_{first}", f"probability_{second}"),
-        *("token_count", "truncated", "model_version"),
+        *("token_count", "truncated", "model_version", "error"),
     ]
     assert list(frame.index) == [7, 3, 5, 1]
     assert list(frame["label"]) == [each.label for each in found]
@@ -89,9 +94,8 @@ def test_a_long_text_is_cut_or_read_in_windows(loaded: TextModel) -> None:
     assert repr(cut) == f"Prediction({cut.label!r}, {cut.score:.4f}, {most} tokens, truncated)"
     (whole,) = loaded.predict([long], truncation="window")
     assert (whole.truncated, whole.windows > 1) == (False, True)
-    with pytest.raises(InputError, match=r"texts\[1\]: the text has .* tokens") as caught:
+    with pytest.raises(TextTooLongError, match=r"texts\[1\]: the text has .* tokens"):
         loaded.predict(["good", long], truncation="error")
-    assert isinstance(caught.value.__cause__, TextTooLongError)
 
 
 def test_progress_shows_when_it_is_asked_for(
@@ -114,13 +118,14 @@ def test_passes_hold_texts_of_similar_length(
     lengths = sorted(len(each.input_ids) for each in encodings)
     counts: list[int] = []
 
-    found = predict_in_passes(loaded.predictor, encodings, advance=counts.append)
+    read = read_each(loaded.predictor, TEXTS, ReadingOptions())
+    found = predict_each(loaded.predictor, read, advance=counts.append)
 
     assert sum(counts) == 4 > len(counts) > 1
     assert all(lengths[sum(counts[: at + 1]) - 1] * count <= 16 for at, count in enumerate(counts))
     for encoding, one in zip(encodings, found, strict=True):
-        assert not isinstance(one, Exception)
-        assert one.token_count == len(encoding.input_ids)
+        assert isinstance(one, TextResult)
+        assert one.prediction.token_count == len(encoding.input_ids)
 
 
 def test_a_text_that_overflows_raises_its_error(
@@ -128,8 +133,101 @@ def test_a_text_that_overflows_raises_its_error(
 ) -> None:
     error = NotFiniteError(1, 1)
     monkeypatch.setattr(loaded.predictor, "predict_each", lambda texts: [error] * len(texts))
-    with pytest.raises(NotFiniteError):
+    assert loaded.predict(["good"], on_error="item")[0].error is error
+    with pytest.raises(NotFiniteError, match=r"^texts\[0\]: logits of 1 of 1 texts are not finite"):
         loaded.predict(["good"])
+
+
+GOOD = {0: "a warm film", 4: "dull"}
+CELLS = ["a warm film", None, " \u200b", "\ud800", "dull"]
+BAD = {
+    1: "the text is missing: leave it out",
+    2: "the text is blank: send at least one character that is not white space, a control or a "
+    "format character",
+    3: "the text is not valid Unicode: lone surrogate at position 0; write a whole surrogate pair "
+    "or leave it out",
+}
+
+
+def test_one_bad_cell_leaves_the_rest_of_a_column(loaded: TextModel) -> None:
+    found = loaded.predict(CELLS, on_error="item")
+
+    alone = loaded.predict(list(GOOD.values()))
+    assert [found[at] for at in GOOD] == list(alone)
+    for at, message in BAD.items():
+        bad = found[at]
+        assert (bad.label, bad.token_count, bad.truncated) == (None, 0, False)
+        assert repr(bad) == f"Prediction({bad.error!r})"
+        assert str(bad.error) == message
+        assert list(bad.probabilities) == list(loaded.labels)
+        assert all(map(math.isnan, [bad.score, *bad.probabilities.values()]))
+    assert "3 error" in repr(found)
+    frame = found.to_dataframe()
+    assert frame["error"].dropna().to_dict() == BAD
+    others = frame.columns.drop("error")
+    assert frame.loc[list(BAD), others].isna().all(axis=None)
+    assert not frame.loc[list(GOOD), others].isna().any(axis=None)
+    assert frame.dtypes.to_dict() == alone.to_dataframe().dtypes.to_dict()
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        *(missing for missing in (None, float("nan"), np.nan, pd.NA, pd.NaT)),
+        *(pd.Series(["good", None], dtype=kind) for kind in ("object", "string", "category")),
+        pd.Series(["good", None], dtype=pd.ArrowDtype(pyarrow.string())),
+        np.array(["good", None], dtype=object),
+        pyarrow.array(["good", None]),
+        pyarrow.chunked_array([["good"], [None]]),
+        polars.Series(["good", None]),
+    ],
+    ids=lambda column: type(column).__name__,
+)
+def test_what_is_missing_is_missing_in_every_kind_of_column(
+    loaded: TextModel,
+    column: Any,  # noqa: ANN401
+) -> None:
+    column = ["good", column] if pd.api.types.is_scalar(column) else column
+    good, missing = loaded.predict(column, on_error="item")
+    assert (good.label, good.error) == (loaded.predict(["good"])[0].label, None)
+    assert (missing.label, str(missing.error)) == (None, BAD[1])
+    with pytest.raises(TypeError, match=r"^texts\[1\]: the text is missing"):
+        loaded.predict(column)
+
+
+def test_an_error_names_the_places_of_all(loaded: TextModel) -> None:
+    cells = ["good", " ", None, *["good"] * 9, *[""] * 9]
+    message = (
+        f"texts[1]: {BAD[2]} (11 of 21 texts have no answer, at 1, 2, 12, 13, 14, 15, 16, 17, 18, "
+        "19, …: TextModel.predict with on_error='item' answers the others)"
+    )
+    with pytest.raises(BlankTextError, match=exactly(message)):
+        loaded.predict(cells)
+
+
+def test_labels_and_thresholds_are_those_of_the_service(tmp_path: Path) -> None:
+    names = ("negative", "neutral", "positive")
+    manifest = tiny_manifest(labels=names, pair_temperature=3.0)
+    config = tiny_config(labels=names)
+    folder = tiny_checkpoint(tmp_path / "three", config=config, manifest=manifest)
+    three = load(folder, device="cpu", dtype="float32")
+    whole = three.predict(TEXTS)
+    pair = three.predict([*TEXTS, None], labels=["positive", "negative"], on_error="item")
+    for text, one in zip(whole, pair, strict=False):
+        expected = Choice(("negative", "positive"), 3.0).narrow(text)
+        assert one.probabilities == pytest.approx(expected.probabilities, abs=1e-12)
+    assert [name for name in pair.to_dataframe() if name.startswith("probability_")] == [
+        *("probability_negative", "probability_positive")
+    ]
+    assert list(three.predict([], labels=["positive", "negative"]).to_dataframe()) == list(
+        pair.to_dataframe()
+    )
+    middle = sorted(each.score for each in whole)[2]
+    unsure = three.predict(TEXTS, abstain_below=middle)
+    for before, after in zip(whole, unsure, strict=True):
+        assert after.label == (before.label if before.score >= middle else None)
+        assert (after.score, after.probabilities) == (before.score, before.probabilities)
+    assert "2 without label" in repr(unsure)
 
 
 def test_words_and_sentences_are_attributed(loaded: TextModel) -> None:
@@ -178,8 +276,13 @@ TEXT_ERRORS: list[tuple[Callable[[Any], object], str]] = [
     ),
     (
         lambda it: it.predict(["a", float("nan")]),
-        "predict takes strings, and texts[1] is a float: convert it, or leave it out if it is "
-        "missing",
+        "texts[1]: the text is missing: leave it out (1 of 2 texts have no answer, at 1: "
+        "TextModel.predict with on_error='item' answers the others)",
+    ),
+    (
+        lambda it: it.predict([3]),
+        "texts[0]: the text is an int: convert it to a string (1 of 1 texts have no answer, at 0: "
+        "TextModel.predict with on_error='item' answers the others)",
     ),
     (
         lambda it: it.predictor.encode(["a"]),
@@ -220,6 +323,23 @@ def test_a_wrong_kind_is_one_line(
 def test_an_option_that_is_not_known(loaded: TextModel, options: Any, message: str) -> None:  # noqa: ANN401
     with pytest.raises(ValueError, match=exactly(message)):
         loaded.attributions("good", **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"on_error": "request"}, "on_error must be raise or item, got 'request'"),
+        ({"abstain_below": 1.5}, "abstain_below must be from 0 to 1, got 1.5"),
+        ({"abstain_below": float("nan")}, "abstain_below must be from 0 to 1, got nan"),
+        *(
+            ({"labels": labels}, "give two or more different ones of the model's labels: {}")
+            for labels in ([], ["bad"], ["no", "such"], "positive")
+        ),
+    ],
+)
+def test_an_option_of_predict_is_checked(loaded: TextModel, options: Any, message: str) -> None:  # noqa: ANN401
+    with pytest.raises(ValueError, match=exactly(message.format(", ".join(loaded.labels)))):
+        loaded.predict(["good"], **options)
 
 
 def test_a_table_needs_pandas(loaded: TextModel, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -125,11 +125,16 @@ def test_a_scorer_takes_lists_and_series_and_no_single_string(checkpoint_folder:
     scorer = Scorer(
         checkpoint_folder, dtype="float32", truncation="window", granularity="sentence", threads=1
     )
-    texts = [TEXTS[0], " ", LONG]
+    texts = [TEXTS[0], " ", LONG, None]
     listed = scorer.score(texts)
-    assert list(listed.refused) == [1]
+    assert list(listed.refused) == [1, 3]
+    assert listed.refused[3] == "the text is missing: leave it out"
+    assert [label in listed.names for label in listed.labels] == [True, False, True, False]
+    assert listed.labels[1::2] == [None, None]
+    assert np.isnan(listed.scores).tolist() == [False, True, False, True]
+    assert np.isnan(listed.probabilities).all(axis=1).tolist() == [False, True, False, True]
     assert listed.windows[[0, 2]].tolist() == [1, 4]
-    assert [len(sentences) for sentences in listed.sentences] == [2, 0, 2]
+    assert [len(sentences) for sentences in listed.sentences] == [2, 0, 2, 0]
     series = scorer.score(pd.Series(texts, index=range(len(texts), 0, -1)))
     np.testing.assert_array_equal(series.probabilities, listed.probabilities)
     assert len(scorer.score([]).label_ids) == 0

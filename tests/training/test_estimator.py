@@ -242,7 +242,7 @@ WRONG: list[tuple[Any, Any, type[Exception], str]] = [
         [1.5, 2.5],
         TWO,
         TypeError,
-        "fit takes strings, and texts[0] is a float: convert it, or leave it out if it is missing",
+        "texts[0]: the text is a float: convert it to a string",
     ),
     (["x", "y"], None, ValueError, "fit requires y to be passed, but the target y is None"),
     (

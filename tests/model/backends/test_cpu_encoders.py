@@ -389,7 +389,7 @@ def test_with_amx_long_passes_are_left_to_onednn(
     monkeypatch.setattr("model.backends.cpu_kernels.has_amx", lambda: amx)
     backend = KernelBackend(CPU, torch.bfloat16, threads=2)
 
-    runner = backend.load(network(), pad_token_id=0, num_heads=2)
+    runner = backend.load(network(), pad_token_id=0)
 
     assert type(runner.network) is kind
     assert (backend.workers, backend.worth_sharing_tokens) == (2, 8)

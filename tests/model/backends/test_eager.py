@@ -54,9 +54,7 @@ def test_float32_on_a_gpu_is_float32() -> None:
     before = matmul.fp32_precision, conv.fp32_precision
     matmul.fp32_precision = conv.fp32_precision = "tf32"
     try:
-        runner = CudaBackend(GPU, torch.float32, threads=1).load(
-            tiny_network(), pad_token_id=0, num_heads=2
-        )
+        runner = CudaBackend(GPU, torch.float32, threads=1).load(tiny_network(), pad_token_id=0)
         assert isinstance(runner, CudaRunner)
         assert (matmul.fp32_precision, conv.fp32_precision) == ("ieee", "ieee")
     finally:
@@ -154,7 +152,7 @@ def test_what_leaves_a_gpu_is_cut_stacked_and_copied_once(monkeypatch: pytest.Mo
     monkeypatch.setattr(torch.cuda, "device", lambda _: nullcontext())
     monkeypatch.setattr(eager, "_copy_out", copy_out)
     network = tiny_network().eval()
-    runner = CudaRunner(network, device=CPU, pad_token_id=0, num_heads=2)
+    runner = CudaRunner(network, device=CPU, pad_token_id=0)
 
     started = runner.explain(batch(), Selection((1,), (0,)))
     assert told == [(2, 2), (1, 2, 1, 5, 5), "record"]

@@ -258,8 +258,10 @@ def test_padding_begins_where_a_text_ends(lengths: list[int], extra: int) -> Non
     [
         (torch.tensor([2, 0]), None, "from 1 to 2, got 0 to 2"),
         (torch.tensor([2, 7]), 5, "from 1 to 5, got 2 to 7"),
-        (torch.tensor([[2]]), None, "integers of shape [B], got torch.int64 of shape (1, 1)"),
-        (torch.zeros(0).long(), None, "integers of shape [B], B at least 1, got shape (0,)"),
+        *(
+            (wrong, None, f"integers of shape [B], B at least 1, got torch.int64 of shape {shape}")
+            for wrong, shape in ((torch.tensor([[2]]), (1, 1)), (torch.zeros(0).long(), (0,)))
+        ),
     ],
 )
 def test_wrong_lengths_are_refused(lengths: Tensor, max_length: int | None, fault: str) -> None:

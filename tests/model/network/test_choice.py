@@ -7,7 +7,6 @@ import pytest
 
 from model import Choice, Encoding
 from model.network.labels import choose_among
-from model.predictor import make_predictions
 from model.types import Prediction
 from tests.matching import exactly
 
@@ -18,7 +17,7 @@ LOGITS = (1.0, 4.0, 2.0)
 def prediction() -> Prediction:
     encoding = Encoding([1, 2, 3], truncated=True)
     rows = np.array([LOGITS], np.float32)
-    (made,) = make_predictions(rows, [encoding], labels=THREE, temperature=2.0)
+    (made,) = Prediction.of_batch(rows, [encoding], THREE, 2.0)
     assert isinstance(made, Prediction)
     return made
 

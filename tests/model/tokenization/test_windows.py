@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tokenizers import normalizers
 
 from model import Prediction
-from model.errors import NoSuchPartError, TextTooLongError
+from model.errors import TextTooLongError
 from model.tokenization import tokenizer as tokenizer_module
 from model.tokenization.tokenizer import (
     MARGIN,
@@ -69,7 +69,7 @@ def test_windows_of_a_text_are_cut_out_of_its_tokens(text: str) -> None:
     for number, (window, part) in enumerate(zip(windows, parts, strict=True)):
         assert (window.window, window.windows, window.truncated) == (number, len(parts), False)
         assert (window.tokens, window.text) == (None, None)
-        shown = TOKENIZER.encode_window(text, number, max_windows=64)
+        shown = TOKENIZER.encode_windows(text, max_windows=64, with_tokens=True)[number]
         assert shown.tokens is not None
         assert (shown.input_ids, shown.tokens[1:-1]) == (window.input_ids, tokens[part])
         assert (shown.window, shown.windows, shown.text) == (number, len(parts), text)
@@ -84,21 +84,12 @@ def test_a_text_that_just_fits_into_the_windows_is_not_refused() -> None:
     )
     with pytest.raises(TextTooLongError, match=exactly(message)):
         TOKENIZER.encode_windows("good " * (most + 1), max_windows=4)
-    with pytest.raises(TextTooLongError, match=exactly(message)):
-        TOKENIZER.encode_window("good " * (most + 1), 0, max_windows=4)
 
 
 def test_of_a_far_longer_text_only_a_part_is_counted() -> None:
     text = "good " * 100_000
     with pytest.raises(TextTooLongError, match=r"the text takes more than \d\d? windows"):
         TOKENIZER.encode_windows(text, max_windows=2)
-
-
-def test_a_window_that_is_not_there_is_refused() -> None:
-    with pytest.raises(NoSuchPartError, match=exactly("the text has 2 windows, 0 to 1, got 2")):
-        TOKENIZER.encode_window("good " * 40, 2, max_windows=64)
-    with pytest.raises(NoSuchPartError, match=exactly("the text has 1 window, 0, got 1")):
-        TOKENIZER.encode_window("good", 1, max_windows=64)
 
 
 def prediction(logits: list[float], tokens: int) -> Prediction:
