@@ -391,6 +391,30 @@ def test_a_pod_is_never_killed_while_it_answers(
     ) in message
 
 
+COLLECTOR = 'extraEnv=[{"name":"OTEL_EXPORTER_OTLP_ENDPOINT","value":"http://traces:4318"}]'
+SECRET_COLLECTOR = (
+    'extraEnv=[{"name":"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT","valueFrom":{"secretKeyRef":{}}}]'
+)
+DNS = 'networkPolicy.egress=[{"ports":[{"port":53,"protocol":"UDP"},{"port":53}]}]'
+COLLECTING = 'networkPolicy.egress=[{"ports":[{"port":4000,"endPort":4400}]}]'
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        f"{COLLECTOR} networkPolicy.enabled=false",
+        f'{COLLECTOR} networkPolicy.egress=[{{"to":[{{"podSelector":{{}}}}]}}]',
+        f'{COLLECTOR[:-1]},{{"name":"OTEL_SDK_DISABLED","value":"true"}}]',
+        COLLECTOR.replace("http://traces:4318", ""),
+        f"{COLLECTOR.replace('traces:4318', '10.0.0.1:4318/v1')} {COLLECTING}",
+        f"{COLLECTOR} {DNS[:-1]},{COLLECTING.partition('[')[2]}",
+        f"{SECRET_COLLECTOR} {COLLECTING}",
+    ],
+)
+def test_a_collector_of_traces_that_can_be_reached_is_taken(values: str) -> None:
+    assert rendered(*values.split())
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [
@@ -427,6 +451,10 @@ def test_a_pod_is_never_killed_while_it_answers(
             'extraEnv=[{"name":"HEADLIGHT_PORT","value":"1"}]',
             "extraEnv has HEADLIGHT_PORT: settings of the service stand under `settings`",
         ),
+        (COLLECTOR, "OTLP_ENDPOINT, but networkPolicy lets replicas reach nothing"),
+        (f"{COLLECTOR} {DNS}", "networkPolicy lets replicas reach no TCP port 4318: allow it"),
+        (f"{COLLECTOR} {COLLECTING}", "reach no UDP port 53, so its name cannot be resolved"),
+        (SECRET_COLLECTOR, "OTLP_TRACES_ENDPOINT, but networkPolicy lets replicas reach nothing"),
         ("ingress.enabled=true", "ingress.hosts is empty"),
         ("httpRoute.enabled=true", "httpRoute.parentRefs is empty"),
         (

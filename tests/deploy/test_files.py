@@ -1,5 +1,6 @@
 """The files that deploy the service agree with each other and with the service's settings."""
 
+import json
 import os
 import re
 import shutil
@@ -19,6 +20,7 @@ from packaging.markers import Marker, default_environment
 
 from service.settings import PREFIX, Settings
 from service.tracing.export import FLUSH_SECONDS
+from tests.deploy.balancers import needs, program
 from tests.deploy.queries import BOARD, DEPLOY, RULES
 
 ROOT = DEPLOY.parent
@@ -47,7 +49,8 @@ def deployment() -> dict[str, Any]:
 
 
 def compose_setting(name: str) -> float:
-    return float(SERVICES["api"]["environment"][PREFIX + name])
+    default: str = SERVICES["api"]["environment"][PREFIX + name].partition(":-")[2]
+    return float(default.removesuffix("}"))
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -83,14 +86,33 @@ def test_nothing_is_killed_while_it_answers_and_a_drain_is_noticed_in_time() -> 
     assert deployment()["terminationGracePeriodSeconds"] > longest
 
 
-def test_compose_passes_on_variables_of_traces_that_are_documented() -> None:
+def passed_on_names() -> set[str]:
+    """Every setting and documented variable of traces, but where the balancer asks."""
     page = (ROOT / "docs" / "reference" / "settings.md").read_text(encoding="utf-8")
-    given = SERVICES["api"]["environment"]
-    passed_on = [name for name in given if name.startswith("OTEL_")]
-    assert "OTEL_EXPORTER_OTLP_ENDPOINT" in passed_on
-    assert {name for name in passed_on if f"- `{name}` (" not in page} == set()
-    # Empty in the file: the value comes from Compose's environment.
-    assert {given[name] for name in passed_on} == {None}
+    traces = re.findall(r"^- `(OTEL_\w+)` \(", page, re.MULTILINE)
+    names = {PREFIX + name.upper() for name in Settings.model_fields} | set(traces)
+    return names - {PREFIX + "HOST", PREFIX + "PORT"}
+
+
+def test_compose_names_every_setting_and_variable_of_traces() -> None:
+    assert set(SERVICES["api"]["environment"]) == passed_on_names()
+
+
+@needs("docker-compose")
+def test_compose_passes_them_on() -> None:
+    names = passed_on_names()
+
+    def passed_on(**given: str) -> dict[str, str | None]:
+        environment = {"PATH": os.environ["PATH"], **given}
+        command = [str(program("docker-compose")), "config", "--format", "json"]
+        shown = subprocess.check_output(command, cwd=ROOT, env=environment, timeout=60)
+        found: dict[str, str | None] = json.loads(shown)["services"]["api"]["environment"]
+        return found
+
+    assert passed_on(**{name: f"a {name}" for name in names}) == {n: f"a {n}" for n in names}
+    unset = {name for name, value in passed_on().items() if value is None}
+    fixed = ("LOG_FORMAT", "REQUEST_TIMEOUT", "DRAIN_SECONDS", "TRUSTED_PROXIES")
+    assert unset == names - {PREFIX + name for name in fixed}
 
 
 def test_the_same_user_everywhere() -> None:

@@ -149,9 +149,52 @@ scaleDown:
   stabilizationWindowSeconds: {{ .Values.autoscaling.scaleDownWindowSeconds }}
 {{- end -}}
 
+{{/* Something if rules of egress let a port be reached, of the list (rules, port, protocol). */}}
+{{- define "headlight.reaches" -}}
+{{- $port := int (index . 1) -}}
+{{- $protocol := index . 2 -}}
+{{- range index . 0 -}}
+{{- if not .ports -}}yes{{- end -}}
+{{- range .ports -}}
+{{- if eq (default "TCP" .protocol) $protocol -}}
+{{- if or (not .port) (kindIs "string" .port) (and (le (int .port) $port) (le $port (int (default .port .endPort)))) -}}yes{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Refuses a collector of traces that the network policy keeps replicas from. */}}
+{{- define "headlight.checkTraces" -}}
+{{- $given := dict -}}
+{{- range .Values.extraEnv -}}
+{{- $_ := set $given .name (ternary "?" (default "" .value | trim) (hasKey . "valueFrom")) -}}
+{{- end -}}
+{{- $name := "OTEL_EXPORTER_OTLP_ENDPOINT" -}}
+{{- if get $given "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT" -}}
+{{- $name = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT" -}}
+{{- end -}}
+{{- $url := get $given $name -}}
+{{- $off := or (eq (get $given "OTEL_SDK_DISABLED" | lower) "true") (eq (get $given "OTEL_TRACES_EXPORTER" | lower) "none") -}}
+{{- $egress := .Values.networkPolicy.egress -}}
+{{- if and .Values.networkPolicy.enabled $url (not $off) -}}
+{{- $host := regexReplaceAll "^[a-z]+://([^/@]*@)?([^/]*).*" $url "${2}" -}}
+{{- $port := default (ternary "443" "80" (hasPrefix "https:" $url)) (regexFind "[0-9]+$" (regexFind ":[0-9]+$" $host)) -}}
+{{- $is_address := regexMatch "^([0-9.]+|\\[.*\\])(:[0-9]+)?$" $host -}}
+{{- $advice := "allow it in networkPolicy.egress, or set networkPolicy.enabled to false" -}}
+{{- if not $egress -}}
+{{- fail (printf "extraEnv has %s, but networkPolicy lets replicas reach nothing, so no trace would arrive: %s" $name $advice) -}}
+{{- else if and (ne $url "?") (not (include "headlight.reaches" (list $egress $port "TCP"))) -}}
+{{- fail (printf "extraEnv has %s, but networkPolicy lets replicas reach no TCP port %s: %s" $name $port $advice) -}}
+{{- else if and (ne $url "?") (not $is_address) (not (include "headlight.reaches" (list $egress 53 "UDP"))) -}}
+{{- fail (printf "extraEnv has %s, but networkPolicy lets replicas reach no UDP port 53, so its name cannot be resolved: %s" $name $advice) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* What must be right before anything is rendered. */}}
 {{- define "headlight.check" -}}
 {{- $_ := include "headlight.lanes" . -}}
+{{- include "headlight.checkTraces" . -}}
 {{- $image := .Values.image.repository -}}
 {{- if or (not $image) (hasPrefix "registry.example.com/" $image) -}}
 {{- fail (printf "image.repository is %q, which is no image: build that of the service, push it to your registry and name it, such as --set image.repository=registry.internal/headlight" $image) -}}
