@@ -93,7 +93,7 @@ def choose_columns(
         ScoringError: two columns of the output would have one name.
     """
     pairs = list(zip(files, scans, strict=True))
-    filled = [pair for pair in pairs if pair[1].names] or pairs
+    filled = [pair for pair in pairs if pair[1].names or pair[1].rows] or pairs
     first, scan = filled[0]
     names = list(dict.fromkeys(name for _, each in filled for name in each.names))
     text = choose_text_column(

@@ -70,7 +70,7 @@ def _choose(
     path: str | Path, names: Sequence[str], wanted: str | None, guesses: Sequence[str], kind: str
 ) -> str:
     if not names:
-        raise TableError(path, "is empty: it must begin with a header")
+        raise TableError(path, "has no columns: it must hold a header, or objects of JSON")
     if wanted is not None:
         fitting = find(names, wanted)
     else:

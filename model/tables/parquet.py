@@ -166,13 +166,19 @@ class ParquetTable:
 
 def wider_type(kinds: Sequence[Any]) -> Any:  # noqa: ANN401
     """Returns the type that holds the values of several; None if there is none."""
-    if any(map(pyarrow.types.is_floating, kinds)) and any(map(pyarrow.types.is_decimal, kinds)):
-        return None  # digits would be lost
+    types = pyarrow.types
+    if any(map(types.is_decimal, kinds)):
+        if any(map(types.is_floating, kinds)):
+            return None  # digits would be lost
+        kinds = [pyarrow.decimal128(20) if types.is_integer(kind) else kind for kind in kinds]
     schemas = [pyarrow.schema([("column", kind)]) for kind in kinds]
     try:
-        return pyarrow.unify_schemas(schemas, promote_options="permissive").field("column").type
+        wide = pyarrow.unify_schemas(schemas, promote_options="permissive").field("column").type
+        for kind in kinds:
+            pyarrow.nulls(0, kind).cast(wide)  # fails where no value could be cast
     except pyarrow.ArrowException:
         return None
+    return wide
 
 
 def cast(table: Any, kinds: Mapping[str, Any]) -> tuple[Any, dict[int, str]]:  # noqa: ANN401

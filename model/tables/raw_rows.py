@@ -89,12 +89,7 @@ def is_utf8(content: bytes) -> bool:
 
 
 def cells_of(row: RawRow) -> list[str]:
-    """Returns the cells of a row of CSV or TSV; none if it could not be parsed."""
-    if row.error is not None:
-        return []
-    return split_tsv(row.content) if row.cells is None else row.cells
-
-
-def split_tsv(content: bytes) -> list[str]:
-    """Splits a line of a TSV file, in which a quote is text."""
-    return to_text(content).removesuffix("\n").removesuffix("\r").split("\t")
+    """Returns the cells of a row; none if it could not be parsed. A quote is text in TSV."""
+    if row.error is not None or row.cells is not None:
+        return row.cells or []
+    return to_text(row.content).removesuffix("\n").removesuffix("\r").split("\t")

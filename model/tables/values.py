@@ -21,6 +21,7 @@ _LONG_NUMBER = re.compile(rb"[0-9]{19}")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 # Below what the writers of JSON nest.
 _MOST_DEPTH = 250
+_TOO_DEEP = f"is nested deeper than {_MOST_DEPTH} levels, the most that is read"
 
 
 #: stands for a key that a row of JSON Lines does not have
@@ -110,7 +111,7 @@ def _read_exactly(content: bytes) -> object:
         fault = error.msg.removesuffix(": ").removesuffix(" at")
         raise ValueError(f"is not JSON: {fault} at character {error.pos + 1}") from error
     except RecursionError as error:
-        raise ValueError(_too_deep()) from error
+        raise ValueError(_TOO_DEEP) from error
     except ValueError as error:
         raise ValueError("is not JSON that is read: a number has too many digits") from error
     if isinstance(record, dict) and any(map(_SURROGATE.search, record)):
@@ -125,8 +126,4 @@ def _check_depth(record: object) -> None:
         inner = [value for each in values for value in each]
         level = [value for value in inner if isinstance(value, dict | list)]
     if level:
-        raise ValueError(_too_deep())
-
-
-def _too_deep() -> str:
-    return f"is nested deeper than {_MOST_DEPTH} levels, the most that is read"
+        raise ValueError(_TOO_DEEP)

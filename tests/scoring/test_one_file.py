@@ -157,6 +157,49 @@ def test_columns_of_parquet_keep_their_types(run: Run, tmp_path: Path) -> None:
     ]
 
 
+TIMES = {
+    "timestamp[ns]": (1767323045123456789, "2026-01-02 03:04:05.123456789"),
+    "timestamp[ns, tz=Europe/Berlin]": (1, "1970-01-01 01:00:00.000000001+01:00"),
+    "timestamp[us, tz=UTC]": (0, "1970-01-01 00:00:00+00:00"),
+    "timestamp[us, tz=Mars/Phobos]": (10, "1970-01-01 00:00:00.000010+00:00"),
+    "timestamp[ms]": (253402300800000, "10000-01-01 00:00:00"),
+    "time64[ns]": (1, "00:00:00.000000001"),
+    "duration[ns]": (86400 * 10**9 + 1, "1 days 00:00:00.000000001"),
+    "date32[day]": (10**6, "4707-11-29"),
+}
+
+
+def test_times_have_all_digits_and_json_no_infinity(
+    checkpoint_folder: Path, run: Run, tmp_path: Path
+) -> None:
+    columns: dict[str, pyarrow.Array] = {"text": pyarrow.array(["good"])}
+    for name, (number, _) in TIMES.items():
+        zone = name.partition("tz=")[2].rstrip("]")
+        kind = pyarrow.timestamp(name[10:12], zone) if zone else pyarrow.type_for_alias(name)
+        columns[name] = pyarrow.array([number], kind)
+    columns["inner"] = pyarrow.array([[1]], pyarrow.list_(pyarrow.timestamp("ns")))
+    columns["share"] = pyarrow.array([float("nan")])
+    columns["shares"] = pyarrow.array([[{"a": float("-inf"), "b": 0.5}]])
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pyarrow.table(columns), path)
+    write(tmp_path / "pandas.py", "raise ImportError")  # it is not needed
+    command = [sys.executable, "-m", "scoring", str(path), "--checkpoint", str(checkpoint_folder)]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+
+    subprocess.run(
+        [*command, "--output", str(tmp_path / "a.csv")], cwd=ROOT, env=environment, check=True
+    )
+    assert run(path, "--output", tmp_path / "a.jsonl") == 0
+
+    texts = [text for _, text in TIMES.values()]
+    kept = ["1970-01-01 00:00:00.000000001"]
+    _, row = table_of(tmp_path / "a.csv")
+    shares = '[{"a":null,"b":0.5}]'
+    assert row[1:-2] == [*texts, json.dumps(kept), "NaN", shares]
+    found = json.loads((tmp_path / "a.jsonl").read_text(), parse_constant=pytest.fail)
+    assert list(found.values())[1:-2] == [*texts, kept, None, json.loads(shares)]
+
+
 def test_rows_that_cannot_be_divided_stay_in_their_place(run: Run, tmp_path: Path) -> None:
     path = write(
         tmp_path / "a.csv", b'text,id\ngood,1\nbad\ngood,2,3\n\xff,4\n"a"b,5\nbad,6,,\nx\ry,7\n'

@@ -1,7 +1,7 @@
 """Reads labels, and finds their classes.
 
-A word names a class. A whole number may have a sign or end in `.0` (`1`, `+1`, `1.0`); `007`, `1E2`
-and digits other than ASCII's are words.
+A word names a class. A whole number may have a sign or end in `.0` (`1`, `+1`, `1.00`); `007`,
+`1E2` and digits other than ASCII's are words.
 """
 
 import re
@@ -13,7 +13,7 @@ from model.tables.rows import ClassName
 
 Label = str | int
 
-_WHOLE = re.compile(r"[+-]?(?:0|[1-9][0-9]{0,199})(?:\.0)?")
+_WHOLE = re.compile(r"[+-]?(?:0|[1-9][0-9]{0,199})(?:\.0+)?")
 _STARS = re.compile(r"([1-5])(?: stars?)?", re.IGNORECASE)
 # Words that are no names: other numbers, and what is written in place of a number.
 _OTHER_NUMBER = re.compile(r"[+-]?(?:[0-9]*\.[0-9]+|[0-9]+\.|nan|inf|infinity)", re.IGNORECASE)
@@ -45,7 +45,7 @@ def parse_label(value: object) -> Label:
         number = int(value)
     elif isinstance(value, str):
         if _WHOLE.fullmatch(value):
-            number = int(value.removesuffix(".0"))
+            number = int(value.partition(".")[0])
         elif not _OTHER_NUMBER.fullmatch(value):
             return check_label(value)
     if number is not None:

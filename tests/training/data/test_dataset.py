@@ -183,6 +183,32 @@ def test_names_of_classes_stand_in_the_schema_of_a_parquet_file(
 
 
 @pytest.mark.parametrize(
+    "kind",
+    [pyarrow.decimal128(38, 0), pyarrow.decimal256(60, 2), pyarrow.float32(), pyarrow.bool_()],
+    ids=str,
+)
+def test_whole_numbers_of_every_type_are_labels(tmp_path: Path, kind: pyarrow.DataType) -> None:
+    labels = pyarrow.array([1, 0]).cast(kind)
+    parquet.write_table(
+        pyarrow.table({"text": ["a", "b"], "label": labels}), tmp_path / "a.parquet"
+    )
+    read = read_dataset([tmp_path / "a.parquet"])
+    assert (read.labels, read.label_ids) == (("negative", "positive"), (1, 0))
+
+
+def test_a_folder_names_the_label_and_null_is_none(tmp_path: Path) -> None:
+    rows = {"good": "text\nfine\n", "bad": "text\npoor\n\\N\n"}
+    paths = [tmp_path / f"label={name}" / "a.csv" for name in rows]
+    for path, content in zip(paths, rows.values(), strict=True):
+        path.parent.mkdir()
+        path.write_text(content)
+    with pytest.raises(DataError, match="line 3: the text is null"):
+        read_dataset(paths)
+    read = read_dataset(paths, columns=Columns(skip_bad=True))
+    assert (read.labels, read.texts, read.label_ids) == (("bad", "good"), ("fine", "poor"), (1, 0))
+
+
+@pytest.mark.parametrize(
     ("number", "labels", "fault"),
     [
         (2, None, "label 2 has no name: the schema of the file names 0 to 1"),
@@ -248,7 +274,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         ("5 stars", "5 stars"),
         ("1", 1),
         ("-1", -1),
-        ("1.0", 1),
+        ("1.00", 1),
         (1, 1),
         (1.0, 1),
         (True, 1),
@@ -288,7 +314,7 @@ def test_a_label_that_no_checkpoint_may_hold_is_refused_with_its_row(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    "value", ["0.5", 0.5, "1.00", "nan", float("nan"), "inf", ["positive"], {}, b"1"]
+    "value", ["0.5", 0.5, "1.01", "nan", float("nan"), "inf", ["positive"], {}, b"1"]
 )
 def test_what_is_neither_word_nor_whole_number_is_refused(value: object) -> None:
     message = (
