@@ -29,7 +29,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from types import EllipsisType
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import orjson
 from starlette.responses import Response
@@ -38,6 +38,7 @@ PROBLEM_MEDIA_TYPE = "application/problem+json"
 TYPE_PREFIX = "/problems/"
 
 Loc = tuple[str | int, ...]
+Raised = TypeVar("Raised", bound=BaseException)
 
 
 class Refusal(StrEnum):
@@ -316,6 +317,20 @@ def invalid(
     """Returns an error of one place of a request; `loc` as in `FieldError`."""
     found = FieldError(loc, message)
     return error(f"{found}.", errors=[found])
+
+
+def without_frames(error: Raised) -> Raised:
+    """Drops the frames of an error, and of those that led to it, once nothing logs them any more.
+
+    They hold what was sent, and often the error itself. Then only the garbage collector would free
+    both, and it seldom looks at what is old.
+    """
+    found: list[BaseException] = [error]
+    for each in found:
+        each.__traceback__ = None
+        led = (each.__cause__, each.__context__)
+        found += [other for other in led if other is not None and other not in found]
+    return error
 
 
 ALL_ERRORS = tuple(ServiceError.__subclasses__())  # in the order above

@@ -23,6 +23,7 @@ from service.errors import (
     MethodNotAllowedError,
     ServiceError,
     invalid,
+    without_frames,
 )
 from service.logs import log_request
 from service.metrics import UNMATCHED, Metrics
@@ -192,6 +193,7 @@ class ProblemMiddleware:
             if answer.begun or not isinstance(raised, ServiceError):
                 named = {"request_id": scope[_ID_KEY], **scope.get(IDS_KEY, {})}
                 logger.exception("a request failed", extra=named)
+            without_frames(raised)
             if not answer.begun:
                 error = (
                     raised if isinstance(raised, ServiceError) else InternalError(INTERNAL_DETAIL)

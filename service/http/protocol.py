@@ -201,6 +201,7 @@ class HttpProtocol(HttpToolsProtocol):
         try:
             await app(scope, receive, send_unless_gone)
         finally:
+            cycle.body = bytearray()  # nobody reads the rest, and the connection may stay open
             self.transport.note_made()
 
     def _is_rejected(self) -> bool:

@@ -197,6 +197,7 @@ class ClientTransport(asyncio.Transport):
         """Cancels all timers, and releases the reservation unless the request goes on."""
         self.forget()
         self._is_lost = True
+        self._is_sending = lambda: False  # lets go of the protocol, which holds this
         if self._on_lost is not None:
             self._on_lost()
         if self._is_made:

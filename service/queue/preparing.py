@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from model.backends.threads import yield_to_others
-from service.errors import DrainingError
+from service.errors import DrainingError, without_frames
 from service.queue.scheduler import DRAINED
 
 Result = TypeVar("Result")
@@ -63,8 +63,9 @@ class _Task:
     def settle(self, result: object, error: BaseException | None = None) -> None:
         """Answers who waits, if anybody does."""
         if self.future.done():
-            return
-        if error is None:
+            if error is not None:
+                without_frames(error)
+        elif error is None:
             self.future.set_result(result)
         else:
             self.future.set_exception(error)

@@ -438,6 +438,7 @@ class Queue:
             self._put_down(worker, computed=failed is None)
             self._loop.call_soon_threadsafe(self._report, batch, results, failed, seconds)
             worker.batch = None
+            del batch, results, failed  # the next may be long in coming
 
     def _report(
         self, batch: Batch, results: Sequence[object], error: Exception | None, seconds: float

@@ -396,6 +396,7 @@ class Schedule:
                     self._buckets[key].note_end()
             self._note_gone(request, tokens, items)
             self._remove_empty_buckets(request.queues)
+        request.queues.clear()  # gradients are queued under their request
         return tokens
 
     def take(

@@ -26,6 +26,7 @@ from service.errors import (
     SentenceTooLongError,
     ServiceError,
     invalid,
+    without_frames,
 )
 from service.metrics import FUSED
 from service.queue.preparing import Steps
@@ -201,9 +202,9 @@ def _encode_item(
         with reading(loc, texts.cut_by):
             return (yield from read_in_steps(predictor, text, texts.options))
     except InternalError as error:
-        return _at(loc, error)
+        return without_frames(_at(loc, error))
     except ServiceError as error:
-        return error
+        return without_frames(error)
 
 
 def encode(

@@ -11,6 +11,9 @@ SENTENCE = "The camera finds beauty in the plainest rooms, but nobody in the cas
 # A processor with AMX packs the weights twice, which takes 40 MB. torch alone takes 230 MB.
 MOST_READY_MB = 500
 MOST_MB = 670
+# What forty refused bodies of 2 MB may leave. Parsed, one is 50 MB.
+REFUSED, MOST_LEFT_MB = 40, 100
+BODY = b'{"sentences":[%s]}' % b",".join([b"{}"] * 660_000)
 
 pytestmark = [
     pytest.mark.alone,
@@ -41,6 +44,11 @@ def test_the_default_model_stays_within_its_memory(tmp_path: Path) -> None:
         answer = client.post("/attributions", json={"sentence": SENTENCE})
         assert answer.status_code == 200
         after = resident(running)
+        headers = {"content-type": "application/json"}
+        for _ in range(REFUSED):
+            assert client.post("/predict", content=BODY, headers=headers).status_code == 422
+        left = resident(running) - after
 
     assert ready < MOST_READY_MB
     assert after < MOST_MB
+    assert left < MOST_LEFT_MB

@@ -14,6 +14,7 @@ from service.http.access import Gate
 from service.http.protocol import find_error, without_offer
 from tests.service.connections import NOT_HTTP, Paced, answer, bodies, get, serving, until
 
+POST = b"POST /%s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
 CHUNKED = b"POST /%s HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
@@ -61,6 +62,22 @@ async def test_a_client_that_leaves_a_pipeline_cancels_the_current_request() -> 
         await until(lambda: paced.left == ["/a"])
         await served.is_left()
         assert paced.begun == ["/a"]
+
+
+async def test_a_connection_that_stays_open_keeps_no_body() -> None:
+    refused: list[str] = []
+
+    async def refuse(scope: Scope, _receive: Receive, send: Send) -> None:
+        await until(lambda: len(served.made[0].cycle.body) == 5000)
+        await answer(send, b"/no")
+        refused.append(scope["path"])
+
+    async with serving(refuse) as served:
+        client = await served.connect()
+        await client.say(POST % (b"a", 5000) + b"b" * 5000)
+        await until(lambda: bool(refused) and not served.state.tasks)
+        assert not served.made[0].cycle.body
+        assert served.state.connections
 
 
 @pytest.mark.parametrize("before", [["/a"], ["/a", "/b"]])

@@ -2,7 +2,9 @@
 
 import asyncio
 import contextvars
+import gc
 import threading
+import weakref
 from collections.abc import Iterator
 
 import pytest
@@ -152,6 +154,34 @@ async def test_nothing_more_is_done_for_who_has_left() -> None:
     assert await preparer.call("c", lambda: "served") == "served"
     preparer.close()
     assert done == ["a", "a closed"]
+
+
+async def test_an_error_that_nobody_waits_for_keeps_nothing_alive() -> None:
+    began, left = threading.Event(), threading.Event()
+    bodies: list[weakref.ref[set[int]]] = []
+
+    def steps() -> Steps[None]:
+        body = {1}
+        bodies.append(weakref.ref(body))
+        began.set()
+        left.wait()
+        error = ValueError()
+        raise error
+        yield
+
+    preparer = Preparer(threads=1)
+    task = asyncio.ensure_future(preparer.run("a", steps(), inline=False))
+    assert await asyncio.to_thread(began.wait, 20)
+    gc.disable()
+    try:
+        task.cancel()
+        await asyncio.wait([task])
+        left.set()
+        await preparer.call("b", lambda: None)  # the thread has ended the other by then
+        assert bodies[0]() is None
+    finally:
+        gc.enable()
+    preparer.close()
 
 
 async def test_closing_answers_who_waits_and_who_has_begun() -> None:
