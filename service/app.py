@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
 from importlib.metadata import version
-from urllib.parse import quote
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.routing import APIRoute
@@ -122,8 +121,8 @@ def create_app(
         counted,
         memory,
         api_keys=api_keys,
-        routes={_target(*each): route.path for each, route in heavy.items()},
-        with_error={_target(*each) for each in direct(computing)},
+        routes={target: route.path for target, route in heavy.items()},
+        with_error=direct(computing).keys(),
         seconds=settings.request_timeout,
         cors=None if cors is None else cors(app),
     )
@@ -208,10 +207,6 @@ async def _lifespan(
     finally:
         preparer.close()
         lifecycle.stuck = not await engine.close()
-
-
-def _target(method: str, path: str) -> tuple[bytes, bytes]:
-    return method.encode("ascii"), quote(path).encode("ascii")
 
 
 def _limit(rate: Rate | None, unit: str, refusal: Refusal) -> RateLimit | None:

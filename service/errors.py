@@ -320,10 +320,9 @@ def invalid(
 
 
 def without_frames(error: Raised) -> Raised:
-    """Drops the frames of an error, and of those that led to it, once nothing logs them any more.
+    """Drops the frames of an error and its causes: they hold what was sent, and often the error.
 
-    They hold what was sent, and often the error itself. Then only the garbage collector would free
-    both, and it seldom looks at what is old.
+    Else only the garbage collector would free both, and it seldom looks at what is old.
     """
     found: list[BaseException] = [error]
     for each in found:

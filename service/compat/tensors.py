@@ -12,12 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
-from typing import Any, Literal, NoReturn, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from service.compat.base import wrong
 from service.errors import Loc, MalformedJsonError, UnsupportedMediaTypeError, invalid
 from service.queue.preparing import one_step
 from service.routes.bodies import receive, reject_size
@@ -144,7 +145,7 @@ def cut_tensors(behind: memoryview, sizes: Sequence[int | None]) -> list[memoryv
     """Cuts the bytes behind the JSON into those of each input; they must be used up."""
     total = sum(size or 0 for size in sizes)
     if total != len(behind):
-        _reject(
+        raise wrong(
             ("inputs",),
             f"binary_data_size is {total} bytes in all, but {len(behind)} follow the JSON: give "
             "the size of every input that is sent as bytes, and the length of the JSON in "
@@ -164,10 +165,10 @@ def read_bytes(content: memoryview, shape: Sequence[int], loc: Loc) -> list[str]
     for index in range(count):
         left = len(content) - start - _LENGTH.size
         if left < 0:
-            _reject(loc, f"its shape means {count} elements, but its bytes hold {index}")
+            raise wrong(loc, f"its shape means {count} elements, but its bytes hold {index}")
         (length,) = _LENGTH.unpack_from(content, start)
         if length > left:
-            _reject(
+            raise wrong(
                 loc,
                 f"element {index} says that it has {length} bytes, but {left} are left: write each "
                 "as its length in 4 bytes, little-endian, and its content",
@@ -176,7 +177,7 @@ def read_bytes(content: memoryview, shape: Sequence[int], loc: Loc) -> list[str]
         texts.append(_decode(content[start - length : start], (*loc, index)))
     if start != len(content):
         left = len(content) - start
-        _reject(loc, f"its shape means {count} elements, but {left} bytes follow them")
+        raise wrong(loc, f"its shape means {count} elements, but {left} bytes follow them")
     return texts
 
 
@@ -187,10 +188,10 @@ def read_nested(data: object, shape: Sequence[int], loc: Loc) -> list[object]:
     is_flat = isinstance(data, list) and not any(isinstance(item, list) for item in data)
     for size in [prod(shape)] if is_flat else shape:
         if not all(isinstance(row, list) and len(row) == size for row in rows):
-            _reject(loc, message)
+            raise wrong(loc, message)
         rows = [item for row in rows for item in cast("list[object]", row)]
     if any(isinstance(item, list) for item in rows):
-        _reject(loc, message)
+        raise wrong(loc, message)
     return rows
 
 
@@ -241,8 +242,5 @@ def _decode(content: memoryview, loc: Loc) -> str:
     try:
         return str(content, "utf-8")
     except UnicodeDecodeError as error:
-        _reject(loc, f"is not UTF-8: its byte {error.start} does not belong there")
-
-
-def _reject(loc: Loc, message: str) -> NoReturn:
-    raise invalid(("body", *loc), message)
+        message = f"is not UTF-8: its byte {error.start} does not belong there"
+        raise wrong(loc, message) from error

@@ -32,6 +32,7 @@ from service.errors import (
     RateLimitedError,
     Refusal,
     UnauthorizedError,
+    without_frames,
 )
 from service.http.middleware import (
     REQUEST_ID,
@@ -55,6 +56,8 @@ _PORT = re.compile(r":[0-9]*$")
 _FORWARDED = b"x-forwarded-for"
 # Where the scope of a request holds its client.
 _CLIENT_KEY = "headlight.client"
+# In the scope of a request that the gate let in.
+_LET_IN = "headlight.let_in"
 # No connection has it, so it marks an address that a proxy forwarded.
 _NO_PORT = 0
 _LONGEST_FORWARDED = 4096
@@ -393,12 +396,9 @@ class Gate:
         check_room: raises OverloadedError if a client's request to a route, with so many seconds in
             all, would be refused once it is read.
         lifecycle: while the process drains, the gate stays open, because its answers cannot say so.
-        metrics: counts the refusals.
         memory: if it is nearly full, large bodies are refused before other requests.
-        api_keys: the valid keys, which identify clients.
         routes: methods and paths that wait for the network, each with the path of its route.
         with_error: those whose problems repeat their detail as `error`.
-        seconds: time limit of a request.
         cors: lets other origins read the answers; None if no origin is allowed.
     """
 
@@ -407,48 +407,48 @@ class Gate:
     metrics: Metrics
     memory: MemoryWatch
     api_keys: ApiKeys
-    routes: Mapping[tuple[bytes, bytes], str]
+    routes: Mapping[tuple[str, str], str]
     seconds: float
-    with_error: Collection[tuple[bytes, bytes]] = ()
+    with_error: Collection[tuple[str, str]] = ()
     cors: CORSMiddleware | None = None
 
-    def reject(
-        self, method: bytes, path: bytes, scope: Scope, *, closes: bool = False
-    ) -> bytes | None:
-        """Returns the whole answer if the request is refused; None if it may come in.
+    def check(self, scope: Scope, route: str) -> None:
+        """Lets a request to a route in, once; raises OverloadedError.
+
+        However a path is spelled, and wherever a request waited, no route computes before this.
+        """
+        if self.lifecycle.draining or _LET_IN in scope:
+            return
+        if self.memory.share > LARGE_SHARE:
+            self.memory.check(LARGE_SHARE if _has_large_body(scope["headers"]) else ANY_SHARE)
+        self.check_room(client_of(self.api_keys, scope), route, self.seconds)
+        scope[_LET_IN] = True
+
+    def reject(self, scope: Scope, *, closes: bool = False) -> bytes | None:
+        """Returns the whole answer if a request is refused by its head; None if it may come in.
 
         Args:
-            method: HTTP method.
-            path: path without query.
-            scope: of the request, with its client and headers.
+            scope: of the request, with its method, path, client and headers.
             closes: whether the connection closes after the answer, which then says so.
         """
-        route = self.routes.get((method, path))
-        if route is None or self.lifecycle.draining:
+        route = self.routes.get((scope["method"], scope["path"]))
+        if route is None:
             return None
         try:
-            if self.memory.share > LARGE_SHARE:
-                self.memory.check(LARGE_SHARE if _has_large_body(scope["headers"]) else ANY_SHARE)
-            self.check_room(client_of(self.api_keys, scope), route, self.seconds)
+            self.check(scope, route)
         except OverloadedError as error:
-            return self.answer(error, (method, path), scope["headers"], closes=closes, route=route)
+            return self.answer(without_frames(error), scope, closes=closes, route=route)
         return None
 
     def answer(
-        self,
-        error: OverloadedError,
-        target: tuple[bytes, bytes],
-        headers: Headers,
-        *,
-        closes: bool,
-        route: str = UNMATCHED,
+        self, error: OverloadedError, scope: Scope, *, closes: bool, route: str = UNMATCHED
     ) -> bytes:
-        """Counts a refused request of a method and path, and returns the whole answer."""
-        method = UNMATCHED if route == UNMATCHED else target[0].decode("ascii")
-        self.metrics.requests.labels(route, method, str(error.status)).inc()
-        repeats = target in self.with_error
+        """Counts a refused request, and returns the whole answer."""
+        method, headers = scope["method"], scope["headers"]
+        known = UNMATCHED if route == UNMATCHED else method
+        self.metrics.requests.labels(route, known, str(error.status)).inc()
         self.metrics.count_problem(error)
-        head, content = _write(error, repeats)
+        head, content = _write(error, (method, scope["path"]) in self.with_error)
         own = [(REQUEST_ID.lower().encode("ascii"), request_id(headers).encode("ascii"))]
         if self.cors is not None:
             own += cors_headers(self.cors, headers)

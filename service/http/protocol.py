@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from enum import Enum, auto
 from functools import partial
 from typing import Any, cast
+from urllib.parse import unquote
 
 import httptools
 from starlette.requests import ClientDisconnect
@@ -208,20 +209,20 @@ class HttpProtocol(HttpToolsProtocol):
         """Refuses a request by its head, if it must be."""
         if self._gate is None or self._is_answering():
             return False
-        path, _, _ = self.url.partition(b"?")
-        method = self.parser.get_method()
-        health = self._is_extra and is_health(path.decode("latin-1"))
-        if self._is_extra and self._slots is not None and not health:
-            error = self._slots.rejection()
-            answer = self._gate.answer(error, (method, path), self.headers, closes=True)
-            if method == b"HEAD":
+        scope = cast("Scope", self.scope)
+        # As uvicorn reads them, so that no other spelling of a path passes the gate.
+        scope["method"] = self.parser.get_method().decode("ascii")
+        scope["path"] = unquote((httptools.parse_url(self.url).path or b"").decode("ascii"))
+        if self._is_extra and self._slots is not None and not is_health(scope["path"]):
+            answer = self._gate.answer(self._slots.rejection(), scope, closes=True)
+            if scope["method"] == "HEAD":
                 answer = answer[: answer.index(b"\r\n\r\n") + 4]
             self.transport.write(answer)
             self.transport.close()
             return True
         # As uvicorn has it, HTTP/1.0 always closes.
         closes = self.parser.get_http_version() == "1.0" or not self.parser.should_keep_alive()
-        rejected = self._gate.reject(method, path, cast("Scope", self.scope), closes=closes)
+        rejected = self._gate.reject(scope, closes=closes)
         if rejected is None:
             return False
         self.transport.write(rejected)

@@ -10,7 +10,6 @@ import re
 from functools import cache
 from pathlib import Path, PurePath
 
-import orjson
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.staticfiles import StaticFiles
@@ -61,7 +60,7 @@ async def openapi(request: Request) -> Response:
     """Describes the interface for machines."""
     require_access(request, state_of(request).settings.docs)
     choose_form(request, JSON)
-    return Response(orjson.dumps(request.app.openapi()), media_type=JSON)
+    return Response(request.app.document, media_type=JSON)
 
 
 def _answer_page(

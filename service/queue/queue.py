@@ -187,12 +187,9 @@ class Queue:
     async def predict_until(
         self, encodings: Sequence[Encoding], until: float, *, caller: ClientId = ANYONE
     ) -> list[Prediction | InternalError | None]:
-        """Predicts as many of the texts as it can until a time; the others have None.
+        """Predicts as many of the texts, maybe none, as it can; the others have None.
 
-        Args:
-            encodings: its texts; may be none.
-            until: by the event loop's clock; admission takes it as the deadline.
-            caller: who asks.
+        It ends at `until`, by the event loop's clock, which admission takes as the deadline.
         """
         if not encodings:
             return []
@@ -214,8 +211,6 @@ class Queue:
             options: its texts with their layers and heads, at least one.
             finish: makes a result from a text's index and explanation; runs on a worker.
             numbers: how many numbers `finish` writes for all texts together.
-            deadline: when the answer is due, by the event loop's clock.
-            caller: who asks.
         """
         inputs = [(each, (each.encoding,)) for each in options]
         return await self._wait(
@@ -229,12 +224,9 @@ class Queue:
         deadline: float = math.inf,
         caller: ClientId = ANYONE,
     ) -> list[Result]:
-        """Returns a result for each job of a request; see `predict`. Other requests go in between.
+        """Returns a result for each job of a request, at least one; see `predict`.
 
-        Args:
-            jobs: at least one; several workers run them at once.
-            deadline: when the results are due, by the event loop's clock.
-            caller: who asks.
+        Several workers run them at once, and other requests go in between.
         """
         inputs = [(job, job.encodings) for job in jobs]
         return await self._wait(GRADIENT, inputs, deadline, caller)

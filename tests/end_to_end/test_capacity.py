@@ -1,6 +1,7 @@
 """Slower readers and less memory than there should be."""
 
 import json
+import re
 import time
 from pathlib import Path
 from unittest import mock
@@ -16,6 +17,14 @@ from tests.resilience.readers import slow_readers
 SMALL = {"sentences": ["good"]}
 # The tiny model answers this with 13 MB, which is more than the kernel holds.
 LARGE = {"sentences": ["good " * 30] * 256}
+# However the path of a route is spelled, the guard of memory sees it; others are no routes.
+SPELLINGS = {
+    **dict.fromkeys(("/predict?a", "/predict#a", "/%70redict", "/%70%72edic%74?%3f"), 503),
+    **dict.fromkeys(("http://other/predict", "HTTP://x:1/%70redict"), 503),
+    **dict.fromkeys(("/predict%0A", "/%61ttention", "/v2/models/tiny/%69nfer"), 503),
+    **dict.fromkeys(("//predict", "/predict/", "/./predict", "/a/../predict", "/PREDICT"), 404),
+    **dict.fromkeys(("/%2570redict", "/predict;a", "/predict%00", "http://x//predict"), 404),
+}
 
 
 def test_slow_readers_take_no_more_than_their_share(
@@ -71,4 +80,16 @@ def test_a_full_memory_refuses_the_large_first_and_never_health(
         assert_problem(refused, 503, "overloaded", says="96% of the memory is in use")
         assert refused.headers["retry-after"] == "2"
         assert running.refused() == {"memory": 6}
+        for target, status in SPELLINGS.items():
+            answer = running.send(
+                b"POST %b HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n"
+                b"Connection: close\r\n\r\n" % target.encode()
+            )
+            assert (target, int(answer[9:12])) == (target, status)
+        # One that waited behind another is not seen by its head.
+        asked = running.send(
+            b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
+            b"GET /attention?sentence=good HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        )
+        assert re.findall(rb"HTTP/1.1 (\d+)", asked) == [b"200", b"503"]
         assert running.errors() == []

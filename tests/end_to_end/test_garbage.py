@@ -47,7 +47,8 @@ def faulty(
     folder = tmp_path_factory.mktemp("faulty")
     (folder / "poison").write_text(OVERFLOWS, encoding="ascii")
     (folder / "tokenizer").touch()
-    options = ("--max-body-bytes", str(MOST_BYTES))
+    limits = ("--rate-limit", "1000000/second", "--token-quota", "100000000/second")
+    options = ("--max-body-bytes", str(MOST_BYTES), *limits)
     with local_service(checkpoint_folder, folder, *options, changes=patches(folder)) as running:
         yield running, folder / "pass"
 

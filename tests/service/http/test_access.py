@@ -2,7 +2,7 @@
 
 import ipaddress
 import json
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 
 import pytest
@@ -292,7 +292,7 @@ def test_only_so_many_clients_are_remembered() -> None:
         limit.spend(10_000)
 
 
-PATH = b"/predict"
+PATH = "/predict"
 NOWHERE = Path("/nowhere")
 
 
@@ -307,6 +307,10 @@ def has_room(client: Hashable, route: str, seconds: float) -> None:
     assert (client, route, seconds) == (PEER, "/predict", 5.0)
 
 
+def scope_of(method: str, path: str, headers: Sequence[tuple[bytes, bytes]] = ()) -> Scope:
+    return {"method": method, "path": path, "client": PEER, "headers": headers}
+
+
 def make(
     check_room: Callable[[Hashable, str, float], None], *, groups: Path = NOWHERE
 ) -> tuple[Gate, Metrics]:
@@ -318,22 +322,22 @@ def make(
         metrics,
         memory,
         api_keys=ApiKeys(frozenset()),
-        routes={(b"POST", b"/predict"): "/predict", (b"POST", b"/hf"): "/predict"},
-        with_error={(b"POST", b"/hf")},
+        routes={("POST", "/predict"): "/predict", ("POST", "/hf"): "/predict"},
+        with_error={("POST", "/hf")},
         seconds=5.0,
         cors=CORSMiddleware(Starlette(), ["https://a.example"], expose_headers=["Retry-After"]),
     )
     return gate, metrics
 
 
-@pytest.mark.parametrize(("path", "closes"), [(PATH, False), (b"/hf", True)])
-async def test_a_refusal_has_a_complete_answer(path: bytes, *, closes: bool) -> None:
+@pytest.mark.parametrize(("path", "closes"), [(PATH, False), ("/hf", True)])
+async def test_a_refusal_has_a_complete_answer(path: str, *, closes: bool) -> None:
     """On a path of another system it repeats its detail as `error`."""
     gate, _ = make(full)
     asked = [(b"x-request-id", b"mine"), (b"origin", b"https://a.example")]
-    answer = gate.reject(b"POST", path, {"client": PEER, "headers": asked}, closes=closes)
+    answer = gate.reject(scope_of("POST", path, asked), closes=closes)
     assert answer is not None
-    assert gate.reject(b"GET", b"/health/live", {"client": PEER, "headers": []}) is None
+    assert gate.reject(scope_of("GET", "/health/live")) is None
     head, _, body = answer.partition(b"\r\n\r\n")
     lines = head.split(b"\r\n")
     assert lines[0] == b"HTTP/1.1 503 Service Unavailable"
@@ -342,11 +346,11 @@ async def test_a_refusal_has_a_complete_answer(path: bytes, *, closes: bool) -> 
     assert (b"connection: close" in lines) is closes
     assert f"content-length: {len(body)}".encode() in lines
     problem = json.loads(body)
-    repeated = "full." if path == b"/hf" else None
+    repeated = "full." if path == "/hf" else None
     assert (problem["type"], problem["detail"]) == ("/problems/overloaded", "full.")
     assert problem.get("error") == repeated
     other = OverloadedError("full.", refusal=Refusal.CONNECTIONS)
-    body = gate.answer(other, (b"POST", path), [], closes=True).partition(b"\r\n\r\n")[2]
+    body = gate.answer(other, scope_of("POST", path), closes=True).partition(b"\r\n\r\n")[2]
     assert json.loads(body).get("error") == repeated
 
 
@@ -439,9 +443,8 @@ async def test_a_full_memory_refuses_large_bodies_first(
     (tmp_path / "own").write_text("0::/")
     write_v2(tmp_path, "1000", used)
     gate, metrics = make(has_room, groups=tmp_path)
-    scope: Scope = {"client": PEER, "headers": headers}
-    assert gate.reject(b"GET", b"/health/live", scope) is None
-    answer = gate.reject(b"POST", PATH, scope)
+    assert gate.reject(scope_of("GET", "/health/live", headers)) is None
+    answer = gate.reject(scope_of("POST", PATH, headers))
     assert (answer is None) is admitted
     count = metrics.requests.labels("/predict", "POST", "503")
     assert count._value.get() == int(not admitted)

@@ -145,8 +145,8 @@ class Shut:
     def __init__(self) -> None:
         self.closes: list[bool] = []
 
-    def reject(self, method: bytes, path: bytes, scope: Scope, *, closes: bool) -> bytes:
-        del method, path, scope
+    def reject(self, scope: Scope, *, closes: bool) -> bytes:
+        del scope
         self.closes.append(closes)
         return b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 2\r\n\r\n/x"
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import json
 from collections.abc import Callable, Hashable
 from types import SimpleNamespace
 
@@ -13,7 +14,7 @@ from service.errors import UnauthorizedError
 from service.http.access import ApiKeys
 from service.http.middleware import LIMITS
 from service.http.transport import SENDER, Reservation
-from service.routes.requests import admit, unless_gone
+from service.routes.requests import DirectApp, admit, unless_gone
 from service.settings import Settings
 
 DIGEST = hashlib.sha256(b"mine").digest()
@@ -135,8 +136,10 @@ def test_a_request_is_let_in_once_for_its_client(
     keys: frozenset[str], authorization: bytes, client: Hashable, payer: Hashable
 ) -> None:
     requests, tokens = Spent(), Spent()
+    seen: list[str] = []
+    gate = SimpleNamespace(check=lambda _, route: seen.append(route))
     state = SimpleNamespace(
-        api_keys=ApiKeys(keys), requests=requests, tokens=tokens, settings=Settings()
+        api_keys=ApiKeys(keys), requests=requests, tokens=tokens, settings=Settings(), gate=gate
     )
     scope: Scope = {
         "type": "http",
@@ -155,6 +158,12 @@ def test_a_request_is_let_in_once_for_its_client(
     context = admit(Request(scope))
     context.client.spend(2)
     assert (context.client.client, context.client.route) == (client, "/predict")
-    assert context.client.seconds == 2.0
+    assert (context.client.seconds, seen) == (2.0, ["/predict"])
     assert (requests.payers, tokens.payers) == ([payer], [payer] * 2)
     assert [left() for left in scope[LIMITS]] == [(str(payer), "1"), (str(payer), "2")]
+
+
+def test_the_description_of_the_interface_is_written_once() -> None:
+    app = DirectApp(title="Headlight", version="1")
+    assert app.document is app.document
+    assert json.loads(app.document)["info"] == {"title": "Headlight", "version": "1"}
