@@ -3,7 +3,7 @@
 import base64
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,6 +101,11 @@ def choose_columns(
     )
     kept = names if wanted is None else [next(iter(find(names, each)), each) for each in wanted]
     _check_files(filled, text, kept)
+    types: dict[str, dict[Any, str]] = {name: {} for name in names}
+    for file, each in filled:
+        for name, kinds in each.types.items():
+            for kind in kinds:
+                types[name].setdefault(kind, file.path)
     columns = []
     for name in kept:
         if name not in names:
@@ -108,7 +113,7 @@ def choose_columns(
                 first.path, f"no column is named {name!r} among {show(names)}: change --columns"
             )
         output_name = f"{_RENAMED}{name}" if name in added else name
-        columns.append(Column(name, output_name, _type_of(name, filled)))
+        columns.append(Column(name, output_name, _type_of(name, types[name])))
     for name, count in Counter(column.output_name for column in columns).items():
         if count > 1:
             raise ScoringError(
@@ -133,29 +138,26 @@ def _check_files(filled: Sequence[tuple[TableFile, Scan]], text: str, kept: Sequ
                 f"no column is named {text!r} among {show(scan.names)}, unlike in {first.path}: "
                 "score them apart",
             )
+        counts = Counter(scan.names)
         for name in (text, *kept):
-            if scan.names.count(name) > 1:
+            if counts[name] > 1:
                 raise TableError(file.path, f"two columns are named {name!r}: name each once")
 
 
-def _type_of(name: str, filled: Sequence[tuple[TableFile, Scan]]) -> str:
-    """Chooses the type that holds the values of a column; others than of JSON have strings."""
-    if filled[0][1].schema is None:
-        found = {kind for _, scan in filled for kind in scan.types.get(name, ())} - {"NoneType"}
-        return next(kind for kind, (fitting, _) in _TYPES.items() if found <= fitting)
-    wide: Any = None
-    first = ""
-    for file, scan in filled:
-        if name in scan.names:
-            kind = scan.schema.field(name).type
-            before, wide = wide, kind if wide is None else wider_type([wide, kind])
-            first = first or file.path
-            if wide is None:
-                raise TableError(
-                    file.path,
-                    f"the column {name!r} is {kind}, in {first} it is {before}: score them apart, "
-                    "or leave it out with --columns",
-                )
+def _type_of(name: str, found: Mapping[Any, str]) -> str:
+    """Chooses the type that holds a column's values of several types, each found in a file."""
+    if not any(isinstance(kind, pyarrow.DataType) for kind in found):  # others have strings
+        kinds = found.keys() - {"NoneType"}
+        return next(kind for kind, (fitting, _) in _TYPES.items() if kinds <= fitting)
+    (wide, first), *others = found.items()
+    for kind, path in others:
+        before, wide = wide, wider_type([wide, kind])
+        if wide is None:
+            raise TableError(
+                path,
+                f"the column {name!r} is {kind}, in {first} it is {before}: score them apart, or "
+                "leave it out with --columns",
+            )
     return base64.b64encode(pyarrow.schema([(name, wide)]).serialize()).decode()
 
 

@@ -97,33 +97,23 @@ def find_inputs(names: Sequence[str], *, output: str) -> Inputs:
 
 def _expand(name: str, store: Store) -> Iterator[tuple[FileStatus, bool]]:
     """Yields the files of a name, and whether each was named itself."""
-    status = store.status(name)
-    if is_url(name):
-        yield from [(status, True)] if status is not None else _expand_url(name, store)
-    elif Path(name).is_dir():
+    status, wildcard = store.status(name), GLOB.search(name)
+    if Path(name).is_dir() or (is_url(name) and status is None and wildcard is None):
         yield from _below(name, store)
     elif status is not None:
         yield status, True
-    elif GLOB.search(name):
+    elif wildcard is None:
+        raise TableError(name, "does not exist: give files, folders, globs or URLs")
+    elif is_url(name):
+        for file in store.files(name[: name.rindex("/", 0, wildcard.start())]):
+            if fnmatchcase(file.path, name):
+                yield file, True
+    else:
         for match in sorted(glob.glob(name, recursive=True)):  # noqa: PTH207 - also absolute ones
             if Path(match).is_dir():
                 yield from _below(match, store)
             elif (matched := store.status(match)) is not None:
                 yield matched, not matched.unread
-    else:
-        raise TableError(name, "does not exist: give files, folders, globs or URLs")
-
-
-def _expand_url(url: str, store: Store) -> Iterator[tuple[FileStatus, bool]]:
-    """Yields the files below a URL, or those that its wildcards fit."""
-    wildcard = GLOB.search(url)
-    if wildcard is None:
-        yield from _below(url, store)
-        return
-    folder = url[: url.rindex("/", 0, wildcard.start())]
-    for file in store.files(folder):
-        if fnmatchcase(file.path, url):
-            yield file, True
 
 
 def _below(folder: str, store: Store) -> Iterator[tuple[FileStatus, bool]]:

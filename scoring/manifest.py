@@ -18,7 +18,7 @@ from model.tables.columns import Columns
 from model.tables.files import Compression, Format, suffix_of
 from model.tables.parquet import ParquetTable
 from model.tables.pieces import Piece, Scan, TableFile
-from model.tables.table import open_table
+from model.tables.table import TextTable, open_table
 from scoring.columns import Column, choose_columns, scan_table, spelling_of
 from scoring.inputs import InputFile
 from scoring.scorer import Model
@@ -167,7 +167,13 @@ def make_manifest(files: Sequence[InputFile], options: Namespace, model: Model) 
     """
     spelling = spelling_of(options)
     tables = [file.table for file in files]
-    scans = [_scan(file, spelling, options.part_bytes) for file in files]
+    scans: list[Scan] = []
+    firsts: dict[str, Scan] = {}  # whose columns files of their form have without a header
+    for file in files:
+        scan = _scan(file, spelling, options.part_bytes, firsts.get(file.table.format))
+        if scan.header and not spelling.header:
+            firsts.setdefault(file.table.format, scan)
+        scans.append(scan)
     text, kept = choose_columns(
         tables, scans, spelling=spelling, wanted=options.columns, added=added_columns(model)
     )
@@ -207,26 +213,24 @@ def make_manifest(files: Sequence[InputFile], options: Namespace, model: Model) 
 
 def digest(file: InputFile, source: Source) -> str:
     """Reads a file through as before, and returns the digest that `Source.sha256` holds."""
-    spelling = Columns(
-        text=source.header[0] if source.header else None,
-        delimiter=source.delimiter,
-        encoding=source.encoding,
-        header=not source.no_header,
-    )
-    return _scan(file, spelling, piece_bytes=source.size + 1).sha256
+    known = Scan(header=source.header, delimiter=source.delimiter)
+    return _scan(file, Columns(encoding=source.encoding), source.size + 1, known).sha256
 
 
-def _scan(file: InputFile, spelling: Columns, piece_bytes: int) -> Scan:
+def _scan(file: InputFile, spelling: Columns, size: int, first: Scan | None = None) -> Scan:
     """Reads a file through; an empty one has no columns, whatever its suffix says."""
     if file.status.size == 0:
         return Scan()
-    with closing(open_table(file.table, spelling)) as table:
-        return scan_table(table, spelling, piece_bytes)
+    table = open_table(file.table, spelling)
+    if first is not None and isinstance(table, TextTable):
+        table = TextTable(file.table, spelling, header=first.header, delimiter=first.delimiter)
+    with closing(table):
+        return scan_table(table, spelling, size)
 
 
 def _digests(file: TableFile, scan: Scan, used: Sequence[str]) -> dict[int | None, str]:
     """Digests the columns that are used, in each row group of a Parquet file."""
-    if scan.schema is None:
+    if file.format != "parquet" or not scan.pieces:
         return {}
     with closing(ParquetTable(file)) as table:
         groups = range(len(table.group_rows))

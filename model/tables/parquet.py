@@ -69,7 +69,8 @@ class ParquetTable:
     def scan(self, piece_bytes: int) -> Scan:
         """Divides the table by its row groups; the pieces have no digests yet."""
         del piece_bytes
-        scan = Scan(self.footer_sha256, self.names, self.names, schema=self.schema)
+        types = {field.name: {field.type} for field in self.schema}
+        scan = Scan(self.footer_sha256, self.names, self.names, types=types)
         for group, rows in enumerate(self.group_rows):
             for start in range(0, rows, _MOST_ROWS):
                 end = min(rows, start + _MOST_ROWS)

@@ -59,8 +59,7 @@ class Scan:
         sha256: digest of the unpacked bytes; in Parquet of the footer.
         names: of the columns; of JSON all keys; and those that folders name.
         header: names of the columns of the file itself; none of JSON.
-        types: of the values of each key of JSON.
-        schema: of Parquet.
+        types: names of those of the values of each key of JSON, or that of each column of Parquet.
         garbled: how many rows are not in the encoding.
     """
 
@@ -70,8 +69,7 @@ class Scan:
     delimiter: str = ","
     rows: int = 0
     pieces: list[Piece] = field(default_factory=list)
-    types: dict[str, set[str]] = field(default_factory=dict)
-    schema: Any = None
+    types: dict[str, set[Any]] = field(default_factory=dict)
     garbled: int = 0
 
 

@@ -132,6 +132,20 @@ def test_a_part_has_all_columns_in_the_form_of_its_input(run: Run, tmp_path: Pat
     assert b'"reason":"the text is null"' in parts["bad-rows.jsonl"]
 
 
+def test_without_a_header_all_files_have_the_columns_of_the_first(run: Run, tmp_path: Path) -> None:
+    rows = "".join(f"{number},This is film number {number},{number % 2}\n" for number in range(9))
+    files = {"0.csv": "", "1.csv.gz": gzip.compress(rows.encode()), "2.csv": "9,Short,1\n10,x\n"}
+    folder = fill(tmp_path / "in", files)
+
+    for _ in range(2):
+        assert run(folder, "--output", tmp_path / "out", "--no-header") == 0
+        (folder / "2.csv").touch()
+
+    last = rows_of(tmp_path / "out")[-1]
+    assert list(last.values())[:3] == ["9", "Short", "1"]
+    assert b"3 columns, this row has 2" in files_of(tmp_path / "out")["bad-rows.jsonl"]
+
+
 def test_decimals_get_the_digits_of_all_files(run: Run, tmp_path: Path) -> None:
     texts = {"text": ["good"]}
     kinds = (pyarrow.decimal128(10, 2), pyarrow.decimal128(20, 4), pyarrow.decimal128(4, 0))
