@@ -235,7 +235,7 @@ class _Compared:
         self._index = names.index(found[0])
         self._classes: Sequence[str] = ()
         if isinstance(file.table, ParquetTable):
-            self._classes = class_names(file.table.metadata, found[0]) or ()
+            self._classes = class_names(file.table.schema, found[0]) or ()
         values = (
             (value, number)
             for rows in file.rows()

@@ -53,24 +53,21 @@ class ParquetTable:
         self._stream.close()
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the columns; they may repeat."""
-        return tuple(self.schema.names)
-
-    @property
     def schema(self) -> Any:  # noqa: ANN401
-        """The name and the type of each column, all kinds of strings alike; names may repeat."""
+        """The columns, all kinds of strings alike, and metadata of writers; names may repeat."""
         try:
-            own = [(field.name, _plain_type(field.type)) for field in self._file.schema_arrow]
-            return pyarrow.schema(own + [(name, pyarrow.string()) for name in self._partitions])
+            schema = self._file.schema_arrow
+            own = [(field.name, _plain_type(field.type)) for field in schema]
+            named = [(name, pyarrow.string()) for name in self._partitions]
+            return pyarrow.schema(own + named, metadata=schema.metadata)
         except UnicodeDecodeError as error:
             raise TableError(self._path, "the name of a column is not UTF-8") from error
 
     def scan(self, piece_bytes: int) -> Scan:
         """Divides the table by its row groups; the pieces have no digests yet."""
         del piece_bytes
-        types = {field.name: {field.type} for field in self.schema}
-        scan = Scan(self.footer_sha256, self.names, self.names, types=types)
+        names, types = tuple(self.schema.names), {each.name: {each.type} for each in self.schema}
+        scan = Scan(self.footer_sha256, names, names, types=types)
         for group, rows in enumerate(self.group_rows):
             for start in range(0, rows, _MOST_ROWS):
                 end = min(rows, start + _MOST_ROWS)
@@ -105,11 +102,6 @@ class ParquetTable:
         for index, value in enumerate(texts_of(table[text])):
             rows.add(piece.first_row + index, value, text_fault(value) or bad.get(index))
         return rows
-
-    @property
-    def metadata(self) -> Mapping[bytes, bytes]:
-        """What writers keep beside the schema."""
-        return self._file.schema_arrow.metadata or {}
 
     @property
     def group_rows(self) -> list[int]:

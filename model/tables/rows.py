@@ -5,11 +5,11 @@ A row is returned as the file spells it; here it is at fault only if its values 
 
 import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from model.errors import TableError
 from model.tables.columns import Columns, choose_text_and_label
@@ -81,8 +81,8 @@ def read_rows(path: Path, content: bytes, columns: Columns) -> Iterator[Row]:
 def _rows_of_parquet(table: "ParquetTable", columns: Columns) -> Iterator[Row]:
     from model.tables.parquet import labels_of, texts_of
 
-    text, label = choose_text_and_label(table.file.path, table.names, columns)
-    names = class_names(table.metadata, label)
+    text, label = choose_text_and_label(table.file.path, table.schema.names, columns)
+    names = class_names(table.schema, label)
     number = 0
     for group, count in enumerate(table.group_rows):
         values = table.read_range([text, label], row_group=group, start=0, end=count)
@@ -92,10 +92,10 @@ def _rows_of_parquet(table: "ParquetTable", columns: Columns) -> Iterator[Row]:
             yield row if names is None else _name_class(row, names)
 
 
-def class_names(metadata: Mapping[bytes, bytes], column: str) -> Sequence[str] | None:
+def class_names(schema: Any, column: str) -> Sequence[str] | None:  # noqa: ANN401
     """Returns the names of the classes that `datasets` keeps in the schema of a Parquet file."""
     try:
-        feature = json.loads(metadata[b"huggingface"])["info"]["features"][column]
+        feature = json.loads(schema.metadata[b"huggingface"])["info"]["features"][column]
         names = feature["names"] if feature["_type"] == "ClassLabel" else None
     except (LookupError, TypeError, ValueError, RecursionError):
         return None
