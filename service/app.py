@@ -72,10 +72,7 @@ def create_app(
     """Builds the application; the model loads when its lifespan begins.
 
     Args:
-        settings: read once, at the start.
         checkpoint: the folder to serve, already checked.
-        backend: where its network runs.
-        api_keys: the valid keys.
         lifecycle: shared with the server that drains; a new one if None.
         tracing: makes spans of requests; None without traces.
     """

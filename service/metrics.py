@@ -167,6 +167,9 @@ class Metrics:
             "Requests answered, by route, method and status (499: the client left).",
             *("route", "method", "status"),
         )
+        self.client_requests = self._counter(
+            "client_requests", "Requests answered of API keys with a name.", "client"
+        )
         self.seconds = self._histogram(
             "request_duration_seconds",
             "Time from the head of a request to the end of its answer.",
@@ -256,6 +259,12 @@ class Metrics:
         for reason in Refusal:
             self.refused.labels(reason.value)
 
+    def count_request(self, route: str, method: str, status: int, client: str | None) -> None:
+        """Counts an answered request, and for its client if the key of that has a name."""
+        self.requests.labels(route, method, str(status)).inc()
+        if client is not None:
+            self.client_requests.labels(client).inc()
+
     def count_problem(self, error: ServiceError) -> None:
         """Counts an error that is answered."""
         self.problems.labels(error.type).inc()
@@ -271,14 +280,10 @@ class Metrics:
         max_tokens: int,
         computes_padding: bool,
     ) -> None:
-        """Counts a forward pass that succeeded.
+        """Counts a forward pass of one text or more that succeeded.
 
-        Args:
-            encodings: the texts that went through the network, at least one.
-            seconds: how long the pass took.
-            path: its path through the network.
-            max_tokens: the most tokens of a pass, padding counted.
-            computes_padding: whether padding went through the network too.
+        `max_tokens` is the most of any pass, padding counted. With `computes_padding`, padding went
+        through the network too.
         """
         lengths = [len(encoding.input_ids) for encoding in encodings]
         tokens, padded = sum(lengths), max(lengths) * len(lengths)

@@ -218,7 +218,9 @@ class Settings(BaseSettings):
     api_keys: Annotated[SecretStr | None, BeforeValidator(_blank_is_none)] = Field(
         None, description="API keys, separated by commas"
     )
-    api_keys_file: _MaybePath = Field(None, description="file of API keys, one a line")
+    api_keys_file: _MaybePath = Field(
+        None, description="file of API keys, KEY or NAME:KEY, one a line"
+    )
     rate_limit: _MaybeRate = Field(
         None,
         description="most requests of one API key, or of one address if no keys are set, "

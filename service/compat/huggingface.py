@@ -97,14 +97,6 @@ class Parameters(OtherBody):
         return self.truncation
 
 
-class Options(OtherBody):
-    """The member `options`, which old clients send; nothing here depends on it."""
-
-    wait_for_model: bool | None = None
-    use_cache: bool | None = None
-    use_gpu: bool | None = None
-
-
 class InputsRequest(OtherBody):
     """A body with `inputs`."""
 
@@ -117,7 +109,7 @@ class InputsRequest(OtherBody):
         Field("Right", description="The end that is cut off; `left` and `right` too.")
     )
     raw_scores: bool = Field(False, description="Whether scores are logits.")
-    options: Options | None = None
+    options: object = Field(None, description="Ignored: old clients send it.")
 
     @model_validator(mode="after")
     def _agree(self) -> "InputsRequest":

@@ -35,6 +35,7 @@ from service.errors import (
     without_frames,
 )
 from service.http.middleware import (
+    CLIENT_NAME,
     REQUEST_ID,
     RESPONSE_HEADERS,
     Headers,
@@ -48,7 +49,10 @@ from service.settings import Rate, Settings, SettingsError, name_of
 Address = tuple[str, int]
 
 _EXPECTED = "`Authorization: Bearer <key>`"
-_VISIBLE = frozenset(chr(code) for code in range(0x21, 0x7F)) - {","}
+# Visible ASCII without the comma. In a line of the file a name and a colon may stand before it.
+_VISIBLE = r"[!-+\--~]+"
+_KEY = re.compile(rf"(?P<name>)(?P<key>{_VISIBLE})")
+_LINE = re.compile(rf"(?:(?P<name>[A-Za-z0-9._-]{{1,64}})\s*:\s*|(?!.*:))(?P<key>{_VISIBLE})")
 _QUOTES = frozenset({b'"', b"'", b"`"})
 # Where other services take a key; and how the header is spelt.
 _OTHER_HEADERS = {b"x-api-key": "X-API-Key", b"api-key": "Api-Key"}
@@ -89,25 +93,21 @@ _SUBDOMAIN = re.compile(r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)*")
 
 
 class ApiKeys:
-    """Checks API keys in constant time; holds only their digests."""
+    """Checks API keys in constant time; holds only their digests, each with its name or None."""
 
-    def __init__(self, keys: frozenset[str]) -> None:
-        self._digests = [hashlib.sha256(key.encode()).digest() for key in sorted(keys)]
+    def __init__(self, keys: Mapping[str, str | None]) -> None:
+        self.names = {hashlib.sha256(key.encode()).digest(): keys[key] for key in sorted(keys)}
 
     def __bool__(self) -> bool:
         """Whether any key is set; without keys anyone may come in."""
-        return bool(self._digests)
-
-    def admits(self, authorization: bytes | None) -> bool:
-        """Whether a request with this header `Authorization`, or None, may come in."""
-        return not self._digests or self.find(authorization) is not None
+        return bool(self.names)
 
     def find(self, authorization: bytes | None) -> bytes | None:
         """Returns the digest of the valid key in a header `Authorization`, or None."""
         scheme, _, key = (authorization or b"").partition(b" ")
         digest = hashlib.sha256(key.strip(b" ")).digest()
         # Every key is compared, so that the time does not show which one was near.
-        matches = [hmac.compare_digest(digest, known) for known in self._digests]
+        matches = [hmac.compare_digest(digest, known) for known in self.names]
         return digest if any(matches) and scheme.lower() == b"bearer" else None
 
 
@@ -115,7 +115,8 @@ def client_of(keys: ApiKeys, scope: Scope) -> bytes | Address | None:
     """Returns an id for the client: the digest of its API key, else its address and port.
 
     The port is 0 if a trusted proxy forwarded the address. Of IPv6 it is the network of 64 bits: a
-    client has all addresses of it (RFC 6177). The scope of the request holds the id from then on.
+    client has all addresses of it (RFC 6177). From then on the scope of the request holds the id,
+    and the name of the key.
     """
     if _CLIENT_KEY not in scope:
         peer = scope["client"]
@@ -123,7 +124,16 @@ def client_of(keys: ApiKeys, scope: Scope) -> bytes | Address | None:
             peer = _network_of(peer[0]), peer[1]
         key = keys.find(authorization(scope["headers"])) if keys else None
         scope[_CLIENT_KEY] = peer if key is None else key
+        scope[CLIENT_NAME] = None if key is None else keys.names[key]
     client: bytes | Address | None = scope[_CLIENT_KEY]
+    return client
+
+
+def require_client(keys: ApiKeys, scope: Scope) -> bytes | Address | None:
+    """Returns the id of a client; raises UnauthorizedError if it needs a key and has none."""
+    client = client_of(keys, scope)
+    if keys and not isinstance(client, bytes):
+        raise unauthorized(scope["headers"])
     return client
 
 
@@ -160,7 +170,7 @@ def unauthorized(headers: Headers) -> UnauthorizedError:
         detail = f"Authorization has another scheme, or no key: expected {_EXPECTED}."
     elif key[:1] in _QUOTES or key[-1:] in _QUOTES:
         detail = f"The API key is in quotation marks: expected {_EXPECTED}."
-    elif not set(key.decode("latin-1")) <= _VISIBLE:
+    elif not _KEY.fullmatch(key.decode("latin-1")):
         detail = (
             "The API key has a space, a comma or a character that is not ASCII, which no key has: "
             f"expected {_EXPECTED}."
@@ -178,39 +188,47 @@ def load_api_keys(settings: Settings, options: Collection[str] = ()) -> ApiKeys:
     """Reads the keys of `api_keys` and `api_keys_file`; `options` came on the command line.
 
     Raises:
-        SettingsError: the file cannot be read, a source holds no key, or a key holds a character
-            that cannot be sent. No key is shown.
+        SettingsError: the file cannot be read, a source holds no key, a key holds a character that
+            cannot be sent, or a name is wrong. No key is shown.
     """
-    keys: set[str] = set()
+    keys: dict[str, str | None] = {}
     errors: list[str] = []
     if settings.api_keys is not None:
         given = settings.api_keys.get_secret_value().split(",")
-        _take(given, name_of("api_keys"), keys, errors)
+        errors += _take(given, _KEY, f"{name_of('api_keys')}: key number", keys)
     if settings.api_keys_file is not None:
         name = name_of("api_keys_file", options)
         try:
-            lines = settings.api_keys_file.read_text(encoding="utf-8").splitlines()
+            lines = settings.api_keys_file.read_text(encoding="utf-8-sig").split("\n")
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "is not UTF-8"
             errors.append(f"{name}: cannot read {settings.api_keys_file}: {reason}")
         else:
-            _take(lines, name, keys, errors)
+            errors += _take(lines, _LINE, f"{name}: line", keys)
     if errors:
         raise SettingsError(errors)
-    return ApiKeys(frozenset(keys))
+    return ApiKeys(keys)
 
 
-def _take(given: list[str], name: str, keys: set[str], errors: list[str]) -> None:
-    found = [key.strip() for key in given if key.strip()]
-    if not found:
-        errors.append(f"{name}: is set but holds no key: unset it to let anyone in")
-    for number, key in enumerate(found, start=1):
-        if set(key) <= _VISIBLE:
-            keys.add(key)
-        else:
-            errors.append(
-                f"{name}: key number {number} holds a character that is not visible ASCII, "
-                "or a comma"
+def _take(
+    given: list[str], form: re.Pattern[str], where: str, keys: dict[str, str | None]
+) -> Iterator[str]:
+    """Adds keys of a form, each with its name; yields what is wrong with others."""
+    if not any(part.strip() for part in given):
+        yield f"{where.partition(':')[0]}: is set but holds no key: unset it to let anyone in"
+    for number, part in enumerate(map(str.strip, given), start=1):
+        found = form.fullmatch(part)
+        if found is not None:
+            key, name = found["key"], found["name"] or keys.get(found["key"])
+            if keys.get(key) not in (None, name):
+                yield f"{where} {number} gives another name to the key of an earlier line"
+            keys[key] = name
+        elif part and form is _KEY:
+            yield f"{where} {number} holds a character that is not visible ASCII, or a comma"
+        elif part:
+            yield (
+                f"{where} {number} is neither KEY nor NAME:KEY: a key is visible ASCII without "
+                "commas, a name 1 to 64 of A-Z a-z 0-9 . _ -; a key with a colon needs a name"
             )
 
 
@@ -427,9 +445,7 @@ class Gate:
     def reject(self, scope: Scope, *, closes: bool = False) -> bytes | None:
         """Returns the whole answer if a request is refused by its head; None if it may come in.
 
-        Args:
-            scope: of the request, with its method, path, client and headers.
-            closes: whether the connection closes after the answer, which then says so.
+        If the connection closes after the answer, that says so.
         """
         route = self.routes.get((scope["method"], scope["path"]))
         if route is None:
@@ -446,7 +462,7 @@ class Gate:
         """Counts a refused request, and returns the whole answer."""
         method, headers = scope["method"], scope["headers"]
         known = UNMATCHED if route == UNMATCHED else method
-        self.metrics.requests.labels(route, known, str(error.status)).inc()
+        self.metrics.count_request(route, known, error.status, scope.get(CLIENT_NAME))
         self.metrics.count_problem(error)
         head, content = _write(error, (method, scope["path"]) in self.with_error)
         own = [(REQUEST_ID.lower().encode("ascii"), request_id(headers).encode("ascii"))]

@@ -57,6 +57,8 @@ _DEADLINE_KEY = "headlight.deadline"
 _SECONDS_KEY = "headlight.seconds"
 _LIMIT_KEY = "headlight.limit"
 _LOC_KEY = "headlight.loc"
+#: in the scope of a request: the name of its API key
+CLIENT_NAME = "headlight.client_name"
 #: in the scope of a request of a limited client: what makes the items of the headers below
 LIMITS = "headlight.limits"
 LIMIT_HEADERS = ("RateLimit-Policy", "RateLimit")
@@ -139,7 +141,7 @@ class RequestMiddleware:
         route = getattr(scope.get("route"), "path", UNMATCHED)
         known = route != UNMATCHED and status != MethodNotAllowedError.status
         method = scope["method"] if known else UNMATCHED
-        self._metrics.requests.labels(route, method, str(status)).inc()
+        self._metrics.count_request(route, method, status, scope.get(CLIENT_NAME))
         self._metrics.observe_request(route, seconds, scope.get(TRACE_ID_KEY))
         log_request(
             request_id=scope[_ID_KEY],
@@ -147,7 +149,7 @@ class RequestMiddleware:
             route=route,
             status=status,
             milliseconds=round(seconds * 1000, 2),
-            **_refusal_of(scope),
+            **_noted(scope),
             **scope.get(IDS_KEY, {}),
         )
 
@@ -158,7 +160,6 @@ class ProblemMiddleware:
     Args:
         app: the next ASGI app; it raises `ServiceError` for what it refuses.
         lifecycle: when the drain time is over, only health is answered.
-        metrics: counts the problems.
         request_timeout: seconds until an answer must have begun, unless the client wants less.
         with_error: whether a problem of a request repeats its detail as `error`.
     """
@@ -250,12 +251,11 @@ def is_health(path: str) -> bool:
     return path.startswith(_HEALTH_PREFIX) or path in _HEALTH_ELSEWHERE
 
 
-def _refusal_of(scope: Scope) -> dict[str, str]:
-    """Returns the type of the problem that was answered, and the first place that it names."""
-    if PROBLEM_KEY not in scope:
-        return {}
-    loc = ".".join(map(str, scope[_LOC_KEY]))
-    return {"type": scope[PROBLEM_KEY], **({"loc": loc} if loc else {})}
+def _noted(scope: Scope) -> dict[str, str]:
+    """Returns the client's name, the type of the problem answered, and the first place in it."""
+    noted = {"client": scope.get(CLIENT_NAME), "type": scope.get(PROBLEM_KEY)}
+    noted["loc"] = ".".join(map(str, scope.get(_LOC_KEY, ())))
+    return {name: value for name, value in noted.items() if value}
 
 
 def deadline_of(scope: Scope) -> float:

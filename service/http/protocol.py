@@ -333,12 +333,7 @@ def find_error(version: str, url: bytes, headers: Sequence[tuple[bytes, bytes]])
     """Returns what is wrong with a head that the parser accepts, or None.
 
     Other servers may read such a head in another way. Sources: RFC 9112, sections 3.2 (`Host`) and
-    6.1 (`Transfer-Encoding`); RFC 3986, section 2.1 (escapes).
-
-    Args:
-        version: version of HTTP, such as `1.1`.
-        url: the URL as it was sent.
-        headers: names in lower case.
+    6.1 (`Transfer-Encoding`); RFC 3986, section 2.1 (escapes). Headers have names in lower case.
     """
     if version not in _VERSIONS:
         return "This service speaks HTTP/1.1 and HTTP/1.0."

@@ -35,9 +35,7 @@ from service.http.access import (
     Gate,
     MemoryWatch,
     RateLimit,
-    authorization,
-    client_of,
-    unauthorized,
+    require_client,
 )
 from service.http.middleware import LIMITS, Layer, Lifecycle, deadline_of, seconds_of
 from service.http.negotiation import negotiate
@@ -45,7 +43,7 @@ from service.http.transport import SENDER, SMALL_BYTES, ClientTransport, Reserva
 from service.metrics import Metrics
 from service.queue.engine import Engine
 from service.queue.preparing import Preparer, Steps, one_step
-from service.queue.scheduler import ClientId
+from service.queue.scheduler import ANYONE, ClientId
 from service.routes.bodies import Schema, most_values, parse_json, receive_json, validate
 from service.settings import Access, Settings
 
@@ -197,9 +195,7 @@ def admit(request: Request) -> RequestContext:
     scope = request.scope
     if request.method == "GET":
         require_same_site(request)
-    client = client_of(state.api_keys, scope)
-    if state.api_keys and not isinstance(client, bytes):
-        raise unauthorized(scope["headers"])
+    client = require_client(state.api_keys, scope)
     state.gate.check(scope, scope["route"].path)
     # All connections of an address share its limits.
     payer = client[0] if isinstance(client, tuple) else client
@@ -208,9 +204,7 @@ def admit(request: Request) -> RequestContext:
     if state.requests is not None:
         state.requests.spend(payer)
     route, seconds = scope["route"].path, seconds_of(scope)
-    if state.tokens is None:
-        return RequestContext(request, state, ClientId(client, route, seconds=seconds))
-    spend = partial(state.tokens.spend, payer)
+    spend = ANYONE.spend if state.tokens is None else partial(state.tokens.spend, payer)
     return RequestContext(request, state, ClientId(client, route, spend, seconds))
 
 
@@ -361,8 +355,7 @@ def require_access(request: Request, *parts: Access) -> None:
         return
     if "key" not in parts:
         raise NotFoundError(NOT_FOUND_DETAIL)
-    if not state_of(request).api_keys.admits(authorization(request.scope["headers"])):
-        raise unauthorized(request.scope["headers"])
+    require_client(state_of(request).api_keys, request.scope)
 
 
 def require_key(request: Request) -> None:

@@ -1,5 +1,6 @@
 """API keys, names of the service, other pages, and the order in which a request is judged."""
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 
 from tests.end_to_end.conftest import Start, shared
 from tests.end_to_end.routes import EXPLANATIONS, assert_problem
-from tests.end_to_end.servers import RunningService, local_service
+from tests.end_to_end.servers import RunningService, local_service, wait_until
 
 KEYED = [
     ("GET", "/model"),
@@ -25,7 +26,7 @@ def guarded(
     """A service with keys from both settings, and a small limit of bodies."""
     folder = tmp_path_factory.mktemp("guarded")
     keys = folder / "keys"
-    keys.write_text("\n third-key \nfourth-key\n", encoding="utf-8")
+    keys.write_text("\n third-key \nbilling:fourth-key\nbilling:fifth-key\n", encoding="utf-8")
     settings = {
         "HEADLIGHT_API_KEYS": "first-key, second-key",
         "HEADLIGHT_API_KEYS_FILE": str(keys),
@@ -38,7 +39,7 @@ def guarded(
 
 def test_keys_of_both_settings_let_in_and_nothing_else_does(guarded: RunningService) -> None:
     with guarded.client() as client:
-        for key in ("first-key", "second-key", "third-key", "fourth-key"):
+        for key in ("first-key", "second-key", "third-key", "fourth-key", "fifth-key"):
             right = {"authorization": f"bearer {key}"}
             assert client.get("/model", headers=right).status_code == 200
         for values, challenge in (
@@ -82,6 +83,28 @@ def test_no_key_is_ever_shown(guarded: RunningService) -> None:
     assert '"route":"/model"' in log
     for text in (log, *shown):
         assert "-key" not in text
+
+
+def test_the_name_of_a_key_stands_in_log_lines_and_one_metric(guarded: RunningService) -> None:
+    counted = 'headlight_client_requests_total{client="billing"}'
+    before = guarded.metric(counted)
+    sent = [
+        ("fourth-key", "POST", "/predict", b'{"sentences": ["a"]}'),
+        ("fifth-key", "GET", "/model", None),
+        ("fourth-key", "POST", "/predict", b"{"),
+        ("first-key", "GET", "/model", None),
+        ("fourth-wrong", "GET", "/model", None),
+    ]
+    with guarded.client(**{"content-type": "application/json"}) as client:
+        for number, (key, method, path, content) in enumerate(sent):
+            headers = {"authorization": f"Bearer {key}", "x-request-id": f"named-{number}"}
+            client.request(method, path, content=content, headers=headers)
+    wait_until(lambda: "named-4" in guarded.log.read_text("utf-8"))
+    lines = [json.loads(line) for line in guarded.log.read_text("utf-8").splitlines()]
+    named = {line["request_id"]: line.get("client") for line in lines if "request_id" in line}
+    assert [named[f"named-{number}"] for number in range(5)] == ["billing"] * 3 + [None] * 2
+    assert guarded.metric(counted) == before + 3
+    assert guarded.metrics().count("headlight_client_requests_total{") == 1
 
 
 @pytest.mark.parametrize(("how", "statuses"), [("off", (404, 404)), ("key", (401, 200))])

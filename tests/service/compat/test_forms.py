@@ -82,7 +82,7 @@ _KNOWN = {"unheard_of"}.union(*(each.model_fields for each in OBJECTS))
 @pytest.mark.parametrize(
     ("schema", "body"),
     [
-        (InputsRequest, {"inputs": "a", "parameters": {}, "options": {}}),
+        (InputsRequest, {"inputs": "a", "parameters": {}}),
         (ClassifyRequest, {"input": ["a"]}),
         (InvocationsRequest, {"inputs": ["a"]}),
         (InvocationsRequest, {"inputs": ["a"], "parameters": {}}),

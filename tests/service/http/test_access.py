@@ -1,5 +1,6 @@
 """Who may come in: by API key, proxy, rate, room in the queue, and how full the memory is."""
 
+import hashlib
 import ipaddress
 import json
 from collections.abc import Callable, Hashable, Sequence
@@ -24,6 +25,7 @@ from service.http.access import (
     client_of,
     cors_headers,
     load_api_keys,
+    require_client,
     unauthorized,
 )
 from service.http.middleware import Lifecycle
@@ -36,13 +38,12 @@ from tests.matching import exactly
 @example(b"Basic one")
 @example(b"bearer  one ")
 def test_only_a_right_key_is_admitted(authorization: bytes) -> None:
-    assert ApiKeys(frozenset()).admits(authorization)  # without keys, anyone
-    keys = ApiKeys(frozenset({"one", "two"}))
+    keys = ApiKeys({"one": None, "two": None})
     scheme, _, key = authorization.partition(b" ")
     right = scheme.lower() == b"bearer" and key.strip(b" ") in {b"one", b"two"}
-    assert keys.admits(authorization) is right
-    assert keys.admits(b"Bearer two")
-    assert not keys.admits(None)
+    assert (keys.find(authorization) is not None) is right
+    assert keys.find(b"Bearer two") is not None
+    assert keys.find(None) is None
 
 
 EXPECTED = "expected `Authorization: Bearer <key>`."
@@ -108,6 +109,56 @@ def test_keys_that_cannot_be_sent_are_refused_and_not_shown(tmp_path: Path) -> N
     ]
 
 
+@pytest.mark.parametrize(
+    ("lines", "names"),
+    [
+        ("one\ntwo", {"one": None, "two": None}),
+        ("\ufeffbilling:one\r\n\r\n search : two \r\n", {"one": "billing", "two": "search"}),
+        ("a.B_9-z:k:e:y", {"k:e:y": "a.B_9-z"}),
+        ("billing:old\nbilling:new", {"old": "billing", "new": "billing"}),
+        ("one\nbilling:one\none", {"one": "billing"}),
+    ],
+)
+def test_a_line_of_the_file_may_name_its_key(
+    lines: str, names: dict[str, str | None], tmp_path: Path
+) -> None:
+    path = tmp_path / "keys"
+    path.write_bytes(lines.encode())
+    keys = load_api_keys(Settings.model_validate({"api_keys": "a:b", "api_keys_file": path}))
+    found = {key: keys.names[hashlib.sha256(key.encode()).digest()] for key in (*names, "a:b")}
+    assert found == {**names, "a:b": None}  # what the variable has is all key
+    assert len(keys.names) == len(found)
+
+
+NEITHER = (
+    "is neither KEY nor NAME:KEY: a key is visible ASCII without commas, a name 1 to 64 of "
+    "A-Z a-z 0-9 . _ -; a key with a colon needs a name"
+)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *(":sesame", "billing:", ":", "bil ling:sesame", "b\u00fcro:sesame", "a/b:sesame"),
+        *(f"{'x' * 65}:sesame", "billing:ses,ame", "billing:ses ame", "sesam\u00e9", "ses\x1came"),
+    ],
+)
+def test_a_malformed_line_is_named_by_its_number_and_not_shown(line: str, tmp_path: Path) -> None:
+    path = tmp_path / "keys"
+    path.write_text(f"\nfine\n{line}\n", encoding="utf-8")
+    with pytest.raises(SettingsError) as refused:
+        load_api_keys(Settings.model_validate({"api_keys_file": path}))
+    assert refused.value.errors == [f"HEADLIGHT_API_KEYS_FILE: line 3 {NEITHER}"]
+
+
+def test_two_names_of_one_key_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "keys"
+    path.write_text("billing:one\nsearch:one\n", encoding="utf-8")
+    message = "HEADLIGHT_API_KEYS_FILE: line 2 gives another name to the key of an earlier line"
+    with pytest.raises(SettingsError, match=message):
+        load_api_keys(Settings.model_validate({"api_keys_file": path}))
+
+
 EXPOSED = (b"access-control-expose-headers", b"X-Request-ID, Retry-After")
 
 
@@ -137,14 +188,14 @@ def test_headers_for_pages_from_elsewhere(
     assert tuple(cors_headers(cors, given)) == expected
 
 
-KEYS = ApiKeys(frozenset({"mine", "yours"}))
+KEYS = ApiKeys({"mine": None, "yours": "theirs"})
 PEER = ("192.0.2.1", 4711)
 
 
 def client(keys: ApiKeys, peer: Address | None, headers: list[tuple[bytes, bytes]]) -> object:
     scope: Scope = {"client": peer, "headers": headers}
     first = client_of(keys, scope)
-    assert client_of(ApiKeys(frozenset()), scope) == first  # the scope holds it
+    assert require_client(ApiKeys({}), scope) == first  # the scope holds it
     return first
 
 
@@ -157,7 +208,7 @@ def test_a_client_is_a_key_else_an_address_of_a_proxy_else_a_connection() -> Non
     assert mine == client(KEYS, ("192.0.2.9", 1), headers("mine"))
     assert mine != client(KEYS, PEER, headers("yours"))
     assert b"mine" not in str(mine).encode()
-    none = ApiKeys(frozenset())
+    none = ApiKeys({})
     for keys, sent in ((none, headers("mine")), (KEYS, headers("wrong")), (KEYS, [])):
         assert client(keys, PEER, sent) == PEER
         assert client(keys, ("192.0.2.1", 0), sent) == ("192.0.2.1", 0)
@@ -176,7 +227,7 @@ def test_a_client_is_a_key_else_an_address_of_a_proxy_else_a_connection() -> Non
     ],
 )
 def test_a_client_of_ipv6_is_its_network(host: str, expected: str) -> None:
-    assert client(ApiKeys(frozenset()), (host, 7), []) == (expected, 7)
+    assert client(ApiKeys({}), (host, 7), []) == (expected, 7)
 
 
 PROXY = ("10.1.2.3", 50_000)
@@ -321,7 +372,7 @@ def make(
         Lifecycle(),
         metrics,
         memory,
-        api_keys=ApiKeys(frozenset()),
+        api_keys=ApiKeys({}),
         routes={("POST", "/predict"): "/predict", ("POST", "/hf"): "/predict"},
         with_error={("POST", "/hf")},
         seconds=5.0,

@@ -31,9 +31,7 @@ def application(
     settings = Settings(device="cpu", request_timeout=0.2, **options)
     checkpoint = open_checkpoint(checkpoint_folder)
     backend = choose_backend(checkpoint, device=torch.device("cpu"), dtype=torch.float32)
-    return create_app(
-        settings, checkpoint, backend, api_keys=ApiKeys(frozenset()), lifecycle=lifecycle
-    )
+    return create_app(settings, checkpoint, backend, api_keys=ApiKeys({}), lifecycle=lifecycle)
 
 
 LIFECYCLE = Lifecycle()

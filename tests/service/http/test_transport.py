@@ -410,7 +410,7 @@ class Parts:
             Lifecycle(),
             self.metrics,
             MemoryWatch(),
-            api_keys=ApiKeys(frozenset()),
+            api_keys=ApiKeys({}),
             routes={},
             seconds=1.0,
         )

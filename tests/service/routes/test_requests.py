@@ -139,7 +139,11 @@ def test_a_request_is_let_in_once_for_its_client(
     seen: list[str] = []
     gate = SimpleNamespace(check=lambda _, route: seen.append(route))
     state = SimpleNamespace(
-        api_keys=ApiKeys(keys), requests=requests, tokens=tokens, settings=Settings(), gate=gate
+        api_keys=ApiKeys(dict.fromkeys(keys)),
+        requests=requests,
+        tokens=tokens,
+        settings=Settings(),
+        gate=gate,
     )
     scope: Scope = {
         "type": "http",
