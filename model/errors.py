@@ -24,6 +24,14 @@ from model.validation import tell_fault
 # of files whose rows are counted by lines: with a header
 _LINES = {".csv", ".tsv", ".txt", ".zip"}
 _MOST_VALUE, _MOST_MESSAGE, _MOST_FAULTS = 300, 1_000, 10
+#: what computing raises; a signal, or the deadline of a caller, may raise any other error
+FAULTS = (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError)
+
+
+def is_fault(error: BaseException) -> bool:
+    """Whether a library raised it about what it was given, as libraries in Rust do too."""
+    is_panic = type(error).__name__ == "PanicException"
+    return is_panic or type(error) is Exception or isinstance(error, FAULTS)
 
 
 def shorten(text: str, most: int = _MOST_VALUE) -> str:

@@ -1,16 +1,12 @@
 """Reads, digests and writes the files of a checkpoint folder; every error names the file."""
 
-import ctypes
 import hashlib
 import json
-import os
 import re
-import secrets
-import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from model.errors import CheckpointError
 
@@ -36,8 +32,6 @@ TOKENIZER_FILES = (
     "added_tokens.json",
     "vocab.txt",
 )
-# AT_FDCWD and RENAME_EXCHANGE of the kernel.
-_HERE, _EXCHANGE = -100, 2
 _LONGEST_NAME = 255
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(?:/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 
@@ -123,11 +117,6 @@ def _name_file_in_errors(path: Path) -> Iterator[None]:
         raise CheckpointError(path, f"cannot be read: {error.strerror}") from error
 
 
-def write_object(path: Path, content: Mapping[str, Any]) -> None:
-    """Writes one JSON object, in UTF-8 and indented."""
-    path.write_bytes(to_bytes(content))
-
-
 def to_bytes(content: Mapping[str, Any]) -> bytes:
     """Returns one JSON object as it is written, in UTF-8 and indented."""
     return (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode()
@@ -146,76 +135,3 @@ def digest(*paths: Path) -> str:
         with _name_file_in_errors(path), path.open("rb") as file:
             hashlib.file_digest(file, lambda: hasher)
     return hasher.hexdigest()
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Replaces a file atomically: readers see the old content or the whole new content."""
-    beside = path.with_name(f".{path.name}.part")
-    try:
-        beside.write_bytes(content)
-        sync(beside)
-        beside.replace(path)
-    except OSError:
-        with suppress(OSError):  # half a file is useless, and takes space
-            beside.unlink(missing_ok=True)
-        raise
-
-
-@contextmanager
-def replacing(path: Path, *, exclusive: bool = False) -> Iterator[BinaryIO]:
-    """Opens a hidden file that takes the place of another at the end, if nothing failed.
-
-    Args:
-        exclusive: raises FileExistsError at the end if another is there.
-    """
-    fresh = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
-    try:
-        with fresh.open("xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        if exclusive:
-            os.link(fresh, path)
-        else:
-            fresh.replace(path)
-        sync(path.parent)
-    finally:
-        fresh.unlink(missing_ok=True)
-
-
-def replace_folder(fresh: Path, path: Path, old: Path) -> None:
-    """Puts a folder at a path, in place of one that is there; all three are in one file system.
-
-    On Linux there is a folder at the path all the time. Elsewhere, and where the file system cannot
-    exchange two folders, there is none for an instant. The one before is left at `fresh` or `old`.
-    """
-    if path.exists() and _exchange(fresh, path):
-        return
-    if path.exists():
-        path.rename(old)
-    try:
-        fresh.rename(path)
-    except OSError:
-        if old.exists():
-            old.rename(path)
-        raise
-
-
-def _exchange(first: Path, second: Path) -> bool:
-    """Exchanges two paths in one step; False if that is not possible here."""
-    if sys.platform != "linux":
-        return False
-    rename = getattr(ctypes.CDLL(None), "renameat2", None)  # not in old libraries
-    if rename is None:
-        return False
-    paths = (_HERE, os.fsencode(first), _HERE, os.fsencode(second))
-    return bool(rename(*paths, _EXCHANGE) == 0)
-
-
-def sync(path: Path) -> None:
-    """Flushes a file, or the entries of a folder, to the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

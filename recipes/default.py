@@ -38,11 +38,13 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
+from model.atomic import remove_folder, write_whole
 from model.backends.device import choose_dtype, computes_int8
 from model.checkpoint.opening import open_checkpoint
 from model.checkpoint.saving import save_precision
 from model.cli.progress import say
-from model.files import digest, write_whole
+from model.cli.signals import Interruption, noted_signals
+from model.files import digest
 from model.loading import load_predictor
 from model.tokenization.reader import load_tokenizer
 from model.tokenization.tokenizer import Tokenizer
@@ -54,16 +56,15 @@ from recipes.teacher import Teacher
 from training.data.augment import perturb_all
 from training.data.vocabulary import train_tokenizer
 from training.device import Accelerator, choose_accelerator
-from training.errors import InterruptedRunError, ResumeError, TrainingError
+from training.errors import ResumeError, TrainingError
 from training.fit.export import write_checkpoint
 from training.fit.initial import InitialModel, init_from_pretrained
 from training.fit.recipe import Recipe
 from training.fit.rows import encode_rows
-from training.fit.state import has_state, remove_state
+from training.fit.state import has_state
 from training.fit.trainer import Trainer
 from training.measure.evaluate import evaluate, make_record, record_to_text
 from training.measure.summary import figure_lines
-from training.signals import noted_signals
 
 # ---- What it learns from: recipes/sources.csv says how often each stage passes over each file.
 
@@ -157,7 +158,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 "student": fit_taught("student", start, STUDENT, teacher, work),
                 "steady": fit_taught("steady", start, STEADY, teacher, work),
             }
-    except InterruptedRunError as error:
+    except Interruption as error:
         sys.stderr.write(f"interrupted: run the same command to go on ({error})\n")
         return 128 + error.signal
     except (TrainingError, OSError) as error:
@@ -293,7 +294,7 @@ def fit_stage(
             trainer.resume()
         except ResumeError as error:
             say(f"{name} starts again: {error}")
-            remove_state(state)
+            remove_folder(state)
     history = trainer.run(save_every=500, stop=work.stop, record=lambda _: None)
     last = history[-1]
     say(
@@ -302,7 +303,7 @@ def fit_stage(
     )
     weights = {key: value.cpu().contiguous() for key, value in network.state_dict().items()}
     write_whole(path, safetensors.torch.save(weights))
-    remove_state(state)
+    remove_folder(state)
     return safetensors.torch.load_file(path)
 
 

@@ -16,10 +16,10 @@ from safetensors import safe_open
 from scipy.special import softmax
 from torch import nn
 
-from model.files import write_whole
+from model.atomic import write_whole
+from model.cli.signals import Interruption
 from model.tokenization.tokenizer import Tokenizer
 from training.device import Accelerator
-from training.errors import InterruptedRunError
 from training.measure.inference import predict_logits
 
 _TEXTS_AT_ONCE = 16_384  # the most answers that are lost when a run is stopped
@@ -66,7 +66,7 @@ class Teacher:
         for start in range(0, len(fresh), _TEXTS_AT_ONCE):
             signal = self._stop()
             if signal is not None:
-                raise InterruptedRunError(signal, f"text {start} of {len(fresh)}")
+                raise Interruption(signal, f"text {start} of {len(fresh)}")
             some = fresh[start : start + _TEXTS_AT_ONCE]
             values = self._compute(some, f"teacher, from {start:,} of {len(fresh):,}")
             self._known.update(zip(map(_key, some), values, strict=True))

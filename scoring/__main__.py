@@ -4,18 +4,18 @@ import argparse
 import importlib
 import os
 import re
-import signal
 import sys
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Generator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from model.checkpoint.location import DEFAULT
 from model.cli.arguments import LineParser, add_no_header, add_spelling, add_version, positive
+from model.cli.progress import complain, standard_output
+from model.cli.signals import Interruption, raised_signals
 from model.errors import ModelError, install_hint
 from scoring.errors import ScoringError
 
@@ -28,6 +28,11 @@ _PART_BYTES = 8 * 1024 * 1024
 _SHARD = re.compile(r"([1-9]\d*)/([1-9]\d*)")
 _EXTRAS = {"ray": "score,ray"}
 _SHOWN = 5
+_NOTHING = (
+    "nothing is written; run the same command again, or with --parts --output DIR, which goes on "
+    "where it was interrupted"
+)
+_IN_PART = "standard output lacks rows; run the same command again"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -38,9 +43,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         number of the signal that interrupted it.
     """
     parsed = _parser().parse_args(arguments)
+    progress = _Progress()
+    with raised_signals(progress.interrupted):
+        return _reported(parsed, progress)
+
+
+def _reported(parsed: argparse.Namespace, progress: "_Progress") -> int:
+    """Runs the command, and reports what ends it in one line."""
     try:
         importlib.import_module("pyarrow")  # what follows takes seconds
-        return _run(parsed)
+        return _run(parsed, progress)
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if package in {"model", "scoring"}:
@@ -49,21 +61,40 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(
             f"{error.name} is not installed, which scoring files needs and serving does not: {hint}"
         )
-    except KeyboardInterrupt as interruption:
-        number, message = interruption.args or (signal.SIGINT, "interrupted")
-        return _fail(message, 128 + number)
+    except Interruption as interruption:
+        return _fail(str(interruption), 128 + interruption.signal)
+    except MemoryError:
+        return _fail(f"memory ran out: free some, or try fewer --workers; {progress.kept}")
+    except OSError as error:
+        place = "" if error.filename is None else f"{error.filename}: "
+        return _fail(f"{place}{error.strerror or error}; {progress.kept}")
     except (ScoringError, ModelError) as error:
         return _fail(str(error))
 
 
-def _run(parsed: argparse.Namespace) -> int:
+def _run(parsed: argparse.Namespace, progress: "_Progress") -> int:
     from scoring.one_file import is_for_one_file, score_one
 
     if parsed.engine != "ray" and parsed.ray_address is not None:
         raise ScoringError("--ray-address is for --engine ray: leave it out, or choose that engine")
     if is_for_one_file(parsed):
-        with _interruptible(lambda: "interrupted: nothing is written"):
-            score_one(parsed, _say if parsed.output == "-" else print)  # rows or words on stdout
+        lost: list[OSError] = []
+
+        def tell(line: str) -> None:
+            try:
+                with standard_output() as output:
+                    print(line, file=output, flush=True)
+            except OSError as error:
+                lost.append(error)  # the answers are worth more
+
+        progress.kept = _IN_PART if parsed.output == "-" else _NOTHING
+        say = complain if parsed.output == "-" else tell  # rows or words on standard output
+        lines = score_one(parsed, say)
+        progress.kept = "the answers are written"
+        for line in lines:
+            say(line)
+        if lost:
+            raise lost[0]
         return 0
     if not parsed.output:
         raise ScoringError(
@@ -73,10 +104,9 @@ def _run(parsed: argparse.Namespace) -> int:
         raise ScoringError("--compare is for one file into one file: leave it out, or --parts")
     from scoring.job import start
 
-    progress = _Progress()
-    with _interruptible(progress.interrupted), start(parsed, say=_say) as started:
+    with start(parsed, say=complain) as started:
         if started.success is not None:
-            _say(f"{parsed.output} is finished already: {_counts(started.success)}")
+            complain(f"{parsed.output} is finished already: {_counts(started.success)}")
             started.output.finish(started.job.manifest)
             return 0
         return _score(parsed, started, progress)
@@ -117,16 +147,16 @@ def _report(parsed: argparse.Namespace, started: "Started", rows: int, seconds: 
     success = started.output.finish(started.job.manifest, started.left)
     rate = f"{rows:,} rows in {seconds:.0f} s, {rows / max(seconds, 1e-9):,.0f}/s"
     if success is None:
-        _say(f"{rate}; other shards are not finished")
+        complain(f"{rate}; other shards are not finished")
         return
-    _say(f"{rate}; {_counts(success)}")
+    complain(f"{rate}; {_counts(success)}")
     shares = ", ".join(f"{name} {count:,}" for name, count in success.labels.items())
-    _say(f"labels: {shares}; cut short: {success.truncated:,}")
+    complain(f"labels: {shares}; cut short: {success.truncated:,}")
     if success.bad_rows:
         reasons = list(success.reasons.items())
         for reason, count in reasons[:_SHOWN]:
-            _say(f"bad rows: {count:,}: {reason}")
-        _say(f"all bad rows: {parsed.output.rstrip('/')}/bad-rows.jsonl")
+            complain(f"bad rows: {count:,}: {reason}")
+        complain(f"all bad rows: {parsed.output.rstrip('/')}/bad-rows.jsonl")
 
 
 def _counts(success: "Success") -> str:
@@ -160,31 +190,16 @@ def _results(parsed: argparse.Namespace, started: "Started") -> "Generator[Resul
 
 
 class _Progress:
-    """How far the job has come, for the message of an interruption."""
+    """How far the command has come, for the message of what ends it."""
 
     def __init__(self) -> None:
         self.done = 0
         self.total: int | None = None
+        self.kept = "run the same command to go on"
 
     def interrupted(self) -> str:
-        shown = "" if self.total is None else f": {self.done} of {self.total} parts are written"
-        return f"interrupted{shown}; run the same command to go on"
-
-
-@contextmanager
-def _interruptible(message: Callable[[], str]) -> Iterator[None]:
-    """Raises KeyboardInterrupt of a signal and a message when SIGINT or SIGTERM comes."""
-
-    def fail(number: int, frame: FrameType | None) -> NoReturn:
-        del frame
-        raise KeyboardInterrupt(number, message())
-
-    before = {number: signal.signal(number, fail) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, earlier in before.items():
-            signal.signal(number, earlier)
+        shown = "" if self.total is None else f"{self.done} of {self.total} parts are written; "
+        return f"interrupted: {shown}{self.kept}"
 
 
 def _columns(text: str) -> tuple[str, ...]:
@@ -322,12 +337,8 @@ def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--overwrite", action="store_true", help="replace what is there")
 
 
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
-
-
 def _fail(message: str, code: int = 1) -> int:
-    _say(f"headlight-score: {message}")
+    complain(f"headlight-score: {message}")
     return code
 
 

@@ -5,9 +5,7 @@ on with the units that have no part, and several shards may share a folder. Reco
 id and their part's digest, so what another job wrote is never taken for this job's.
 """
 
-import fcntl
 import hashlib
-import os
 import posixpath
 import re
 from collections import Counter
@@ -17,8 +15,10 @@ from pathlib import Path
 from typing import TypeVar
 
 import orjson
+from filelock import Timeout
 from pydantic import BaseModel, ValidationError
 
+from model.atomic import beside, held
 from scoring.errors import OutputError
 from scoring.manifest import Manifest, Success, UnitRecord
 from scoring.stores import FileStatus, LocalStore, Store, relative, store_of
@@ -32,7 +32,7 @@ _LOCK = ".lock-"
 _START = f"{_LOCK}start"
 _OWN = re.compile(
     r"\.records/.*|\.lock-.*|manifest\.json|SUCCESS\.json|bad-rows\.jsonl|part-\d{5,}\.[a-z.]+"
-    r"|\.(manifest|SUCCESS|bad-rows|part-\d{5,})\..*\.tmp"
+    r"|\.headlight-[0-9a-f]{16}\.part"
 )
 _Content = TypeVar("_Content", bound=BaseModel)
 
@@ -162,7 +162,7 @@ class Output:
                 return self.success()
             self._check_followed()
             self._store.write(self._path(SUCCESS), [to_json(ready)])
-        self._remove_records()
+        self._remove_records(manifest)
         return ready
 
     @contextmanager
@@ -207,22 +207,14 @@ class Output:
             yield
             return
         path = Path(self._path(name))
-        with ExitStack() as held:
-            is_there = False
-            while not is_there:  # its last holder may just have removed it
-                try:
-                    file = held.enter_context(path.open("ab"))
-                    fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-                except BlockingIOError as error:
-                    raise self.busy() from error
-                except OSError as error:
-                    raise OutputError(str(path), f"cannot be written: {error.strerror}") from error
-                with suppress(FileNotFoundError):
-                    is_there = path.stat().st_ino == os.fstat(file.fileno()).st_ino
+        with ExitStack() as stack:
             try:
-                yield
-            finally:
-                path.unlink(missing_ok=True)
+                stack.enter_context(held(path, wait=wait))
+            except Timeout as error:
+                raise self.busy() from error
+            except OSError as error:
+                raise OutputError(str(path), f"cannot be written: {error.strerror}") from error
+            yield
 
     def busy(self) -> OutputError:
         """Returns the refusal of a job while another one is at work."""
@@ -287,10 +279,12 @@ class Output:
     def _record(self, number: int) -> UnitRecord | None:
         return self._read(UnitRecord, _record_name(number))
 
-    def _remove_records(self) -> None:
+    def _remove_records(self, manifest: Manifest) -> None:
         """Removes the records, and what killed workers have left of parts."""
+        parts = (Path(manifest.part_name(unit.number)) for unit in manifest.units)
+        left = {beside(part, "part").name for part in parts}
         for name in self._names():
-            if name.startswith((f"{RECORDS}/", ".part-")):
+            if name.startswith(f"{RECORDS}/") or name in left:
                 self._store.remove(self._path(name))
         self._held()
         if isinstance(self._store, LocalStore):

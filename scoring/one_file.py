@@ -5,7 +5,7 @@ from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow
@@ -15,6 +15,7 @@ from model.errors import TableError, place
 from model.tables.columns import LABEL_COLUMNS, find
 from model.tables.files import Format, format_of
 from model.tables.headers import DELIMITERS
+from model.tables.lines import reason as reason_of
 from model.tables.parquet import ParquetTable, labels_of
 from model.tables.pieces import Rows, Scan
 from model.tables.rows import class_names
@@ -82,8 +83,8 @@ def is_for_one_file(options: Namespace) -> bool:
     return format_of(output) is not None or output.lower().endswith(_NOT_WRITTEN)
 
 
-def score_one(options: Namespace, say: Say) -> None:
-    """Scores a file, and says what was read, counted and written.
+def score_one(options: Namespace, say: Say) -> list[str]:
+    """Scores a file, and says what was read; returns lines on what was counted and written.
 
     Raises:
         ScoringError: the output or an option cannot be used.
@@ -94,6 +95,7 @@ def score_one(options: Namespace, say: Say) -> None:
     (found,) = find_inputs(options.inputs, output=options.output or "").files
     target = choose_target(found.path, options.output, found.table.format)
     _check_target(target, found.path, overwrite=options.overwrite)
+    target = replace(target, overwrite=options.overwrite, like=[Path(found.path)])
     spelling = spelling_of(options)
     with closing(open_table(found.table, spelling)) as table:
         scan = scan_table(table, spelling, _PIECE_BYTES)
@@ -112,12 +114,8 @@ def score_one(options: Namespace, say: Say) -> None:
         compared = None if options.compare is None else _Compared(file, options.compare)
         _say_read(file, say, has_header=spelling.header)
         totals = _write(file, target, scorer, compared)
-    _say_written(file, target, totals, say)
-    if compared is not None:
-        for line in compared.comparison.lines():
-            say(line)
-    else:
-        _suggest(file, target, say)
+    more = _suggest(file, target) if compared is None else compared.comparison.lines()
+    return [*_written(file, target, totals), *more]
 
 
 def choose_target(source: str, output: str | None, source_format: Format) -> Target:
@@ -153,9 +151,13 @@ def _check_target(target: Target, source: str, *, overwrite: bool) -> None:
     path = Path(target.path)
     if target.path == STANDARD_OUTPUT:
         return
-    if path.exists() and path.samefile(source):
+    try:
+        is_there = path.exists()
+    except OSError as error:  # such as for a name that is too long
+        raise OutputError(target.path, f"cannot be written: {reason_of(error)}") from error
+    if is_there and path.samefile(source):
         raise ScoringError(f"--output {path}: is the input: name another file")
-    if path.exists() and not overwrite:
+    if path.is_file() and not overwrite:
         raise OutputError(
             target.path, "is there already: replace it with --overwrite, or name another --output"
         )
@@ -281,16 +283,17 @@ def _say_read(file: _File, say: Say, *, has_header: bool) -> None:
     say(f"model {model.name} ({model.version}, {model.dtype}): {', '.join(model.labels)}")
 
 
-def _say_written(file: _File, target: Target, totals: _Totals, say: Say) -> None:
+def _written(file: _File, target: Target, totals: _Totals) -> Iterator[str]:
+    """Yields lines on what was counted and written."""
     bad = sum(map(len, totals.bad.values()))
     scored = totals.rows - bad
     counts = ", ".join(
         f"{name} {totals.labels[name]:,} ({totals.labels[name] / max(scored, 1):.1%})"
         for name in file.model.labels
     )
-    say(f"scored {scored:,} of {totals.rows:,} rows: {counts}")
+    yield f"scored {scored:,} of {totals.rows:,} rows: {counts}"
     if totals.truncated:
-        say(
+        yield (
             f"cut short: {totals.truncated:,} texts longer than {file.model.max_length} "
             "tokens; --truncation window reads them whole"
         )
@@ -298,16 +301,16 @@ def _say_written(file: _File, target: Target, totals: _Totals, say: Say) -> None
         first = place(file.table.file.path, rows[0])
         shown = ", ".join([first, *map(str, rows[1:_SHOWN])])
         count = f"{len(rows):,} row{'s' * (len(rows) > 1)}"
-        say(f"no answer: {count} ({shown}{', ...' * (len(rows) > _SHOWN)}): {reason}")
+        yield f"no answer: {count} ({shown}{', ...' * (len(rows) > _SHOWN)}): {reason}"
     where = "standard output" if target.path == STANDARD_OUTPUT else target.path
-    say(
+    yield (
         f"written to {where}: each row of the input, with label and score (the probability of the "
         "label, from 0 to 1)"
     )
 
 
-def _suggest(file: _File, target: Target, say: Say) -> None:
-    """Names a column of labels, with which the answers could be compared."""
+def _suggest(file: _File, target: Target) -> Iterator[str]:
+    """Yields a line with a column of labels, with which the answers could be compared."""
     usual = [each.name for each in file.columns if each.name.casefold() in LABEL_COLUMNS]
     if usual and target.path != STANDARD_OUTPUT:
-        say(f"to compare the answers with {usual[0]!r}: add --compare {usual[0]} --overwrite")
+        yield f"to compare the answers with {usual[0]!r}: add --compare {usual[0]} --overwrite"

@@ -10,6 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow
@@ -17,7 +18,7 @@ import pyarrow
 from model.allocator import share_one_heap
 from model.errors import ModelError, TableError
 from model.tables.columns import Columns
-from model.tables.parquet import ParquetTable, keep_rows
+from model.tables.parquet import ParquetTable
 from model.tables.pieces import Rows, TableFile
 from model.tables.table import TextTable
 from model.tables.writing import Values
@@ -168,10 +169,20 @@ def _good(values: Values, answers: Answers, refused: Collection[int]) -> tuple[V
         return values, answers
     good = [index for index in range(len(answers.label_ids)) if index not in refused]
     if isinstance(values, pyarrow.Table):
-        values = keep_rows(values, good)
+        values = _keep_rows(values, good)
     else:
         values = [values[index] for index in good]
     return values, answers.select(np.array(good, np.intp))
+
+
+def _keep_rows(table: Any, rows: Sequence[int]) -> Any:  # noqa: ANN401
+    """Returns some rows of a pyarrow.Table, in order; `rows` may be empty."""
+    mask = np.zeros(table.num_rows, np.bool_)
+    mask[list(rows)] = True
+    try:
+        return table.filter(pyarrow.array(mask))
+    except pyarrow.ArrowNotImplementedError:  # of some types only slices can be taken
+        return pyarrow.concat_tables([table.slice(0, 0), *(table.slice(row, 1) for row in rows)])
 
 
 class PartReader:

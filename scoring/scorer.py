@@ -190,6 +190,7 @@ class Scorer:
         backend = choose_backend(opened, device=chosen, dtype=choice, threads=threads)
         if chosen.type == "cpu":
             torch.set_num_threads(backend.cores)
+        self._backend = backend
         self._predictor: Predictor = load_on(opened, backend)
         self._reading = ReadingOptions(truncation, by_sentence=granularity == "sentence")
 
@@ -207,6 +208,7 @@ class Scorer:
 
         Raises:
             TypeError: `texts` is one string or a table.
+            MemoryError: there is too little for one text.
             Exception: the device fails for a valid text too.
         """
         return self.answer(self.encode(list_items(texts, by="score")))
@@ -233,6 +235,8 @@ class Scorer:
         results = predict_each(self._predictor, encoded)
         for index, (text, result) in enumerate(zip(encoded, results, strict=True)):
             if isinstance(result, Exception):
+                if self._backend.is_out_of_memory(result):
+                    raise MemoryError from result
                 refused[index] = str(text) if isinstance(text, Exception) else _reason(result)
                 continue
             result = result.among(self._choice)

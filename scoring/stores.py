@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, cast
 
+from model.atomic import replacing
 from model.errors import TableError
-from model.files import replacing
 from model.tables.lines import first_line, reason
 from scoring.errors import OutputError, ScoringError
 

@@ -3,6 +3,7 @@
 import argparse
 import atexit
 import importlib
+import io
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -11,10 +12,10 @@ from pathlib import Path
 from typing import NoReturn
 
 from model.cli.arguments import LineParser, add_version
-from model.cli.progress import escape_what_cannot_be_written
+from model.cli.signals import Interruption, raised_signals
 from model.errors import ModelError, install_hint
 from training.cli import compare, evaluate_options, fetch, fit_options
-from training.errors import InterruptedRunError, TrainingError
+from training.errors import TrainingError
 
 # What needs a package, and the extras that bring it; every other package is in `train`.
 _FIT = "training.cli.fit"
@@ -37,9 +38,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0 if it worked, 1 if not, with the reason on stderr, and 128 plus the number of a signal
         that interrupted it.
     """
-    escape_what_cannot_be_written()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # instead of failing
     parsed = _parser().parse_args(arguments)
     parsed.typed = list(sys.argv[1:] if arguments is None else arguments)
+    with raised_signals(lambda: "interrupted: run the same command again"):
+        return _reported(parsed)
+
+
+def _reported(parsed: argparse.Namespace) -> int:
+    """Runs the command, and reports what ends it in one line."""
     try:
         return _run(parsed)
     except ModuleNotFoundError as error:
@@ -48,15 +56,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         needed, extras = _EXTRAS.get(package, ("training needs and serving does not", "train"))
         return _report(f"{error.name} is not installed, which {needed}: {install_hint(extras)}", 1)
-    except InterruptedRunError as error:
+    except Interruption as error:
         return _report(str(error), 128 + error.signal)
     except (TrainingError, ModelError) as error:
         return _report(str(error), 1)
     except OSError as error:
         name = "" if error.filename is None else f"{error.filename}: "
         return _report(f"{name}{error.strerror or error}", 1)
-    except KeyboardInterrupt:
-        return _report("interrupted", 130)
 
 
 def end_with_main() -> NoReturn:
@@ -100,7 +106,7 @@ def _run(arguments: argparse.Namespace) -> int:
         ):
             try:
                 return int(module.run(arguments))
-            except (TrainingError, ModelError, OSError) as error:
+            except (TrainingError, ModelError, OSError, Interruption) as error:
                 # Reported here, while the processes can still agree on which one reports.
                 return _report_once(error, is_first=ranks.is_first)
     except RuntimeError as error:
@@ -112,17 +118,17 @@ def _run(arguments: argparse.Namespace) -> int:
         ) from error
 
 
-def _report_once(error: Exception, *, is_first: bool) -> int:
+def _report_once(error: BaseException, *, is_first: bool) -> int:
     """Prints an error once, whichever of the processes has found it."""
     from training.distributed import may_report
 
-    interrupted = isinstance(error, InterruptedRunError)
+    interrupted = isinstance(error, Interruption)
     message = str(error)
     if isinstance(error, OSError):
         message = f"{error.filename}: {error.strerror}" if error.filename else message
     if is_first if interrupted else may_report(message):
         _report(message, 1)
-    return 128 + error.signal if isinstance(error, InterruptedRunError) else 1
+    return 128 + error.signal if isinstance(error, Interruption) else 1
 
 
 @contextmanager

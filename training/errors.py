@@ -23,14 +23,6 @@ class ResumeError(TrainingError):
     """The state of an interrupted run does not fit; the message says what differs."""
 
 
-class InterruptedRunError(TrainingError):
-    """A signal ended a command; the message says what is kept."""
-
-    def __init__(self, signal: int, message: str) -> None:
-        super().__init__(message)
-        self.signal = signal
-
-
 def first_line(error: Exception) -> str:
     """Returns the first line of another package's message, or the name of the error."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -17,9 +17,10 @@ from sklearn.utils import check_consistent_length, check_random_state, column_or
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from model.atomic import replacing_folder
 from model.backends.device import choose_device
 from model.checkpoint.location import local_folder
-from model.checkpoint.saving import replaced
+from model.checkpoint.saving import check_place
 from model.cli.progress import say, silent
 from model.text_model import load
 from model.validation import checked_text, folder_path, is_missing, list_items
@@ -164,7 +165,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise FileExistsError(
                 f"{path} is there already: choose another folder, or give overwrite=True"
             )
-        with replaced(path) as fresh:
+        check_place(path)
+        with replacing_folder(path.resolve()) as fresh:
             shutil.copytree(self._folder, fresh, dirs_exist_ok=True)
 
     def __sklearn_tags__(self) -> Any:  # noqa: ANN401

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from model.atomic import remove_folder
 from training.data.augment import detokenize_share, perturb_all
 from training.data.dataset import Dataset
 from training.device import Accelerator
@@ -20,7 +21,6 @@ from training.fit.initial import begin
 from training.fit.recipe import Recipe
 from training.fit.rows import encode_rows
 from training.fit.run_fingerprint import run_fingerprint
-from training.fit.state import remove_state
 from training.fit.trainer import Trainer
 from training.measure.history import Measurement
 from training.tracking.logs import (
@@ -152,7 +152,7 @@ class Run:
                 )
             except DivergedRunError:
                 if context.ranks.is_first:
-                    remove_state(self.state_dir)  # a resumed run would diverge again
+                    remove_folder(self.state_dir)  # a resumed run would diverge again
                 raise
             yield history, log
 

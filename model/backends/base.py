@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from model.errors import FAULTS
 from model.network.architecture import Network
 from model.types import Batch, Classifier, Encoding
 
@@ -279,7 +280,7 @@ def isolate(
         try:
             results += run(part)
             continue
-        except Exception as caught:
+        except (*FAULTS, MemoryError) as caught:  # no deadline, and no signal
             if backend.is_fatal(caught):
                 raise
             if not failures:
@@ -305,7 +306,7 @@ def _blame(error: Exception, backend: Backend, control: Callable[[], object]) ->
     """Raises the error of a pass if a sound text fails too."""
     try:
         control()
-    except Exception as other:
+    except (*FAULTS, MemoryError) as other:
         if backend.is_fatal(other):
             raise
         raise error from None

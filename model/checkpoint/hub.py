@@ -5,9 +5,8 @@ then; it reads `HF_TOKEN`, `HF_ENDPOINT`, `HF_HOME`, `HF_HUB_OFFLINE` and `HTTPS
 """
 
 import re
-import shutil
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from glob import escape
@@ -15,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Literal
 
-from model.errors import CheckpointError, HubError, install_hint
+from model.errors import HubError, install_hint
 from model.files import (
     ADAPTER,
     CONFIG,
@@ -25,13 +24,11 @@ from model.files import (
     TOKENIZER_FILES,
     WEIGHTS,
     read_object,
-    sync,
-    write_object,
 )
 
 SCHEME = "hf:"
 Kind = Literal["model", "dataset"]
-#: the record in a folder that `fetch` made of where it came from
+#: the record in a fetched folder of where it came from
 ORIGIN = "hub.json"
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(?:/[A-Za-z0-9][\w.-]{0,95})?", re.ASCII)
@@ -134,47 +131,7 @@ def download_checkpoint(reference: Reference) -> Path:
         HubError: it cannot be downloaded.
     """
     listing = list_files(reference)
-    return download(listing, _choose_files(listing))
-
-
-def fetch(reference: Reference, output: Path, *, check: Callable[[Path], object]) -> str:
-    """Downloads a checkpoint beside `output`, checks it, and renames it; returns its commit.
-
-    Raises:
-        HubError: it cannot be downloaded, or is not accepted; then nothing is left.
-        CheckpointError: `output` holds something else.
-        OSError: the folder cannot be written.
-    """
-    listing = list_files(reference)
-    if origin_of(output) == (reference.name, listing.commit):
-        return listing.commit
-    if output.is_file() or (output.is_dir() and any(output.iterdir())):
-        raise CheckpointError(
-            output,
-            f"is there already, and is not {reference.name}@{listing.commit}: choose another",
-        )
-    names = _choose_files(listing)
-    part = output.with_name(f".{output.name}.part")
-    download(listing, names, output=part)
-    # The library's notes for its next download, and files of an older commit.
-    for path in part.iterdir():
-        if path.name not in names:
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
-    try:
-        check(part)
-    except CheckpointError as error:
-        shutil.rmtree(part)
-        file = "" if error.path == part else f"{error.path.name} "
-        raise HubError(_full_name(listing), f"{file}{error.fault}") from error
-    if SIGNATURE not in names:  # which covers every file, so none may be added
-        origin = {"name": reference.name, "revision": reference.revision, "commit": listing.commit}
-        write_object(part / ORIGIN, origin)
-    for path in part.iterdir():
-        sync(path)
-    if output.is_dir():
-        output.rmdir()  # it is empty
-    part.rename(output)
-    return listing.commit
+    return download(listing, choose_files(listing))
 
 
 def origin_of(folder: Path) -> tuple[str, str] | None:
@@ -198,9 +155,9 @@ def find_in_cache(path: Path) -> tuple[str, str, str] | None:
     return found and (found[1].replace("--", "/", 1), found[2], found[3] or "")
 
 
-def _choose_files(listing: Listing) -> list[str]:
+def choose_files(listing: Listing) -> list[str]:
     """Returns the files to download; refuses weights that are no safetensors, or too large."""
-    files, what = listing.files, _full_name(listing)
+    files, what = listing.files, full_name(listing)
     weights = [WEIGHTS] if WEIGHTS in files else sorted(filter(_PART.fullmatch, files))
     if not weights and ADAPTER not in files:
         raise HubError(
@@ -215,7 +172,8 @@ def _choose_files(listing: Listing) -> list[str]:
     return [*weights, *(name for name in _OTHERS if name in files)]
 
 
-def _full_name(listing: Listing) -> str:
+def full_name(listing: Listing) -> str:
+    """Names a repository and its commit in messages."""
     return f"{listing.reference} ({listing.commit[:12]})"
 
 

@@ -1,6 +1,6 @@
 """Defines the records in `headlight.json`: data, figures, precision, baseline and thresholds.
 
-Legend: N texts, C classes.
+Legend: N texts.
 """
 
 import itertools
@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal, Self, TypedDict
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -29,7 +27,6 @@ SCORE_BOUNDS = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.97, 0.98, 0.99)
 LENGTH_BOUNDS = (8, 16, 32, 64, 128, 256, 512)
 # Each bin is a series of each replica.
 _MOST_BOUNDS = 32
-_THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
 _MOST_THRESHOLDS = 32
 # The most that the accuracy over all rows may differ from float32's.
 _MOST_POINTS = 0.2
@@ -208,38 +205,6 @@ class Baseline(Record):
         return self
 
 
-def count_baseline(
-    probabilities: NDArray[np.floating],
-    token_counts: NDArray[np.integer],
-    *,
-    labels: Sequence[str],
-    sets: Sequence[str],
-    truncated: int,
-    unknown_tokens: int,
-) -> Baseline:
-    """Counts the texts of a measurement: probabilities are [N, C], token counts [N]."""
-
-    def count(bins: NDArray[np.integer], bounds: Sequence[float]) -> tuple[int, ...]:
-        return tuple(np.bincount(bins, minlength=len(bounds) + 1).tolist())
-
-    answers = probabilities.argmax(axis=1)  # [N]
-    # The index of the first bound that is not below it, as `bisect_left` finds it.
-    bins = np.searchsorted(SCORE_BOUNDS, probabilities.max(axis=1).astype(np.float64))  # [N]
-    return Baseline(
-        sets=tuple(sets),
-        rows=len(probabilities),
-        score_bounds=SCORE_BOUNDS,
-        scores={
-            label: count(bins[answers == index], SCORE_BOUNDS) for index, label in enumerate(labels)
-        },
-        length_bounds=LENGTH_BOUNDS,
-        lengths=count(np.searchsorted(LENGTH_BOUNDS, token_counts), LENGTH_BOUNDS),
-        truncated=truncated,
-        tokens=int(token_counts.sum()),
-        unknown_tokens=unknown_tokens,
-    )
-
-
 class ThresholdReport(TypedDict):
     """What is left of some texts at one threshold; None where nothing can be counted.
 
@@ -311,47 +276,3 @@ class Thresholds(Record):
 
 def _share(part: int, whole: int) -> float | None:
     return part / whole if whole else None
-
-
-def count_thresholds(
-    probabilities: NDArray[np.floating],
-    label_ids: NDArray[np.integer],
-    *,
-    labels: Sequence[str],
-    sets: Sequence[str],
-) -> Thresholds:
-    """Counts the answers whose score is a threshold or more, for thresholds from 0.5 to 0.99.
-
-    With more than two classes a score may be below 0.5, so there the first threshold is 0.
-
-    Args:
-        probabilities: of every class, each row summing to 1 [N, C]; N is at least 1.
-        label_ids: the true classes [N].
-        labels: names of the classes, in order.
-        sets: names of the sets that the texts are of.
-    """
-
-    def by_label(classes: NDArray[np.integer]) -> dict[str, int]:
-        counts = np.bincount(classes, minlength=len(labels)).tolist()  # [C]
-        return dict(zip(labels, counts, strict=True))
-
-    scores, predicted = probabilities.max(axis=1), probabilities.argmax(axis=1)  # [N]
-    thresholds = _THRESHOLDS if len(labels) == 2 else (0.0, *_THRESHOLDS)
-    left = tuple(
-        Threshold(
-            threshold=threshold,
-            answers=by_label(predicted[scores >= threshold]),
-            right=by_label(predicted[(scores >= threshold) & (predicted == label_ids)]),
-        )
-        for threshold in thresholds
-    )
-    return Thresholds(
-        sets=tuple(sets), rows=len(probabilities), texts=by_label(label_ids), by_threshold=left
-    )
-
-
-def threshold_reports(
-    probabilities: NDArray[np.floating], label_ids: NDArray[np.integer], labels: Sequence[str]
-) -> list[ThresholdReport]:
-    """Measures what thresholds leave of texts that are not recorded; see `count_thresholds`."""
-    return count_thresholds(probabilities, label_ids, labels=labels, sets=["texts"]).reports()

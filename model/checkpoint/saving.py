@@ -1,14 +1,12 @@
 """Saves a network as a checkpoint folder, or a record in one, completely or not at all."""
 
 import os
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from model.atomic import replacing_folder, write_whole
 from model.checkpoint.manifest import FORMAT_VERSION, MARK, Manifest, sealed
 from model.checkpoint.opening import Checkpoint, open_checkpoint
 from model.checkpoint.records import Baseline, Precision, Thresholds
@@ -22,12 +20,8 @@ from model.files import (
     WEIGHTS,
     digest,
     read_object,
-    replace_folder,
     sign_command,
-    sync,
     to_bytes,
-    write_object,
-    write_whole,
 )
 from model.network.architecture import Network, NetworkConfig, encoder_kind, is_known
 from model.tokenization.tokenizer import Tokenizer
@@ -43,7 +37,7 @@ def save_checkpoint(
     manifest: Manifest,
     dtype: torch.dtype = torch.float32,
 ) -> None:
-    """Writes a checkpoint folder as a whole; see `replaced`.
+    """Writes a checkpoint folder as a whole, in place of one that is there; see `replacing_folder`.
 
     Args:
         manifest: the content of `headlight.json`; its digests are filled in here.
@@ -53,13 +47,14 @@ def save_checkpoint(
         CheckpointError: `path` holds something other than a checkpoint (see `check_place`).
         OSError: the folder could not be written; the old content is still there.
     """
-    with replaced(folder_path(path, by="save_checkpoint")) as fresh:
+    path = folder_path(path, by="save_checkpoint")
+    check_place(path)
+    with replacing_folder(path.resolve()) as fresh:
         save_weights(fresh / WEIGHTS, network.state_dict(), encoder_kind(config), dtype=dtype)
-        write_object(fresh / CONFIG, {**config.to_json(), MARK: FORMAT_VERSION})
+        (fresh / CONFIG).write_bytes(to_bytes({**config.to_json(), MARK: FORMAT_VERSION}))
         (fresh / "tokenizer.json").write_text(tokenizer.to_json(), encoding="utf-8")
-        write_object(
-            fresh / "tokenizer_config.json", tokenizer_options(tokenizer, manifest.max_length)
-        )
+        options = tokenizer_options(tokenizer, manifest.max_length)
+        (fresh / "tokenizer_config.json").write_bytes(to_bytes(options))
         files = {file.name: digest(file) for file in sorted(fresh.iterdir())}
         mine = {"weights_sha256": files[WEIGHTS]}
         baseline, thresholds = manifest.baseline, manifest.thresholds
@@ -68,33 +63,7 @@ def save_checkpoint(
             "baseline": baseline and baseline.model_copy(update=mine),
             "thresholds": thresholds and thresholds.model_copy(update=mine),
         }
-        write_object(fresh / MANIFEST, sealed(manifest.model_copy(update=filled)))
-
-
-@contextmanager
-def replaced(path: Path) -> Iterator[Path]:
-    """Puts a new folder at `path`, replacing a checkpoint there, when the block ends.
-
-    See `replace_folder` for where `path` exists all the time.
-
-    Yields:
-        The new folder, empty and beside `path`.
-
-    Raises:
-        CheckpointError: `path` holds something other than a checkpoint (see `check_place`).
-        OSError: the folder could not be written; the old content is still there.
-    """
-    check_place(path)
-    path = path.resolve()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}-") as scratch:
-        fresh = Path(scratch) / "new"
-        fresh.mkdir()
-        yield fresh
-        for file in [*fresh.iterdir(), fresh]:
-            sync(file)
-        replace_folder(fresh, path, Path(scratch) / "old")
-    sync(path.parent)
+        (fresh / MANIFEST).write_bytes(to_bytes(sealed(manifest.model_copy(update=filled))))
 
 
 def check_place(path: Path) -> None:
@@ -158,7 +127,6 @@ def _save(checkpoint: Checkpoint, **records: object) -> None:
         )
     try:
         write_whole(path, to_bytes(sealed(now.manifest.model_copy(update=records))))
-        sync(path.parent)
     except OSError as error:
         raise CheckpointError(path, f"cannot be written: {error.strerror}") from error
 

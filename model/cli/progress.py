@@ -1,10 +1,10 @@
 """Shows progress of long work: a bar on a terminal, a plain line every few seconds elsewhere."""
 
-import io
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from importlib.util import find_spec
 from typing import TextIO
@@ -78,8 +78,9 @@ def _lines(total: int, label: str, done: int, stream: TextIO) -> Advance:
         left = (total - done) / max(rate, 1e-9)
         text = _text(words)
         more = f", {text}" if text else ""
-        stream.write(f"{label}: {done}/{total}, {rate:.1f}/s, {left:.0f} s left{more}\n")
-        stream.flush()
+        with suppress(OSError):
+            stream.write(f"{label}: {done}/{total}, {rate:.1f}/s, {left:.0f} s left{more}\n")
+            stream.flush()
 
     return advance
 
@@ -88,15 +89,30 @@ def _text(words: Words) -> str:
     return words if isinstance(words, str) else words()
 
 
-def escape_what_cannot_be_written() -> None:
-    """Lets standard output show as escapes what its encoding lacks, instead of failing."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")
-
-
 def say(line: str) -> None:
-    """Writes a line for people to standard output, above a bar if one is shown."""
+    """Writes a line for people to standard output, above a bar; if it cannot, work goes on."""
     from tqdm import tqdm
 
-    tqdm.write(line)
-    sys.stdout.flush()
+    try:
+        with standard_output() as output:
+            tqdm.write(line, output)
+            output.flush()
+    except OSError as error:
+        complain(f"{error.filename}: {error.strerror}; what else is said is not shown")
+
+
+@contextmanager
+def standard_output() -> Iterator[TextIO]:
+    """Names standard output in an error of it; whatever is written there later is dropped."""
+    try:
+        yield sys.stdout
+    except OSError as error:
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise OSError(error.errno, error.strerror, "standard output") from error
+
+
+def complain(line: str) -> None:
+    """Writes a line to standard error, where that is possible."""
+    with suppress(OSError):
+        print(line, file=sys.stderr, flush=True)  # noqa: T201

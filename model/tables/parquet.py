@@ -6,7 +6,6 @@ from contextlib import suppress
 from itertools import accumulate
 from typing import Any, BinaryIO
 
-import numpy as np
 import pyarrow
 from pyarrow import parquet
 
@@ -234,16 +233,6 @@ def _decoded(value: bytes | None) -> object:
     with suppress(UnicodeDecodeError):
         return value if value is None else value.decode()
     return value
-
-
-def keep_rows(table: Any, rows: Sequence[int]) -> Any:  # noqa: ANN401
-    """Returns some rows of a pyarrow.Table, in order; `rows` may be empty."""
-    mask = np.zeros(table.num_rows, np.bool_)
-    mask[list(rows)] = True
-    try:
-        return table.filter(pyarrow.array(mask))
-    except pyarrow.ArrowNotImplementedError:  # of some types only slices can be taken
-        return pyarrow.concat_tables([table.slice(0, 0), *(table.slice(row, 1) for row in rows)])
 
 
 def _plain_type(kind: Any) -> Any:  # noqa: ANN401

@@ -5,9 +5,7 @@ import csv
 import gzip
 import io
 import json
-import os
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -16,10 +14,12 @@ from typing import Any, BinaryIO, TypeAlias, Union, cast
 
 import orjson
 import pyarrow
+from filelock import Timeout
 from pyarrow import parquet
 
+from model.atomic import replacing
+from model.cli.progress import standard_output
 from model.errors import TableError
-from model.files import replacing
 from model.tables.files import Compression, Format
 from model.tables.lines import reason
 from model.tables.values import MISSING, to_json
@@ -35,11 +35,13 @@ Values: TypeAlias = Any
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a table is written: its path, or `-`, and its form."""
+    """Where a table is written: its path, or `-`, and its form; the others as in `replacing`."""
 
     path: str
     format: Format
     compression: Compression | None
+    overwrite: bool = True
+    like: Sequence[Path] = ()
 
     @property
     def is_array(self) -> bool:
@@ -83,19 +85,25 @@ def open_table(
             yield rows
             rows.close()
     except OSError as error:
-        if isinstance(error, BrokenPipeError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise TableError(target.path, f"cannot be written: {reason(error)}") from error
 
 
 @contextmanager
 def _destination(target: Target) -> Iterator[BinaryIO]:
     if target.path == STANDARD_OUTPUT:
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
+        with standard_output() as output:
+            yield output.buffer
+            output.flush()
         return
-    with replacing(Path(target.path)) as file:
-        yield file
+    is_new = not target.overwrite
+    try:
+        with replacing(Path(target.path), exclusive=is_new, wait=False, like=target.like) as file:
+            yield file
+    except (FileExistsError, Timeout) as error:
+        fault = "is there by now, and stays: nothing is written; name another file"
+        if isinstance(error, Timeout):
+            fault = "another command is writing it: wait for it, or name another file"
+        raise TableError(target.path, fault) from error
 
 
 @contextmanager

@@ -16,7 +16,7 @@ from typing import Any
 import tokenizers
 from tokenizers import Regex, normalizers, pre_tokenizers
 
-from model.errors import CheckpointError, TokenizerError, shorten
+from model.errors import CheckpointError, TokenizerError, is_fault, shorten
 from model.files import read_object, read_text
 from model.tokenization.tokenizer import MARGIN, Tokenizer, no_panic
 from model.tokenization.wordpiece import SPECIAL_TOKENS, bert_normalizer, wordpiece_tokenizer
@@ -137,9 +137,9 @@ def _read_json(path: Path) -> tokenizers.Tokenizer:
         _check_parts(path, backend, json.dumps(content.get("pre_tokenizer")))
         # No vocabulary has this word. Without a token for unknown words, fail now, not later.
         backend.encode("\N{UGARITIC LETTER ALPA}" * 101)
-    except (CheckpointError, KeyboardInterrupt, SystemExit):
-        raise
-    except BaseException as error:  # the Rust side raises bare Exception, and panics
+    except BaseException as error:
+        if not is_fault(error):  # such as a CheckpointError
+            raise
         raise CheckpointError(path, f"is not a tokenizer: {error}") from error
     return backend
 

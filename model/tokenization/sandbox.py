@@ -17,7 +17,7 @@ from model.errors import CheckpointError
 _SCRIPT = Path(__file__).with_name("sandbox_child.py")
 _CAUSES = {
     -signal.SIGABRT: " (most likely out of memory)",
-    -signal.SIGXCPU: " (out of processor time)",
+    -getattr(signal, "SIGXCPU", 24): " (out of processor time)",
 }
 # Processor time is limited inside. This ends a child that sleeps, or that waits for its turn.
 _MOST_SECONDS = 120.0

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import sentencex
 
-from model.errors import TextTooLongError
+from model.errors import TextTooLongError, is_fault
 from model.tokenization.tokenizer import is_blank
 from model.types import Span
 
@@ -99,8 +99,8 @@ def _ends(block: str) -> list[int]:
     """Where the sentences of a block end, but for the last one."""
     try:
         boundaries = sentencex.get_sentence_boundaries(_LANGUAGE, block)
-    except (KeyboardInterrupt, SystemExit, GeneratorExit):
-        raise
-    except BaseException:  # a panic of its Rust code is no Exception
+    except BaseException as error:
+        if not is_fault(error):
+            raise
         return []  # an odd text still has an answer, if not one for each sentence
     return [boundary["end_index"] for boundary in boundaries[:-1]]

@@ -19,6 +19,7 @@ from model.errors import (
     InputError,
     TextTooLongError,
     TokenizerError,
+    is_fault,
 )
 from model.tokenization.wordpiece import SPECIAL_TOKENS
 from model.types import Encoding, Token, Truncation
@@ -326,9 +327,9 @@ def no_panic() -> Iterator[None]:
     """
     try:
         yield
-    except (InputError, KeyboardInterrupt, SystemExit, GeneratorExit):
-        raise
     except BaseException as error:
+        if isinstance(error, InputError) or not is_fault(error):
+            raise
         # Not from it: the message of a panic may hold a part of the text, and logs show causes.
         raise TokenizerError(type(error).__name__) from None
 

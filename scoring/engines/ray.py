@@ -9,13 +9,14 @@ import shutil
 import signal
 import socket
 import tempfile
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
+from model.cli.signals import Interruption, noted_signals
 from scoring.engines.base import Score, run_parts
 from scoring.errors import ScoringError
 from scoring.parts import Job, Result, load, score_part
@@ -38,34 +39,40 @@ class RayEngine:
             self._job = replace(job, output=str(Path(job.output).resolve()))
         self._address = address
         self._workers = workers
-        self._signals = _Signals()
         self.ended: tuple[type[Exception], ...] = ()
+        self._caught: Callable[[], int | None] = lambda: None
 
     def run(self, numbers: Sequence[int]) -> Generator[Result, None, None]:
         """Runs parts; see `run_parts`."""
         if not numbers:
             return
-        self._signals.hold()
-        ray = _connect(self._address)
-        self._signals.hold()  # Ray has taken one of them
-        try:
-            self.ended = (ray.exceptions.RayError,)
-            needs = {"num_cpus": self._job.threads}
-            if self._job.device == "cuda":
-                needs["num_gpus"] = 1
-            self._actor = ray.remote(max_restarts=0, **needs)(PartActor)
-            folder = Path(self._job.checkpoint)
-            files = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
-            self._files = ray.put((folder.name, files))
-            yield from run_parts(self, numbers, processes=self._workers or _room(ray, needs))
-        finally:
-            ray.shutdown()
-            self._signals.release()
-        self._signals.check()
+        # Its calls do not survive an exception of a handler, and connecting replaces a handler.
+        with suppress(Interruption), noted_signals() as first:
+            ray = _connect(self._address)
+            try:
+                with noted_signals() as second:
+                    self._caught = lambda: first() or second()
+                    yield from self._run(ray, numbers)
+            finally:
+                ray.shutdown()
+        if (number := self._caught()) is not None:
+            signal.raise_signal(number)
+
+    def _run(self, ray: Any, numbers: Sequence[int]) -> Iterator[Result]:  # noqa: ANN401
+        self.ended = (ray.exceptions.RayError,)
+        needs = {"num_cpus": self._job.threads}
+        if self._job.device == "cuda":
+            needs["num_gpus"] = 1
+        self._actor = ray.remote(max_restarts=0, **needs)(PartActor)
+        folder = Path(self._job.checkpoint)
+        files = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+        self._files = ray.put((folder.name, files))
+        yield from run_parts(self, numbers, processes=self._workers or _room(ray, needs))
 
     def check(self) -> None:
-        """Raises what a signal that came asks for."""
-        self._signals.check()
+        """Ends the run if a signal came."""
+        if (number := self._caught()) is not None:
+            raise Interruption(number, "")
 
     def start(self, index: int) -> tuple[Score, Future[str | None]]:
         """Starts an actor."""
@@ -73,36 +80,6 @@ class RayEngine:
         actor = self._actor.remote()
         loading = actor.load.remote(self._job, self._files, str(Path.cwd()))
         return lambda *numbers: actor.score.remote(*numbers).future(), loading.future()
-
-
-class _Signals:
-    """Holds signals back while Ray runs: its calls do not survive an exception of a handler."""
-
-    def __init__(self) -> None:
-        numbers = (signal.SIGINT, signal.SIGTERM)
-        self._before = {number: signal.getsignal(number) for number in numbers}
-        self._caught: int | None = None
-
-    def hold(self) -> None:
-        """Notes signals from now on."""
-        for number in self._before:
-            signal.signal(number, self._note)
-
-    def check(self) -> None:
-        """Lets the handler of before have the signal that came."""
-        if self._caught is not None:
-            handler = self._before[signal.Signals(self._caught)]
-            if callable(handler):
-                handler(self._caught, None)
-
-    def release(self) -> None:
-        """Puts the handlers of before back."""
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def _note(self, number: int, frame: FrameType | None) -> None:
-        del frame
-        self._caught = self._caught or number
 
 
 def _connect(address: str | None) -> Any:  # noqa: ANN401

@@ -13,6 +13,7 @@ from pyarrow import parquet
 
 import scoring.__main__ as command
 from model import load_predictor, open_checkpoint
+from model.atomic import beside
 from model.tables.files import FORMATS
 from scoring.folder import Output
 from tests.builders import tiny_checkpoint
@@ -144,7 +145,7 @@ def test_a_job_goes_on_where_it_ended(
     parts = sorted(first)
     parts[0].write_bytes(parts[0].read_bytes()[:-1])
     (output / ".records" / "00001.json").unlink()
-    (output / ".part-00002.parquet.12.tmp").write_bytes(b"half")
+    beside(output / "part-00002.parquet", "part").write_bytes(b"half")
     assert run(*arguments, "--output", output) == 0
 
     assert files_of(output) == whole

@@ -331,13 +331,16 @@ def test_an_interruption_leaves_nothing(checkpoint_folder: Path, tmp_path: Path)
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
     )
     assert process.stderr is not None
-    while not list(tmp_path.glob(".*.tmp")):
+    while not list(tmp_path.glob(".*.part")):
         assert process.poll() is None, process.stderr.read()
     process.send_signal(signal.SIGTERM)
     _, said = process.communicate(timeout=120)
 
     assert process.returncode == 128 + signal.SIGTERM
-    assert said.splitlines()[-1] == "headlight-score: interrupted: nothing is written"
+    assert said.splitlines()[-1] == (
+        "headlight-score: interrupted: nothing is written; run the same command again, or with "
+        "--parts --output DIR, which goes on where it was interrupted"
+    )
     assert [each.name for each in tmp_path.iterdir()] == ["a.csv"]
 
 

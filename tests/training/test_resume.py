@@ -13,9 +13,9 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from model.cli.signals import Interruption
 from tests.builders import tiny_network, tiny_tokenizer
 from tests.training.tiny_runs import build_trainer
-from training.errors import InterruptedRunError
 from training.fit.recipe import Recipe
 from training.fit.rows import EncodedRows
 from training.measure.history import Measurement
@@ -133,7 +133,7 @@ def test_a_signal_ends_the_run_after_the_step_or_the_epoch_in_hand(
 ) -> None:
     """It is asked for after each step, and once more after each epoch is measured."""
     run = Run(tmp_path, average_decay=0.7)
-    with pytest.raises(InterruptedRunError) as interrupted:
+    with pytest.raises(Interruption) as interrupted:
         run.to_the_end(stop=after(asked, lambda: signal.SIGTERM))
     epochs, steps = divmod(asked, STEPS_PER_EPOCH + 1)
     step = STEPS_PER_EPOCH * epochs + min(steps + 1, STEPS_PER_EPOCH)
@@ -166,7 +166,7 @@ def test_a_run_that_had_ended_records_its_history_again(
 
 def test_seconds_are_those_of_all_parts(tmp_path: Path) -> None:
     run = Run(tmp_path, average_decay=0.0)
-    with pytest.raises(InterruptedRunError):
+    with pytest.raises(Interruption):
         run.to_the_end(stop=after(STEPS_PER_EPOCH, lambda: signal.SIGINT))
     (first,) = run.recorded[-1]
 

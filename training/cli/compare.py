@@ -19,7 +19,6 @@ from training.compare.variants import ALL
 from training.device import choose_accelerator, describe
 from training.errors import RecipeError
 from training.fit.recipe import load_recipe
-from training.signals import noted_signals
 
 _FEWEST_SEEDS = 2
 
@@ -94,16 +93,14 @@ def run(arguments: argparse.Namespace) -> int:
         share=recipe.validation_share,
         seed=recipe.seed,
     )
-    with noted_signals() as stop:
-        outcomes = run_variants(
-            arguments.variants or ALL,
-            training,
-            validation,
-            seeds=arguments.seeds,
-            epochs=arguments.epochs,
-            accelerator=accelerator,
-            stop=stop,
-        )
+    outcomes = run_variants(
+        arguments.variants or ALL,
+        training,
+        validation,
+        seeds=arguments.seeds,
+        epochs=arguments.epochs,
+        accelerator=accelerator,
+    )
     sources = [*training.sources, *(validation.sources if arguments.validation else ())]
     comparison = Comparison(
         command=shlex.join(["headlight-train", *arguments.typed]),

@@ -4,17 +4,20 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 import torch
 
+from model.atomic import write_whole
 from model.backends.device import choose_dtype
 from model.backends.threads import choose_threads
 from model.checkpoint.location import local_folder
 from model.checkpoint.opening import Checkpoint, open_checkpoint
 from model.checkpoint.saving import check_recordable, save_baseline, save_precision
+from model.cli.progress import standard_output
 from model.errors import ConfigurationError
-from model.files import to_bytes, write_whole
+from model.files import to_bytes
 from model.loading import load_predictor
 from model.predictor import ModelInfo
 from training.cli.evaluate_answers import check_targets, targets, write_answers
@@ -53,16 +56,14 @@ def run(arguments: argparse.Namespace) -> int:
     names = _names(checkpoint, arguments)
     datasets = read_sources(arguments, checkpoint.config.labels)
     predictor = load_predictor(checkpoint, device=device, dtype=dtype)
-    readable = sys.stderr if arguments.json == _STANDARD_OUTPUT else sys.stdout
     if arguments.labels is None:
-        readable.write(pair_lines(datasets, checkpoint.config.labels))
+        _show(pair_lines(datasets, checkpoint.config.labels), arguments)
     measured = []
     most = arguments.max_batch_tokens
     for path, dataset in datasets:
         measured.append(evaluate(predictor, dataset, path=path, max_batch_tokens=most))
-        readable.write(to_text(measured[-1].report))
-        readable.flush()
-    readable.write(write_answers(arguments, datasets, measured))
+        _show(to_text(measured[-1].report), arguments)
+    _show(write_answers(arguments, datasets, measured), arguments)
     if arguments.plot is not None:
         plot_reliability([each.scores for each in measured], arguments.plot)
     if arguments.json is not None:
@@ -75,8 +76,16 @@ def run(arguments: argparse.Namespace) -> int:
         )
         answers = [evaluate(other, rows, path=x, max_batch_tokens=most) for x, rows in datasets]
         rounded = (answers, other.info)
-    readable.write(_record(checkpoint, names, measured, rounded, arguments))
+    _show(_record(checkpoint, names, measured, rounded, arguments), arguments)
     return 0
+
+
+def _show(text: str, arguments: argparse.Namespace) -> None:
+    """Writes a text for people, beside JSON to standard error."""
+    is_beside = arguments.json == _STANDARD_OUTPUT
+    with nullcontext(sys.stderr) if is_beside else standard_output() as readable:
+        readable.write(text)
+        readable.flush()
 
 
 def _check_outputs(arguments: argparse.Namespace) -> None:
@@ -150,7 +159,9 @@ def _check_writable(path: Path, option: str) -> None:
 
 def _write_json(target: str, report: Mapping[str, object]) -> None:
     if target == _STANDARD_OUTPUT:
-        # In any encoding; an escape of standard output itself could be no JSON.
-        sys.stdout.write(json.dumps(report, indent=2) + "\n")
+        with standard_output() as output:
+            # In any encoding; an escape of standard output itself could be no JSON.
+            output.write(json.dumps(report, indent=2) + "\n")
+            output.flush()
         return
     write_whole(Path(target), to_bytes(report))

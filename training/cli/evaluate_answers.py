@@ -56,7 +56,8 @@ def write_answers(
         else:
             lines += f"{count:,} rows with predictions: {path}\n"
         rows = list(zip(*(column.tolist() for column in columns.values()), strict=True))
-        target = Target(str(path), _form(path) or "csv", None)
+        sources = [Path(file) for file in arguments.files]
+        target = Target(str(path), _form(path) or "csv", None, overwrite=False, like=sources)
         with open_table(target, _schema(columns)) as table:
             table.write(rows)
     return lines

@@ -29,8 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Downloads and checks a folder, and prints its commit."""
-    from model.checkpoint.hub import fetch, parse
+    from model.checkpoint.hub import parse
     from model.checkpoint.opening import open_checkpoint
+    from training.data.hub import fetch
 
     name, revision = arguments.name, arguments.revision
     reference = parse(name if revision is None else f"{name}@{revision}")

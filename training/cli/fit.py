@@ -6,8 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from model.atomic import remove_folder
 from model.checkpoint.location import local_folder
 from model.cli.progress import say
+from model.cli.signals import noted_signals, raised_signals
 from model.files import WEIGHTS, check_folder
 from training.cli import fit_report
 from training.cli.fit_options import STORE_DTYPES, choose_run_dir, recipe_of
@@ -22,12 +24,11 @@ from training.errors import RecipeError, ResumeError, TrainingError
 from training.fit.checkpointing import FULL, check_space, describe_unwritten, resume_hint
 from training.fit.export import Exported
 from training.fit.recipe import Recipe
-from training.fit.state import has_state, previous_run, remove_state
+from training.fit.state import has_state, previous_run
 from training.measure.history import Measurement, write_history
 from training.measure.plots import plot_history
 from training.measure.summary import epoch_line
 from training.run import STATE, Run, TrainingContext
-from training.signals import noted_signals, raised_signals
 from training.tracking.logs import check_installed
 
 _HISTORY, _PLOT = "history.jsonl", "history.png"
@@ -74,9 +75,10 @@ def _run(arguments: argparse.Namespace, run_dir: Path, ranks: Ranks) -> int:
         return 0
     history, exported = result
     plot = run_dir / _PLOT
-    fit_report.warn_if_unwritten(lambda: plot_history(history, plot), plot)
-    fit_report.say_end(fit, history, exported)
-    say(f"checkpoint: {arguments.output}")
+    with raised_signals(lambda: f"interrupted: the checkpoint {arguments.output} is written"):
+        fit_report.warn_if_unwritten(lambda: plot_history(history, plot), plot)
+        fit_report.say_end(fit, history, exported)
+        say(f"checkpoint: {arguments.output}")
     return 0
 
 
@@ -166,7 +168,7 @@ def _fit(
     if is_first:
         fit.folder.mkdir(parents=True, exist_ok=True)
         if not trainer.step:
-            remove_state(fit.state_dir)
+            remove_folder(fit.state_dir)
             for name in (_HISTORY, _PLOT):
                 (fit.folder / name).unlink(missing_ok=True)
 
@@ -185,7 +187,7 @@ def _fit(
         with raised_signals(trainer.interrupted):
             exported = _write(write, fit, arguments.output, size)
             if not arguments.keep_state:
-                remove_state(fit.state_dir)
+                remove_folder(fit.state_dir)
             log.end(exported.figures, exported.manifest.temperature, step=trainer.step)
     return history, exported
 
@@ -199,7 +201,7 @@ def _write(write: Callable[[], Exported], fit: Run, output: Path, size: int) -> 
             if error.errno not in FULL or fit.trainer.unsaved is None:
                 raise
             # The state on disk is an old one: it makes room for the weights that are trained.
-            remove_state(fit.state_dir)
+            remove_folder(fit.state_dir)
             return write()
     except OSError as error:
         reason = describe_unwritten(error, output / WEIGHTS, size)

@@ -1,7 +1,6 @@
 """Writes the report of a comparison: a page in Markdown, its plots, and all figures as JSON."""
 
 import math
-import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -10,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 from pydantic import TypeAdapter
 
-from model.files import sync
+from model.atomic import write_whole
 from training.compare.run import Comparison, Outcome, VariantRun, spread
 from training.errors import RecipeError
 from training.measure.metrics import wilson_interval
@@ -167,15 +166,10 @@ def check_output(output: Path, *, overwrite: bool) -> None:
 
 
 def write_report(output: Path, comparison: Comparison) -> None:
-    """Writes page, figures and plots to a scratch folder, then moves each file to its place."""
+    """Writes page, figures and plots, the figures last: a folder with them is a whole report."""
     output.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=output, prefix=".part-") as scratch:
-        fresh = Path(scratch)
-        (fresh / REPORT).write_text(to_markdown(comparison), encoding="utf-8")
-        figures = TypeAdapter(Comparison).dump_json(comparison, indent=1)
-        (fresh / FIGURES).write_bytes(figures + b"\n")
-        plot_curves(comparison.outcomes, fresh / CURVES)
-        plot_gaps(comparison.outcomes, fresh / GAPS)
-        for path in sorted(fresh.iterdir()):
-            sync(path)
-            path.replace(output / path.name)
+    plot_curves(comparison.outcomes, output / CURVES)
+    plot_gaps(comparison.outcomes, output / GAPS)
+    write_whole(output / REPORT, to_markdown(comparison).encode())
+    figures = TypeAdapter(Comparison).dump_json(comparison, indent=1)
+    write_whole(output / FIGURES, figures + b"\n")

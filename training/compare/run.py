@@ -2,7 +2,7 @@
 
 import statistics
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from sklearn.metrics import accuracy_score, log_loss
@@ -12,13 +12,11 @@ from model.cli.progress import say
 from training.compare.variants import BASELINE, VARIANTS
 from training.data.dataset import Dataset
 from training.device import Accelerator
-from training.errors import InterruptedRunError, RecipeError
+from training.errors import RecipeError
 from training.fit.rows import LossAndAccuracy, encode_rows
 from training.fit.trainer import Trainer
 from training.measure.history import Measurement
 from training.measure.tfidf import TITLE, fit_tfidf
-
-_INTERRUPTED = "interrupted; no report was written"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +73,6 @@ def run_variants(
     seeds: int,
     epochs: int,
     accelerator: Accelerator,
-    stop: Callable[[], int | None],
 ) -> tuple[Outcome, ...]:
     """Trains every variant with every seed."""
     outcomes = {}
@@ -85,8 +82,7 @@ def run_variants(
             outcome = _run_baseline(training, validation)
         else:
             found = [
-                _run(name, seed, training, validation, epochs, accelerator, stop)
-                for seed in range(seeds)
+                _run(name, seed, training, validation, epochs, accelerator) for seed in range(seeds)
             ]
             runs = tuple(run for _, run in found)
             outcome = Outcome(name, VARIANTS[name].title, found[0][0], runs)
@@ -97,9 +93,6 @@ def run_variants(
             f"{spread(run.validation.accuracy for run in outcome.runs)[0]:.1%}, "
             f"{len(outcome.runs)} runs"
         )
-        signal = stop()
-        if signal is not None:
-            raise InterruptedRunError(signal, _INTERRUPTED)
     return tuple(outcomes[name] for name in names)
 
 
@@ -110,7 +103,6 @@ def _run(
     validation: Dataset,
     epochs: int,
     accelerator: Accelerator,
-    stop: Callable[[], int | None],
 ) -> tuple[int, VariantRun]:
     """Returns the parameter count of a network, and its run."""
     recipe = VARIANTS[name].recipe(epochs=epochs, seed=seed)
@@ -127,10 +119,7 @@ def _run(
         measure_training=True,
         label=f"{name}, seed {seed}",
     )
-    try:
-        history = trainer.run(save_every=1, stop=stop, record=lambda _: None)
-    except InterruptedRunError as error:
-        raise InterruptedRunError(error.signal, _INTERRUPTED) from error
+    history = trainer.run(save_every=1, stop=lambda: None, record=lambda _: None)
     last = history[-1]
     return sum(parameter.numel() for parameter in network.parameters()), VariantRun(
         seed=seed,

@@ -1,16 +1,30 @@
-"""Fetches the Parquet files of a data set by its name on the hub, from one commit.
+"""Fetches the Parquet files of a data set, or a checkpoint, by its name on the hub.
 
 `hf:NAME@REVISION:SPLIT` stands for the files of one split; `hf:NAME` for `main` and `train`. A data
 set with several configurations needs `CONFIGURATION/SPLIT`. See `model.checkpoint.hub`.
 """
 
 import re
+import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from model.checkpoint.hub import download, find_in_cache, is_reference, list_files, parse
-from model.errors import HubError
+from model.atomic import beside, sync
+from model.checkpoint.hub import (
+    ORIGIN,
+    Reference,
+    choose_files,
+    download,
+    find_in_cache,
+    full_name,
+    is_reference,
+    list_files,
+    origin_of,
+    parse,
+)
+from model.errors import CheckpointError, HubError
+from model.files import SIGNATURE, to_bytes
 
 _DEFAULT_SPLIT = "train"
 # As tools of data sets name the parts of a split; a plain number stands in the split's folder.
@@ -88,3 +102,45 @@ def _place_of(name: str) -> tuple[str, str] | None:
     if split.isdigit() and folders:
         split = folders.pop()
     return "/".join(folder for folder in folders if folder != "data"), split
+
+
+def fetch(reference: Reference, output: Path, *, check: Callable[[Path], object]) -> str:
+    """Downloads a checkpoint beside `output`, checks it, and renames it; returns its commit.
+
+    An interrupted download goes on.
+
+    Raises:
+        HubError: it cannot be downloaded, or is not accepted; then nothing is left.
+        CheckpointError: `output` holds something else.
+        OSError: the folder cannot be written.
+    """
+    listing = list_files(reference)
+    if origin_of(output) == (reference.name, listing.commit):
+        return listing.commit
+    if output.is_file() or (output.is_dir() and any(output.iterdir())):
+        raise CheckpointError(
+            output,
+            f"is there already, and is not {reference.name}@{listing.commit}: choose another",
+        )
+    names = choose_files(listing)
+    part = beside(output, "part")
+    download(listing, names, output=part)
+    # The library's notes for its next download, and files of an older commit.
+    for path in part.iterdir():
+        if path.name not in names:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    try:
+        check(part)
+    except CheckpointError as error:
+        shutil.rmtree(part)
+        file = "" if error.path == part else f"{error.path.name} "
+        raise HubError(full_name(listing), f"{file}{error.fault}") from error
+    if SIGNATURE not in names:  # which covers every file, so none may be added
+        origin = {"name": reference.name, "revision": reference.revision, "commit": listing.commit}
+        (part / ORIGIN).write_bytes(to_bytes(origin))
+    for path in part.iterdir():
+        sync(path)
+    if output.is_dir():
+        output.rmdir()  # it is empty
+    part.rename(output)
+    return listing.commit

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from model.checkpoint.manifest import Manifest
-from model.checkpoint.records import Metric, count_baseline, count_thresholds
+from model.checkpoint.records import Metric
 from model.checkpoint.saving import save_checkpoint
 from model.network.labels import PAIR, has_pair
 from model.tokenization.language import is_not_english
@@ -19,7 +19,8 @@ from model.tokenization.tokenizer import count_unknown
 from model.types import Encoding
 from training.data.dataset import Dataset
 from training.fit.initial import InitialModel
-from training.measure.inference import predict_logits
+from training.measure.counts import count_baseline, count_thresholds
+from training.measure.inference import Probabilities, predict_logits
 from training.measure.metrics import Figures, fit_temperature, measure
 
 _LEAST_GAIN = 1e-4  # of log-loss, in nats
@@ -71,17 +72,13 @@ def write_checkpoint(
         others = [start.tokenizer.encode(text) for text in dataset.texts]
         calibrated = softmax(_compute(start, others, device, name) / temperature, axis=1)
         figures[name] = measure(calibrated, _ids(dataset))
-    baseline = count_baseline(
+    answers = Probabilities(
         probabilities,
         np.array([len(encoding.input_ids) for encoding in encodings]),
-        labels=training.labels,
-        sets=["validation"],
         truncated=sum(encoding.truncated for encoding in encodings),
         unknown_tokens=count_unknown(encodings, start.tokenizer.unknown_id),
     )
-    thresholds = count_thresholds(
-        probabilities, label_ids, labels=training.labels, sets=["validation"]
-    )
+    counted = {"labels": training.labels, "sets": ["validation"]}
     manifest = Manifest(
         labels=training.labels,
         temperature=temperature,
@@ -95,8 +92,8 @@ def write_checkpoint(
             Metric.model_validate({**asdict(found), "name": name}, extra="ignore")
             for name, found in figures.items()
         ),
-        baseline=baseline,
-        thresholds=thresholds,
+        baseline=count_baseline(answers, **counted),
+        thresholds=count_thresholds(probabilities, label_ids, **counted),
     )
     save_checkpoint(
         output,

@@ -7,7 +7,6 @@ from a generator that is seeded by run and step.
 
 import hashlib
 import json
-import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -17,8 +16,8 @@ import safetensors.torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from model.atomic import beside, replacing_folder, settle_folder
 from model.checkpoint.manifest import seal
-from model.files import replace_folder, sync
 from training.distributed import Ranks
 from training.errors import ResumeError
 from training.fit.run_fingerprint import check_fingerprint
@@ -111,43 +110,18 @@ def save_state(
     Raises:
         OSError: it could not be written; the state before it is still there.
     """
-    fresh, old = _beside(folder)
-    if not folder.exists() and old.exists():
-        old.rename(folder)  # the only state: the one before ended between the two renames
-    for leftover in (fresh, old):
-        shutil.rmtree(leftover, ignore_errors=True)
-    try:
-        _write(fresh, position, tensors, fingerprint)
-        replace_folder(fresh, folder, old)
-    except OSError:
-        shutil.rmtree(fresh, ignore_errors=True)  # half a state is useless, and takes room
-        raise
-    sync(folder.parent)
-    for leftover in (fresh, old):
-        shutil.rmtree(leftover, ignore_errors=True)
-
-
-def _write(
-    fresh: Path,
-    position: TrainerState,
-    tensors: Mapping[str, Tensor],
-    fingerprint: Mapping[str, Any],
-) -> None:
-    fresh.mkdir(parents=True)
     contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     # Not with save_file, which raises no OSError if the disk is full.
     stored = safetensors.torch.save(contiguous)
-    (fresh / TENSORS).write_bytes(stored)
     content = {
         "identity": dict(fingerprint),
         "position": asdict(position),
         "tensors": hashlib.sha256(stored).hexdigest(),
     }
-    (fresh / _POSITION).write_text(
-        json.dumps({**content, "sha256": seal(content)}), encoding="utf-8"
-    )
-    for path in (fresh / TENSORS, fresh / _POSITION, fresh):
-        sync(path)
+    sealed = json.dumps({**content, "sha256": seal(content)})
+    with replacing_folder(folder) as fresh:
+        (fresh / TENSORS).write_bytes(stored)
+        (fresh / _POSITION).write_text(sealed, encoding="utf-8")
 
 
 def load_state(
@@ -158,9 +132,7 @@ def load_state(
     Raises:
         ResumeError: there is no state, it is damaged, or it belongs to another run.
     """
-    _, old = _beside(folder)
-    if not folder.exists() and old.exists():
-        old.rename(folder)  # the run was killed between the two renames
+    settle_folder(folder)
     if not folder.is_dir():
         raise ResumeError(f"{folder}: there is no interrupted run to resume; leave out --resume")
     try:
@@ -212,13 +184,14 @@ def _read_sound(folder: Path) -> tuple[dict[str, Any], bytes]:
 
 def has_state(folder: Path) -> bool:
     """Whether an interrupted run left its state."""
-    _, old = _beside(folder)
-    return folder.exists() or old.exists()
+    settle_folder(folder)
+    return folder.exists()
 
 
 def size_of_state(folder: Path) -> int:
     """Returns the bytes of the state that an interrupted run left; 0 if there is none."""
-    files = (path for each in (folder, *_beside(folder)) for path in each.glob("*"))
+    folders = (folder, beside(folder, "new"), beside(folder, "old"))
+    files = (path for each in folders for path in each.glob("*"))
     return sum(path.stat().st_size for path in files)
 
 
@@ -249,21 +222,8 @@ def previous_run(folder: Path) -> tuple[dict[str, Any], int, int] | None:
 
 def _unchecked(folder: Path) -> dict[str, Any]:
     """Returns the position of a state as its file says; empty if it cannot be read."""
-    _, old = _beside(folder)
-    path = folder if folder.exists() else old
     try:
-        content = json.loads((path / _POSITION).read_text(encoding="utf-8"))
+        content = json.loads((folder / _POSITION).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}
-
-
-def remove_state(folder: Path) -> None:
-    """Removes the state of a run and its temporary folders."""
-    for path in (folder, *_beside(folder)):
-        shutil.rmtree(path, ignore_errors=True)
-
-
-def _beside(folder: Path) -> tuple[Path, Path]:
-    """Returns the temporary folders of the new and the old state."""
-    return folder.with_name(f".{folder.name}.part"), folder.with_name(f".{folder.name}.old")

@@ -19,12 +19,13 @@ import torch
 from torch import Tensor, nn
 
 from model.cli.progress import Advance, progress
+from model.cli.signals import Interruption
 from model.tokenization.tokenizer import Tokenizer
 from model.types import Batch
 from training.data.batches import make_batches
 from training.device import Accelerator, attention_kernel
 from training.distributed import SINGLE_PROCESS, Ranks
-from training.errors import InterruptedRunError, RecipeError, ResumeError
+from training.errors import RecipeError, ResumeError
 from training.fit.checkpointing import write_state
 from training.fit.dropout import RowSlice, TokenDropout, draw_for_slice, use_byte_dropout
 from training.fit.gradient_sync import GradientSync
@@ -123,13 +124,13 @@ class Trainer:
         """Optimizer steps done."""
         return self._state.step
 
-    def interrupted(self, signal: int) -> InterruptedRunError:
-        """Returns the error of a run that a signal interrupted."""
+    def interrupted(self) -> str:
+        """Says where a signal interrupted the run, and how to go on."""
         state = f"the last state is not saved: {self.unsaved}"
         if self.unsaved is None:
             state = "the state is saved: run the same command with --resume to go on"
         steps = f"step {self._state.step} of {self.total_steps}"
-        return InterruptedRunError(signal, f"interrupted after {steps}; {state}")
+        return f"interrupted after {steps}; {state}"
 
     def resume(self, then: Mapping[str, Any] | None = None) -> None:
         """Loads the last state on disk.
@@ -166,7 +167,7 @@ class Trainer:
             One measurement for each epoch. The network holds the best weights.
 
         Raises:
-            InterruptedRunError: `stop` said so; the state is on disk.
+            Interruption: `stop` said so; the state is on disk.
             DivergedRunError: a loss is not a finite number. Losses are checked when progress is
                 shown, before a state is saved, and at the end of an epoch.
         """
@@ -221,7 +222,7 @@ class Trainer:
 
     def _raise_on(self, signal: int | None) -> None:
         if signal is not None:
-            raise self.interrupted(signal)
+            raise Interruption(signal, self.interrupted())
 
     def training_step(self, step: Step) -> None:
         """Runs one optimizer step without reading anything back from the device."""

@@ -20,10 +20,7 @@ from model.checkpoint.records import (
     Precision,
     PrecisionSet,
     Thresholds,
-    count_baseline,
-    count_thresholds,
     judge,
-    threshold_reports,
 )
 from model.predictor import ModelInfo, Predictor
 from training.data.batches import MAX_BATCH_TOKENS
@@ -31,6 +28,7 @@ from training.data.dataset import Dataset
 from training.data.hub import name_of
 from training.device import processor
 from training.errors import RecipeError
+from training.measure.counts import count_baseline, count_thresholds
 from training.measure.inference import Probabilities, predict_probabilities
 from training.measure.metrics import choose_among, expected_calibration_error, measure, uncalibrated
 from training.measure.plots import Scores
@@ -74,6 +72,7 @@ def evaluate(
     figures = measure(answers.values, truth)
     correct = answers.values.argmax(axis=1) == truth
     raw = uncalibrated(answers.values, temperature)
+    left = count_thresholds(answers.values, truth, labels=dataset.labels, sets=["texts"])
     report: FileReport = {
         "file": path,
         "sha256": dataset.sources[0].sha256,
@@ -88,7 +87,7 @@ def evaluate(
         "ece_uncalibrated": expected_calibration_error(raw.max(axis=1), correct),
         "by_length": length_reports(answers.token_counts, correct),
         "confusion": [list(row) for row in figures.confusion],
-        "by_threshold": threshold_reports(answers.values, truth, dataset.labels),
+        "by_threshold": left.reports(),
     }
     title = "/".join(Path(path).parts[-2:])
     scores = Scores(title, answers.values.max(axis=1), raw.max(axis=1), correct)
@@ -101,15 +100,14 @@ def count_answers(
     """Counts the texts of all files together, for the record of a checkpoint."""
     answers = [each.answers for each in measured]
     values = np.concatenate([each.values for each in answers])
-    baseline = count_baseline(
+    together = Probabilities(
         values,
         np.concatenate([each.token_counts for each in answers]),
-        labels=labels,
-        sets=sets,
         truncated=sum(each.truncated for each in answers),
         unknown_tokens=sum(each.unknown_tokens for each in answers),
     )
     label_ids = np.concatenate([each.label_ids for each in measured])
+    baseline = count_baseline(together, labels=labels, sets=sets)
     return baseline, count_thresholds(values, label_ids, labels=labels, sets=sets)
 
 

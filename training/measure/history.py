@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from model.files import write_whole
+from model.atomic import write_whole
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ Legend: N texts.
 
 import math
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 from numpy.typing import NDArray
 
+from model.atomic import replacing
 from training.errors import RecipeError
 from training.measure.history import Measurement
 from training.measure.metrics import NUM_BINS, expected_calibration_error
@@ -74,15 +74,9 @@ def draw_curves(axes: Axes, runs: Sequence[Sequence[Measurement]], name: str) ->
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """Writes a picture to a temporary file that is then renamed."""
-    beside = path.with_name(f".part-{path.name}")
-    try:
-        figure.savefig(beside, dpi=120)
-        beside.replace(path)
-    except OSError:
-        with suppress(OSError):  # half a picture is useless, and takes room
-            beside.unlink(missing_ok=True)
-        raise
+    """Writes a picture whole or not at all, in the form of its suffix."""
+    with replacing(path) as file:
+        figure.savefig(file, format=path.suffix[1:], dpi=120)
 
 
 _SIDE, _MOST_COLUMNS = 3.2, 3

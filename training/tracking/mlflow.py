@@ -12,8 +12,8 @@ from mlflow.entities import Metric, Param
 from mlflow.environment_variables import MLFLOW_EXPERIMENT_NAME
 from mlflow.exceptions import MlflowException
 
+from model.atomic import write_whole
 from model.cli.progress import say
-from model.files import write_whole
 from training.errors import RecipeError, first_line
 
 _EXPERIMENT, _RECORD = "headlight", "mlflow.json"

@@ -6,24 +6,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from pydantic import BaseModel, ValidationError
 
+from model.atomic import beside
 from model.checkpoint.manifest import Manifest, seal
 from model.checkpoint.opening import Checkpoint, open_checkpoint
 from model.checkpoint.records import (
-    LENGTH_BOUNDS,
-    SCORE_BOUNDS,
     Baseline,
     Precision,
     PrecisionSet,
-    Threshold,
     Thresholds,
-    count_baseline,
-    count_thresholds,
     judge,
-    threshold_reports,
 )
 from model.checkpoint.saving import save_baseline, save_precision
 from model.errors import CheckpointError
@@ -139,42 +133,6 @@ def checkpoint(folder: Path) -> Checkpoint:
     return open_checkpoint(folder)
 
 
-def test_texts_are_counted_by_hand() -> None:
-    probabilities = np.array(
-        [
-            [0.05, 0.0, 0.95],  # a bound belongs to the range below it
-            [0.04, 0.0, 0.96],
-            [0.999, 0.001, 0.0],
-            [0.35, 0.33, 0.32],
-        ]
-    )
-
-    found = count_baseline(
-        probabilities,
-        np.array([8, 9, 512, 600]),
-        labels=LABELS,
-        sets=["dev"],
-        truncated=1,
-        unknown_tokens=7,
-    )
-
-    assert found == Baseline(
-        sets=("dev",),
-        rows=4,
-        score_bounds=SCORE_BOUNDS,
-        scores={
-            "negative": (1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1),
-            "neutral": (0,) * 11,
-            "positive": (0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0),
-        },
-        length_bounds=LENGTH_BOUNDS,
-        lengths=(1, 1, 0, 0, 0, 0, 1, 1),
-        truncated=1,
-        tokens=1129,
-        unknown_tokens=7,
-    )
-
-
 def test_unknown_tokens_are_those_of_the_vocabulary() -> None:
     tokenizer = tiny_tokenizer()
     texts = ["a good film", "\u2603 good \u2603", "[UNK]"]
@@ -269,29 +227,6 @@ def test_the_model_that_ships_has_records_of_its_validation_rows() -> None:
     first = content.thresholds.reports()[0]
     assert (first["threshold"], first["share"]) == (0.0, 1.0)
     assert first["accuracy"] == pytest.approx(validation.accuracy)
-
-
-def test_answers_are_counted_by_hand() -> None:
-    probabilities = np.array([[0.4, 0.3, 0.3], [0.1, 0.1, 0.8], [0.0, 0.05, 0.95]])
-
-    truth = np.array([0, 0, 2])
-    found = count_thresholds(probabilities, truth, labels=LABELS, sets=["dev"])
-
-    assert (found.sets, found.rows) == (("dev",), 3)
-    assert found.texts == {"negative": 2, "neutral": 0, "positive": 1}
-    assert [left.threshold for left in found.by_threshold] == [
-        *(0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
-    ]
-    assert found.by_threshold[0] == Threshold(
-        threshold=0.0,
-        answers={"negative": 1, "neutral": 0, "positive": 2},
-        right={"negative": 1, "neutral": 0, "positive": 1},
-    )
-    # A score of the threshold itself is left, as with `abstain_below`.
-    assert [left.answers["positive"] for left in found.by_threshold] == [2, 2, 2, 2, 2, 1, 1, 0, 0]
-    kept = Thresholds.model_validate_json(found.model_dump_json())
-    assert kept == found
-    assert kept.reports() == threshold_reports(probabilities, truth, LABELS)
 
 
 @pytest.mark.parametrize(
@@ -432,7 +367,7 @@ def test_a_folder_that_takes_no_record_stays_as_it_is(
     elif fault == DENIED:
         monkeypatch.setattr(os, "access", lambda *_: False)
     else:
-        (checkpoint.path / f".{MANIFEST}.part").mkdir()
+        beside(checkpoint.path / MANIFEST, "part").mkdir()
     before = (checkpoint.path / MANIFEST).read_bytes()
     message = fault.format(checkpoint.path, sign_command(checkpoint.path))
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from safetensors import safe_open
 
+import model.atomic
 import model.checkpoint.saving
-import model.files
 from model.checkpoint.manifest import seal
 from model.checkpoint.opening import open_checkpoint
 from model.checkpoint.saving import check_place
@@ -142,7 +142,10 @@ class DiskFullError(OSError):
 
 
 @pytest.mark.parametrize("existing", [False, True])
-@pytest.mark.parametrize("step", ["save_weights", "digest", "sync"])
+@pytest.mark.parametrize(
+    "step",
+    ["checkpoint.saving.save_weights", "checkpoint.saving.digest", "atomic.sync"],
+)
 def test_a_failure_on_the_way_changes_nothing(
     step: str, existing: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,7 +157,7 @@ def test_a_failure_on_the_way_changes_nothing(
     def fail(*_arguments: object, **_options: object) -> None:
         raise DiskFullError(step)
 
-    monkeypatch.setattr(model.checkpoint.saving, step, fail)
+    monkeypatch.setattr(f"model.{step}", fail)
     with pytest.raises(DiskFullError, match=step):
         tiny_checkpoint(path, seed=1)
 
@@ -177,7 +180,7 @@ def test_a_rename_that_fails_brings_the_old_folder_back(
         return rename(self, target)
 
     # As where the system cannot exchange folders.
-    monkeypatch.setattr(model.files, "_exchange", lambda *_: False)
+    monkeypatch.setattr(model.atomic, "_exchange", lambda *_: False)
     monkeypatch.setattr(Path, "rename", fail_once)
     with pytest.raises(DiskFullError, match="rename"):
         tiny_checkpoint(path, seed=1)

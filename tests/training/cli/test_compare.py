@@ -126,5 +126,5 @@ def test_a_signal_ends_it_without_a_report(
     assert main(["compare", str(rows), "--output", str(tmp_path / "out"), "--epochs", "9"]) == 130
 
     *_, last = capsys.readouterr().err.splitlines()
-    assert last == "headlight-train: interrupted; no report was written"
+    assert last == "headlight-train: interrupted: run the same command again"
     assert not (tmp_path / "out").exists()

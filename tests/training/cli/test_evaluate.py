@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from model import load_predictor, open_checkpoint
-from model.checkpoint.records import threshold_reports
 from model.files import digest
 from tests.builders import tiny_checkpoint, tiny_config, tiny_manifest
 from tests.labelled_files import write_rows
@@ -18,6 +17,7 @@ from tests.matching import exactly
 from training.cli.evaluate import run
 from training.cli.evaluate_options import add_arguments
 from training.errors import DataError, RecipeError, TrainingError
+from training.measure.counts import count_thresholds
 from training.measure.evaluate import set_names
 from training.measure.metrics import measure
 
@@ -73,7 +73,9 @@ def test_the_figures_are_those_of_what_is_served(
         assert report["sha256"] == digest(Path(report["file"]))
         assert sum(length["rows"] for length in report["by_length"]) == len(texts)
         assert report["confusion"] == [list(row) for row in expected.confusion]
-        by_threshold = threshold_reports(probabilities, truth, written["labels"])
+        by_threshold = count_thresholds(
+            probabilities, truth, labels=written["labels"], sets=["a"]
+        ).reports()
         assert report["by_threshold"] == by_threshold
     assert written["files"][0]["truncated"] == 1
     printed = capsys.readouterr().out

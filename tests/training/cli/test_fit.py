@@ -1,10 +1,8 @@
 """`headlight-train fit`: from files to a checkpoint that is served."""
 
-import fcntl
 import json
 import signal
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 import pytest
@@ -12,6 +10,7 @@ import torch
 from safetensors.torch import load_file
 
 from model import load_predictor, open_checkpoint
+from model.atomic import beside
 from tests.builders import tiny_checkpoint, tiny_config
 from tests.training.tiny_runs import (
     Refusal,
@@ -110,10 +109,11 @@ def test_an_output_that_is_there_is_not_replaced_unasked(tmp_path: Path, refusal
         f"{folder} is there already: choose another --output, or --overwrite it"
     )
     assert weights(folder) == before
-    (tmp_path / "out.run" / ".state.old").mkdir(parents=True)
+    left = beside(tmp_path / "out.run" / "state", "new")
+    left.mkdir(parents=True)
     assert main(arguments(tmp_path, "out", "--overwrite", "--epochs", "1")) == 0
     assert weights(folder) != before
-    assert not (tmp_path / "out.run" / ".state.old").exists()
+    assert not left.exists()
 
 
 @pytest.mark.parametrize("folder", ["out", "out.run"])
@@ -127,28 +127,6 @@ def test_two_runs_never_write_into_one_folder(
         )
         assert not place.exists()
     assert not list(tmp_path.glob(".*"))
-
-
-def test_a_lock_that_is_left_or_removed_in_between_is_taken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lock = tmp_path / ".out.lock"
-    lock.touch()  # as a killed run leaves it
-    flock, calls = fcntl.flock, 0
-
-    def flock_late(file: IO[bytes], operation: int) -> None:
-        """Locks a file that the command before removes just then."""
-        nonlocal calls
-        calls += 1
-        if calls == 1:
-            lock.unlink()
-        flock(file, operation)
-
-    monkeypatch.setattr(fcntl, "flock", flock_late)
-    with locked(tmp_path / "out"):
-        assert lock.exists()
-    assert calls == 2
-    assert not lock.exists()
 
 
 @pytest.mark.parametrize(

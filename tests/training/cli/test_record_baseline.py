@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from model import load_predictor, open_checkpoint
-from model.checkpoint.records import count_baseline
 from tests.builders import tiny_checkpoint
 from tests.labelled_files import write_rows
 from training.__main__ import main
 from training.data.dataset import read_dataset
 from training.data.validation_split import split_validation
+from training.measure.counts import count_baseline
 from training.measure.inference import predict_probabilities
 
 TEXTS = ["a good film", "\u2603 dull", "very long " * 40, "weak", "superb"]
@@ -32,14 +32,7 @@ def counted(folder: Path, texts: list[str], sets: list[str]) -> dict[str, object
     checkpoint = open_checkpoint(folder)
     predictor = load_predictor(checkpoint, device=torch.device("cpu"), dtype=torch.float32)
     answers = predict_probabilities(predictor, texts)
-    baseline = count_baseline(
-        answers.values,
-        answers.token_counts,
-        labels=checkpoint.config.labels,
-        sets=sets,
-        truncated=answers.truncated,
-        unknown_tokens=answers.unknown_tokens,
-    )
+    baseline = count_baseline(answers, labels=checkpoint.config.labels, sets=sets)
     of_weights = {"weights_sha256": checkpoint.weights_sha256}
     return baseline.model_copy(update=of_weights).model_dump()
 

@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-import model.files
+import model.atomic
+from model.atomic import beside, remove_folder
 from tests.matching import exactly
 from training.errors import ResumeError
 from training.fit.state import (
@@ -15,7 +16,6 @@ from training.fit.state import (
     has_state,
     load_state,
     previous_run,
-    remove_state,
     save_state,
     step_of_state,
 )
@@ -81,7 +81,7 @@ def test_ended_at_a_rename_the_state_before_is_read(
         return rename(path, target)
 
     with monkeypatch.context() as patch:
-        patch.setattr(model.files, "_exchange", lambda *_: False)  # as not on Linux
+        patch.setattr(model.atomic, "_exchange", lambda *_: False)  # as not on Linux
         patch.setattr(Path, "rename", rename_until_killed)
         with pytest.raises(OSError, match="No space left on device"):
             save_state(folder, position(step=8), tensors(2.0), IDENTITY)
@@ -113,7 +113,7 @@ def test_ended_while_writing_the_state_before_is_read(
         raise OSError(5, "Input/output error")
 
     with monkeypatch.context() as patch:
-        patch.setattr("training.fit.state.sync", fail)
+        patch.setattr("model.atomic.sync", fail)
         with pytest.raises(OSError, match="Input/output error"):
             save_state(folder, position(step=8), tensors(2.0), IDENTITY)
 
@@ -121,10 +121,10 @@ def test_ended_while_writing_the_state_before_is_read(
 
 
 def test_removed_with_all_that_a_kill_left(folder: Path) -> None:
-    for left in (".state.part", ".state.old"):
-        (folder.parent / left).mkdir()
+    for kind in ("new", "old"):
+        beside(folder, kind).mkdir()
 
-    remove_state(folder)
+    remove_folder(folder)
 
     assert names(folder.parent) == []
     assert not has_state(folder)

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from model.checkpoint.records import ThresholdReport, threshold_reports
+from model.checkpoint.records import ThresholdReport
+from training.measure.counts import count_thresholds
 from training.measure.report import length_reports, threshold_table, to_text
 
 THRESHOLD: ThresholdReport = {
@@ -79,7 +80,9 @@ def of_positive(*shares: float) -> np.ndarray[tuple[int, int], np.dtype[np.float
 def test_every_threshold_of_two_classes_is_counted_by_hand() -> None:
     # Right: 0.95, 0.75, 0.02 and 0.45; wrong: 0.9 and 0.25.
     probabilities = of_positive(0.95, 0.75, 0.9, 0.02, 0.25, 0.45)
-    reports = threshold_reports(probabilities, np.array([1, 1, 0, 0, 1, 0]), TWO)
+    reports = count_thresholds(
+        probabilities, np.array([1, 1, 0, 0, 1, 0]), labels=TWO, sets=["a"]
+    ).reports()
 
     assert [report["threshold"] for report in reports] == [
         *(0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
@@ -115,7 +118,9 @@ def test_every_threshold_of_two_classes_is_counted_by_hand() -> None:
 
 def test_more_classes_begin_with_zero_and_may_be_without_a_text() -> None:
     probabilities = np.array([[0.4, 0.3, 0.3], [0.1, 0.1, 0.8]])
-    reports = threshold_reports(probabilities, np.array([0, 0]), NEUTRAL)
+    reports = count_thresholds(
+        probabilities, np.array([0, 0]), labels=NEUTRAL, sets=["a"]
+    ).reports()
 
     assert [(report["threshold"], report["rows"]) for report in reports[:5]] == [
         *((0.0, 2), (0.5, 1), (0.6, 1), (0.7, 1), (0.8, 1))
@@ -128,7 +133,9 @@ def test_more_classes_begin_with_zero_and_may_be_without_a_text() -> None:
 
 def test_a_long_name_widens_its_column() -> None:
     labels = ("negative", "of several opinions")
-    table = threshold_table(threshold_reports(of_positive(0.9), np.array([1]), labels))
+    table = threshold_table(
+        count_thresholds(of_positive(0.9), np.array([1]), labels=labels, sets=["a"]).reports()
+    )
     lines = table.splitlines()
 
     assert len({len(line) for line in lines}) == 1

@@ -4,8 +4,7 @@ import signal
 
 import pytest
 
-from training.errors import InterruptedRunError
-from training.signals import noted_signals, raised_signals
+from model.cli.signals import Interruption, noted_signals, raised_signals
 
 BOTH = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 
@@ -38,12 +37,12 @@ def test_the_first_of_two_signals_counts() -> None:
 def test_a_signal_is_raised_where_it_comes(number: signal.Signals) -> None:
     before = handlers()
 
-    @raised_signals(lambda number: InterruptedRunError(number, "stopped"))
+    @raised_signals(lambda: "stopped")
     def work() -> None:
         signal.raise_signal(number)
         raise AssertionError("it went on")
 
-    with pytest.raises(InterruptedRunError) as raised:
+    with pytest.raises(Interruption, match="stopped") as raised:
         work()
     assert raised.value.signal == number
     assert handlers() == before
