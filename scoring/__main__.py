@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from scoring.manifest import Success
     from scoring.parts import Result
 
-_PART_BYTES = 8 * 1024 * 1024
 _SHARD = re.compile(r"([1-9]\d*)/([1-9]\d*)")
 _EXTRAS = {"ray": "score,ray"}
 _SHOWN = 5
@@ -273,7 +272,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--part-bytes",
         type=positive,
-        default=_PART_BYTES,
+        default=8 * 1024 * 1024,
         metavar="N",
         help="bytes of unpacked text in a part; Parquet is divided by its row groups "
         "(default: %(default)s)",

@@ -4,7 +4,7 @@ import glob
 import os
 import posixpath
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cache, partial
@@ -18,6 +18,7 @@ from scoring.stores import FileStatus, Store, is_url, relative, store_of
 #: what a glob has and a plain path lacks
 GLOB = re.compile(r"[*?\[]")
 _DELTA = "files of a Delta table's log, so rows that it has removed are scored too"
+_OTHER = "files that have another suffix"
 _SHOWN = 3
 
 
@@ -75,8 +76,7 @@ def find_inputs(names: Sequence[str], *, output: str) -> Inputs:
             if is_chosen:
                 _check(status, is_known=form is not None)
             if status.unread or form is None:
-                kind = status.unread or "files that have another suffix"
-                skipped.setdefault(kind, []).append(status.path)
+                skipped.setdefault(status.unread or _OTHER, []).append(status.path)
                 continue
             _check_utf8(status.path)
             file = InputFile(status, TableFile(status.path, *form, opened), real)
@@ -86,10 +86,8 @@ def find_inputs(names: Sequence[str], *, output: str) -> Inputs:
                 link = (file if found[real] is other else other).path
                 skipped.setdefault("links to files that are read anyway", []).append(link)
         if not found:
-            lines = Inputs((), skipped).skipped_lines()
-            raise TableError(
-                name, "; ".join([f"holds no file that is read: use {FORMATS}", *lines])
-            )
+            fault = f"holds no file that is read: use {FORMATS}"
+            raise TableError(name, "; ".join([fault, *Inputs((), skipped).skipped_lines()]))
         files += sorted(found.values(), key=lambda file: file.path)
     _check_unique(files)
     return Inputs(tuple(files), skipped)
@@ -99,32 +97,46 @@ def _expand(name: str, store: Store) -> Iterator[tuple[FileStatus, bool]]:
     """Yields the files of a name, and whether each was named itself."""
     status, wildcard = store.status(name), GLOB.search(name)
     if Path(name).is_dir() or (is_url(name) and status is None and wildcard is None):
-        yield from _below(name, store)
+        yield from ((file, False) for file in _marked(store.files(name), name))
     elif status is not None:
         yield status, True
     elif wildcard is None:
         raise TableError(name, "does not exist: give files, folders, globs or URLs")
-    elif is_url(name):
-        for file in store.files(name[: name.rindex("/", 0, wildcard.start())]):
-            if fnmatchcase(file.path, name):
-                yield file, True
     else:
-        for match in sorted(glob.glob(name, recursive=True)):  # noqa: PTH207 - also absolute ones
-            if Path(match).is_dir():
-                yield from _below(match, store)
-            elif (matched := store.status(match)) is not None:
-                yield matched, not matched.unread
+        folder = name[: name.rfind("/", 0, wildcard.start()) + 1]
+        found = _matches(name, folder, store)
+        if not _is_hidden(name[len(folder) :]):  # as the user spells it
+            found = _marked(found, folder)
+        yield from ((file, not file.unread) for file in found)
 
 
-def _below(folder: str, store: Store) -> Iterator[tuple[FileStatus, bool]]:
-    """Yields the files below a folder or a URL; Spark hides names in the same way."""
-    for file in store.files(folder):
-        steps = relative(file.path, folder).split("/")
-        if any(each[0] == "." or (each[0] == "_" and "=" not in each) for each in steps):
+def _matches(name: str, folder: str, store: Store) -> Iterable[FileStatus]:
+    """Returns the files that a glob fits, and those of the folders that it fits."""
+    if is_url(name):
+        return [file for file in store.files(folder) if fnmatchcase(file.path, name)]
+    found: dict[Path, FileStatus] = {}
+    for match in sorted(glob.glob(name, recursive=True)):  # noqa: PTH207 - also absolute ones
+        is_folder = Path(match).is_dir()
+        for file in store.files(match) if is_folder else filter(None, [store.status(match)]):
+            is_other = is_folder and format_of(file.path) is None
+            found.setdefault(Path(file.path), replace(file, unread=_OTHER) if is_other else file)
+    return found.values()
+
+
+def _marked(files: Iterable[FileStatus], folder: str) -> Iterator[FileStatus]:
+    """Marks files that are hidden, as Spark hides them; leaves out those that are never read."""
+    for file in files:
+        below = relative(file.path, folder)
+        if _is_hidden(below):
             if format_of(file.path) is None:  # such as _SUCCESS
                 continue
-            file = replace(file, unread=_DELTA if "_delta_log" in steps else "hidden files")
-        yield file, False
+            file = replace(file, unread=_DELTA if "_delta_log/" in below else "hidden files")
+        yield file
+
+
+def _is_hidden(path: str) -> bool:
+    steps = path.split("/")
+    return any(each[:1] == "." or (each[:1] == "_" and "=" not in each) for each in steps)
 
 
 def _real(path: str, real_folder: Callable[[str], str]) -> str:

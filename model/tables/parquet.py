@@ -225,7 +225,7 @@ def labels_of(column: Any) -> list[object]:  # noqa: ANN401
         whole = {each: int(each) for each in values if each is not None and each == int(each)}
         return [whole.get(each, each and float(each)) for each in values]
     if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
-        return column.to_pylist()  # type: ignore[no-any-return]
+        return [each if each == each else None for each in column.to_pylist()]  # NaN is none
     return texts_of(column)
 
 
@@ -272,4 +272,6 @@ def _damaged(path: str, error: Exception, place: str = "") -> TableError:
         return TableError(path, f"cannot be read: {reason(error)}")
     if isinstance(error, UnicodeDecodeError):
         return TableError(path, "the name of a column is not UTF-8")
-    return TableError(path, f"is not a whole Parquet file: {place}{reason(error)}")
+    kept = isinstance(error, pyarrow.ArrowNotImplementedError)
+    fault = "cannot be read" if kept else "is not a whole Parquet file"
+    return TableError(path, f"{fault}: {place}{reason(error)}")

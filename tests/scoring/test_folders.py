@@ -120,6 +120,33 @@ def test_pipes_are_named_and_never_read(
     assert refusal(capsys).endswith(f"; {said.rstrip()}")
 
 
+@pytest.mark.parametrize(
+    ("pattern", "kept", "said"),
+    [
+        ("*", ["a.csv", "b/b.csv"], "skipped 2 hidden files: {in}/_t/c.csv, {in}/b/_x.csv"),
+        ("**", ["a.csv", "b/b.csv"], "skipped 2 hidden files: {in}/_t/c.csv, {in}/b/_x.csv"),
+        ("**/*.csv", ["a.csv", "b/b.csv"], "skipped 2 hidden files: {in}/_t/c.csv, {in}/b/_x.csv"),
+        ("_t/*.csv", ["_t/c.csv"], "planning 1 files"),
+        ("b", ["b/b.csv"], "skipped 1 hidden files: {in}/b/_x.csv"),
+    ],
+)
+def test_a_glob_leaves_out_what_its_folder_does(
+    run: Run,
+    tmp_path: Path,
+    pattern: str,
+    kept: list[str],
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    names = ("a.csv", "b/b.csv", "b/_x.csv", "_t/c.csv")
+    folder = fill(tmp_path / "in", {name: f"text\n{name}\n" for name in names} | {"_SUCCESS": ""})
+
+    assert run(folder / pattern, "--output", tmp_path / "out") == 0
+
+    assert [row["text"] for row in rows_of(tmp_path / "out")] == kept
+    assert said.replace("{in}", str(folder)) in capsys.readouterr().err
+
+
 def test_a_part_has_all_columns_in_the_form_of_its_input(run: Run, tmp_path: Path) -> None:
     folder = fill(tmp_path / "in", {"a.csv": GOOD, "b.csv": BAD, "c.csv": r"text" + "\n\\N\n"})
 

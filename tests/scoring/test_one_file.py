@@ -178,6 +178,9 @@ def test_times_have_all_digits_and_json_no_infinity(
         kind = pyarrow.timestamp(name[10:12], zone) if zone else pyarrow.type_for_alias(name)
         columns[name] = pyarrow.array([number], kind)
     columns["inner"] = pyarrow.array([[1]], pyarrow.list_(pyarrow.timestamp("ns")))
+    tensor = pyarrow.array([[1, 2]], pyarrow.list_(pyarrow.int8(), 2))
+    kind = pyarrow.fixed_shape_tensor(pyarrow.int8(), [2])
+    columns["tensor"] = pyarrow.ExtensionArray.from_storage(kind, tensor)
     columns["share"] = pyarrow.array([float("nan")])
     columns["shares"] = pyarrow.array([[{"a": float("-inf"), "b": 0.5}]])
     path = tmp_path / "a.parquet"
@@ -195,9 +198,9 @@ def test_times_have_all_digits_and_json_no_infinity(
     kept = ["1970-01-01 00:00:00.000000001"]
     _, row = table_of(tmp_path / "a.csv")
     shares = '[{"a":null,"b":0.5}]'
-    assert row[1:-2] == [*texts, json.dumps(kept), "NaN", shares]
+    assert row[1:-2] == [*texts, json.dumps(kept), "[1,2]", "NaN", shares]
     found = json.loads((tmp_path / "a.jsonl").read_text(), parse_constant=pytest.fail)
-    assert list(found.values())[1:-2] == [*texts, kept, None, json.loads(shares)]
+    assert list(found.values())[1:-2] == [*texts, kept, [1, 2], None, json.loads(shares)]
 
 
 def test_rows_that_cannot_be_divided_stay_in_their_place(run: Run, tmp_path: Path) -> None:
