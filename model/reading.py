@@ -61,7 +61,7 @@ def read_each(
     found: list[EncodedText | Exception] = []
     for item in items:
         try:
-            found.append(_finish(read_in_steps(predictor, checked_text(item), options)))
+            found.append(finish(read_in_steps(predictor, checked_text(item), options)))
         except (InputError, TokenizerError, TypeError) as error:
             found.append(error.with_traceback(None))  # its frames hold this list
     return found
@@ -83,7 +83,7 @@ def read_in_steps(
     warnings = find_warnings(text) if options.is_english else ()
     if not options.by_sentence:
         return EncodedText(whole, warnings=warnings)
-    spans = yield from _spans(text, options.max_sentences)
+    spans = yield from _spans(text, options.max_sentences, len(text))
     parts: list[Sequence[Encoding]] = []
     for span in spans:
         yield
@@ -123,7 +123,9 @@ def read_units_in_steps(
         InputError, TokenizerError: see `read_in_steps`.
     """
     windows = _encode(predictor, text, options, with_tokens=True)
-    spans = yield from _spans(text, len(text))
+    yield
+    read = max(token.end for window in windows for token in window.tokens or ())
+    spans = yield from _spans(text, len(text), read)
     return TextUnits(windows, predictor.encode_nothing(), spans, level=level)
 
 
@@ -147,7 +149,7 @@ def leave_each_out(
         ValueError: the model has no such label.
         InputError, TokenizerError: see `read_in_steps`.
     """
-    parts = _finish(read_units_in_steps(predictor, text, ReadingOptions(truncation), level))
+    parts = finish(read_units_in_steps(predictor, text, ReadingOptions(truncation), level))
     whole = [prediction for each in parts.whole for prediction in predictor.predict([each])]
     work = LeaveOut(parts, whole, temperature=predictor.info.temperature, label=label)
     units = work.take()
@@ -156,7 +158,7 @@ def leave_each_out(
         units = units[len(batch) :]
         without = parts.without(batch)
         work.add(batch, predictor.predict(without) if without else ())
-    return work.finish()
+    return finish(work.finish_in_steps())
 
 
 def join_results(
@@ -233,17 +235,20 @@ def _passes(encodings: Sequence[Encoding], most_tokens: int) -> Iterator[list[in
         yield indices
 
 
-def _spans(text: str, max_sentences: int) -> Generator[None, None, list[Span]]:
-    """Finds the sentences of a text; yields after each block of it."""
+def _spans(text: str, max_sentences: int, end: int) -> Generator[None, None, list[Span]]:
+    """Finds the sentences of a text that begin before `end`, and the first; yields after each."""
     spans: list[Span] = []
     for span in find_sentences(text, max_sentences=max_sentences):
         yield
+        if span is not None and spans and span.start >= end:
+            break
         if span is not None:
             spans.append(span)
     return spans
 
 
-def _finish(steps: Generator[None, None, Result]) -> Result:
+def finish(steps: Generator[None, None, Result]) -> Result:
+    """Takes all steps at once and returns the result."""
     try:
         while True:
             next(steps)

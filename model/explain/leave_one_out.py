@@ -6,7 +6,7 @@ of the text is left, the prediction is that of an empty text.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -135,13 +135,16 @@ class LeaveOut:
             if len(found) == len(read):
                 self._found[unit.tokens] = found
 
-    def finish(self) -> LeaveOutAttribution:
-        """Joins all that was computed."""
+    def finish_in_steps(self) -> Generator[None, None, LeaveOutAttribution]:
+        """Joins all that was computed; yields after each unit, so that others can go between."""
         units: list[Unit] = []
+        changes: list[UnitChange] = []
         for sentence in self.text.sentences:
             inside = self._computed(self.text.inside(sentence))
-            units += inside or self._computed([sentence])
-        changes = tuple(map(self._change, units))
+            for unit in inside or self._computed([sentence]):
+                yield
+                units.append(unit)
+                changes.append(self._change(unit))
         before, behind = self.text.before, self.text.behind
         shown = [change.log_odds_change for change in changes]
         return LeaveOutAttribution(
@@ -149,7 +152,7 @@ class LeaveOut:
             label=self._label,
             tokens=(*before, *(unit.entry for unit in units), *behind),
             attributions=np.array([0.0] * len(before) + shown + [0.0] * len(behind)),
-            units=changes,
+            units=tuple(changes),
             value=self._value,
             baseline_value=self._log_odds(self._nothing),
             partial=bool(self._missing(self.text.units)),

@@ -34,7 +34,7 @@ def find_sentences(text: str, *, max_sentences: int = MAX_SENTENCES) -> Iterator
     found = 0
     last: Span | None = None
     waiting: int | None = None  # begin of what cannot be seen: it belongs to the next sentence
-    for ends in _pieces(_ODD_SPACE.sub(" ", text)):
+    for ends in _pieces(text):
         if ends is None:
             yield None
             continue
@@ -70,8 +70,11 @@ def _pieces(text: str) -> Iterator[tuple[int, int] | None]:
     at = judged = 0  # of the block, and of what no block has judged before
     while True:
         yield None
-        stop = _end_of_block(text, at)
-        for end in _ends(text[at:stop]):
+        block = _ODD_SPACE.sub(" ", text[at : at + _BLOCK])
+        if at + _BLOCK < len(text):
+            block = _up_to_space(block)
+        stop = at + len(block)
+        for end in _ends(block):
             if at + end >= judged and at + end > start:
                 yield start, at + end
                 start = at + end
@@ -86,13 +89,10 @@ def _pieces(text: str) -> Iterator[tuple[int, int] | None]:
     yield start, len(text)
 
 
-def _end_of_block(text: str, start: int) -> int:
-    """Where a block ends: between two words if it can."""
-    stop = start + _BLOCK
-    if stop >= len(text):
-        return len(text)
-    space = max(text.rfind(space, start + _LEAST, stop) for space in " \n")
-    return stop if space < 0 else space + 1
+def _up_to_space(block: str) -> str:
+    """Cuts a block between two words, if it can."""
+    space = max(block.rfind(space, _LEAST) for space in " \n")
+    return block if space < 0 else block[: space + 1]
 
 
 def _ends(block: str) -> list[int]:

@@ -6,6 +6,7 @@ predictions like any others, in portions that admission lets in.
 """
 
 import asyncio
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -146,7 +147,9 @@ async def _leave_out(context: RequestContext, request: AttributionsRequest) -> R
     engine, now = context.state.engine, asyncio.get_running_loop().time()
     until = now + _SHARE_OF_TIME * (context.deadline - now)
     text = await prepare(context, _read_units(context, request), [request.sentence])
-    whole = await engine.queue.predict(text.whole, deadline=context.deadline, caller=context.client)
+    count, half = sum(len(each.input_ids) for each in text.whole), context.client.seconds / 2
+    engine.limits.check(FUSED, count, half, what="Half of the time is for the text, which takes")
+    whole = await engine.queue.predict(text.whole, deadline=until, caller=context.client)
     choice = choice_of(context, request.labels)
     start = partial(
         LeaveOut, temperature=engine.info.temperature, label=request.label, choice=choice
@@ -154,11 +157,12 @@ async def _leave_out(context: RequestContext, request: AttributionsRequest) -> R
     work = await _call(context, request, partial(start, text, _sound(whole)))
     await _compute_units(context, request, work, until)
 
-    def write() -> Response:
-        found = _warned(context, request, work.finish())
-        return json_response(attributions_answer(engine.info, found, level=request.level))
+    def write() -> Steps[Response]:
+        found = yield from work.finish_in_steps()
+        warned = _warned(context, request, found)
+        return json_response(attributions_answer(engine.info, warned, level=request.level))
 
-    return await _call(context, request, write)
+    return await prepare(context, write(), [request.sentence])
 
 
 def _read_units(context: RequestContext, request: AttributionsRequest) -> Steps[TextUnits]:
@@ -177,8 +181,9 @@ async def _compute_units(
     Raises:
         ServiceError: not even the first unit was admitted, or the service fails.
     """
-    most = context.state.engine.limits.most_tokens(FUSED, context.client.seconds)
-    while asyncio.get_running_loop().time() < until:
+    most, clock = sys.maxsize, asyncio.get_running_loop().time
+    while (left := until - clock()) > 0:
+        most = min(most, context.state.engine.limits.most_tokens(FUSED, left))
         units, encodings = await _call(context, request, partial(_choose, work, most))
         if not units:
             return

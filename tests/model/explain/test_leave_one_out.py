@@ -20,6 +20,7 @@ from model import (
     leave_out,
 )
 from model.explain.units import TextUnits, UnitLevel
+from model.reading import finish
 from model.tokenization.reader import load_tokenizer
 from model.tokenization.sentences import find_sentences
 from model.types import Span
@@ -189,7 +190,7 @@ def test_all_units_go_at_once_if_they_fit(predictor: Predictor) -> None:
     work.add(units, [said(0.5)] * 8)
     assert work.take(1) == []
     assert work.has_found
-    found = work.finish()
+    found = finish(work.finish_in_steps())
     assert (texts_of(found.units), found.partial) == (TEXT.split(), False)
     assert {unit.log_odds_change for unit in found.units} == {0.5 / TEMPERATURE}
 
@@ -207,13 +208,13 @@ def test_else_sentences_first_then_the_words_of_those_that_moved_most(
     # The second is not there in time.
     work.add(first, [said(0.0), None])
     assert texts_of(work.take(1000)) == ["e", "f.", "a", "b", "c.", "g", "h."]
-    part = work.finish()
+    part = finish(work.finish_in_steps())
     assert (texts_of(part.units), part.partial) == (["a b c.", "d", "g h."], True)
     assert texts_of(part.tokens) == ["[CLS]", "a b c.", "d", "g h.", "[SEP]"]
 
     rest = work.take(1000)
     work.add(rest, [said(0.0)] * len(rest))
-    whole = work.finish()
+    whole = finish(work.finish_in_steps())
     assert (texts_of(whole.units), whole.partial) == (TEXT.split(), False)
 
 
