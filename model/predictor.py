@@ -136,8 +136,7 @@ class Predictor:
         Offsets and words are those of the whole text.
 
         Raises:
-            InputError: as for `encode_windows`.
-            NoSuchPartError: the text has no window of this number, from 0.
+            InputError: as for `encode_windows`, or the text has no window of this number, from 0.
         """
         windows = self.encode_windows(text, max_windows=max_windows, with_tokens=True)
         if not 0 <= number < len(windows):

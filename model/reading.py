@@ -236,19 +236,19 @@ def _passes(encodings: Sequence[Encoding], most_tokens: int) -> Iterator[list[in
 
 
 def _spans(text: str, max_sentences: int, end: int) -> Generator[None, None, list[Span]]:
-    """Finds the sentences of a text that begin before `end`, and the first; yields after each."""
+    """Finds the sentences of a text that begin before `end`; yields after each block and each."""
     spans: list[Span] = []
     for span in find_sentences(text, max_sentences=max_sentences):
         yield
-        if span is not None and spans and span.start >= end:
-            break
-        if span is not None:
+        if span is not None and span.start < end:
             spans.append(span)
+        elif span is not None:
+            break
     return spans
 
 
 def finish(steps: Generator[None, None, Result]) -> Result:
-    """Takes all steps at once and returns the result."""
+    """Takes all steps and returns their result."""
     try:
         while True:
             next(steps)

@@ -137,22 +137,20 @@ class LeaveOut:
 
     def finish_in_steps(self) -> Generator[None, None, LeaveOutAttribution]:
         """Joins all that was computed; yields after each unit, so that others can go between."""
-        units: list[Unit] = []
-        changes: list[UnitChange] = []
+        changes: dict[Unit, UnitChange] = {}
         for sentence in self.text.sentences:
             inside = self._computed(self.text.inside(sentence))
             for unit in inside or self._computed([sentence]):
                 yield
-                units.append(unit)
-                changes.append(self._change(unit))
+                changes[unit] = self._change(unit)
         before, behind = self.text.before, self.text.behind
-        shown = [change.log_odds_change for change in changes]
+        shown = [change.log_odds_change for change in changes.values()]
         return LeaveOutAttribution(
             prediction=self._prediction,
             label=self._label,
-            tokens=(*before, *(unit.entry for unit in units), *behind),
+            tokens=(*before, *(unit.entry for unit in changes), *behind),
             attributions=np.array([0.0] * len(before) + shown + [0.0] * len(behind)),
-            units=tuple(changes),
+            units=tuple(changes.values()),
             value=self._value,
             baseline_value=self._log_odds(self._nothing),
             partial=bool(self._missing(self.text.units)),

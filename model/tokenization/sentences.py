@@ -72,7 +72,8 @@ def _pieces(text: str) -> Iterator[tuple[int, int] | None]:
         yield None
         block = _ODD_SPACE.sub(" ", text[at : at + _BLOCK])
         if at + _BLOCK < len(text):
-            block = _up_to_space(block)
+            # It ends between two words, if it can.
+            block = block[: max(block.rfind(space, _LEAST) for space in " \n") + 1] or block
         stop = at + len(block)
         for end in _ends(block):
             if at + end >= judged and at + end > start:
@@ -87,12 +88,6 @@ def _pieces(text: str) -> Iterator[tuple[int, int] | None]:
         else:
             at, judged = stop - _AGAIN, stop
     yield start, len(text)
-
-
-def _up_to_space(block: str) -> str:
-    """Cuts a block between two words, if it can."""
-    space = max(block.rfind(space, _LEAST) for space in " \n")
-    return block if space < 0 else block[: space + 1]
 
 
 def _ends(block: str) -> list[int]:

@@ -7,7 +7,7 @@ predictions like any others, in portions that admission lets in.
 
 import asyncio
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, TypeVar
@@ -52,7 +52,6 @@ from service.routes.requests import (
 from service.routes.schemas import AttributionsAnswer, ImportanceAnswer, LeaveOutAnswer
 from service.routes.texts import choice_of, prepare, reading, shape, tokenizing
 
-Result = TypeVar("Result")
 Explained = TypeVar("Explained", Attribution, LeaveOutAttribution, HeadImportance)
 Maybe = TypeVar("Maybe", Prediction, Prediction | None)
 
@@ -150,11 +149,13 @@ async def _leave_out(context: RequestContext, request: AttributionsRequest) -> R
     count, half = sum(len(each.input_ids) for each in text.whole), context.client.seconds / 2
     engine.limits.check(FUSED, count, half, what="Half of the time is for the text, which takes")
     whole = await engine.queue.predict(text.whole, deadline=until, caller=context.client)
-    choice = choice_of(context, request.labels)
-    start = partial(
-        LeaveOut, temperature=engine.info.temperature, label=request.label, choice=choice
+    work = LeaveOut(
+        text,
+        _sound(whole),
+        temperature=engine.info.temperature,
+        label=request.label,
+        choice=choice_of(context, request.labels),
     )
-    work = await _call(context, request, partial(start, text, _sound(whole)))
     await _compute_units(context, request, work, until)
 
     def write() -> Steps[Response]:
@@ -168,9 +169,8 @@ async def _leave_out(context: RequestContext, request: AttributionsRequest) -> R
 def _read_units(context: RequestContext, request: AttributionsRequest) -> Steps[TextUnits]:
     predictor = context.state.engine.predictor
     options = ReadingOptions(request.truncation, max_windows=context.state.settings.max_windows)
-    steps = read_units_in_steps(predictor, request.sentence, options, request.level)
     with tokenizing(1), reading(("body", "sentence")):
-        return (yield from steps)
+        return (yield from read_units_in_steps(predictor, request.sentence, options, request.level))
 
 
 async def _compute_units(
@@ -184,7 +184,8 @@ async def _compute_units(
     most, clock = sys.maxsize, asyncio.get_running_loop().time
     while (left := until - clock()) > 0:
         most = min(most, context.state.engine.limits.most_tokens(FUSED, left))
-        units, encodings = await _call(context, request, partial(_choose, work, most))
+        choose = one_step(partial(_choose, work, most))
+        units, encodings = await prepare(context, choose, [request.sentence])
         if not units:
             return
         try:
@@ -215,13 +216,6 @@ def _sound(predictions: Sequence[Maybe | InternalError]) -> list[Maybe]:
         if isinstance(each, InternalError):
             raise each
     return [each for each in predictions if not isinstance(each, InternalError)]
-
-
-async def _call(
-    context: RequestContext, request: AttributionsRequest, function: Callable[[], Result]
-) -> Result:
-    """Calls what takes longer for a longer text: for a long one on a thread."""
-    return await prepare(context, one_step(function), [request.sentence])
 
 
 def _warned(
