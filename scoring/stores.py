@@ -111,16 +111,11 @@ class LocalStore:
         with _writing(path, pieces), replacing(Path(path)) as file:
             file.writelines(pieces)
 
-    def create(self, path: str, content: bytes) -> bool:
-        """Writes a file unless it is there; returns whether it did."""
-        try:
-            with replacing(Path(path), exclusive=True) as file:
-                file.write(content)
-        except FileExistsError:
-            return False
-        except OSError as error:
-            raise _unwritten(path, error, len(content)) from error
-        return True
+    def create(self, path: str, content: bytes) -> None:
+        """Writes a file unless it is there."""
+        exclusive = replacing(Path(path), exclusive=True)
+        with _writing(path, [content]), suppress(FileExistsError), exclusive as file:
+            file.write(content)
 
     def remove(self, path: str) -> None:
         """Removes a file, if it is there."""
@@ -144,13 +139,10 @@ class RemoteStore:
 
     def files(self, folder: str) -> Iterator[FileStatus]:
         """Lists all files below a folder, in the order of their paths."""
-        key = self._key(folder).rstrip("/")
-        with _reading(folder):
+        key, found = self._key(folder).rstrip("/"), {}
+        with _reading(folder), suppress(FileNotFoundError):
             self._fs.invalidate_cache()
-            try:
-                found = self._fs.find(key, detail=True)
-            except FileNotFoundError:
-                found = {}
+            found = self._fs.find(key, detail=True)
         for name, info in sorted(found.items()):
             status = _describe(folder.rstrip("/") + name.removeprefix(key), info)
             if status is not None:
@@ -176,12 +168,10 @@ class RemoteStore:
                 output.write(piece)
             output.close()  # completes an upload, so an error must not close it
 
-    def create(self, path: str, content: bytes) -> bool:
+    def create(self, path: str, content: bytes) -> None:
         """Uploads a file unless one is there."""
-        if self.status(path) is not None:
-            return False
-        self.write(path, [content])
-        return True
+        if self.status(path) is None:
+            self.write(path, [content])
 
     def remove(self, path: str) -> None:
         """Removes a file, if it is there."""
@@ -260,12 +250,8 @@ def _writing(path: str, pieces: Iterable[bytes] = ()) -> Iterator[None]:
         yield
     except OSError as error:
         size = sum(map(len, pieces)) if isinstance(pieces, list) else 0
-        raise _unwritten(path, error, size) from error
-
-
-def _unwritten(path: str, error: OSError, size: int) -> OutputError:
-    needed = f" ({size:,} bytes)" if size else ""
-    advice = ""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        advice = ": make room, then run the same command to go on"
-    return OutputError(path, f"cannot be written{needed}: {reason(error)}{advice}")
+        needed = f" ({size:,} bytes)" if size else ""
+        is_full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        advice = ": make room, then run the same command to go on" if is_full else ""
+        fault = f"cannot be written{needed}: {reason(error)}{advice}"
+        raise OutputError(path, fault) from error

@@ -14,6 +14,9 @@ from tests.scoring.conftest import Run, files_of, refusal, rows_of
 GOOD, BAD = "text\ngood\n", "text,stars\nbad,3\n"
 LATER = {"text": pyarrow.array(["bad"]), "day": pyarrow.array([1], pyarrow.date32())}
 Kept = list[tuple[Any, ...]]
+LONG = pyarrow.array([1], pyarrow.decimal128(20, 4))
+STRINGS = pyarrow.array(["x"])
+STRING_KINDS = (pyarrow.large_string(), pyarrow.string_view())
 
 
 def fill(folder: Path, files: dict[str, Any]) -> Path:
@@ -173,14 +176,46 @@ def test_without_a_header_all_files_have_the_columns_of_the_first(run: Run, tmp_
     assert b"3 columns, this row has 2" in files_of(tmp_path / "out")["bad-rows.jsonl"]
 
 
-def test_decimals_get_the_digits_of_all_files(run: Run, tmp_path: Path) -> None:
-    texts = {"text": ["good"]}
-    kinds = (pyarrow.decimal128(10, 2), pyarrow.decimal128(20, 4), pyarrow.decimal128(4, 0))
-    files = {
-        f"{index}.parquet": texts | {"n": pyarrow.array([1], kind)}
-        for index, kind in enumerate(kinds)
-    }
+@pytest.mark.parametrize(
+    ("columns", "kind", "kept"),
+    [
+        (
+            [pyarrow.array([-128], pyarrow.int8()), pyarrow.array([2**62])],
+            pyarrow.int64(),
+            ["-128", str(2**62)],
+        ),
+        (
+            [pyarrow.array([1], pyarrow.decimal128(10, 2)), pyarrow.array([1]), LONG],
+            pyarrow.decimal128(24, 4),
+            ["1.0000"] * 3,
+        ),
+        (
+            [STRINGS, *map(STRINGS.cast, STRING_KINDS), STRINGS.dictionary_encode()],
+            pyarrow.string(),
+            ["x"] * 4,
+        ),
+    ],
+    ids=["integers", "decimals", "strings"],
+)
+def test_a_column_has_the_type_that_holds_the_values_of_all_files(
+    run: Run, tmp_path: Path, columns: list[Any], kind: pyarrow.DataType, kept: list[str]
+) -> None:
+    files = {f"{at}.parquet": {"text": ["good"], "n": each} for at, each in enumerate(columns)}
 
     assert run(fill(tmp_path / "in", files), "--output", tmp_path / "out") == 0
 
-    assert [str(row["n"]) for row in rows_of(tmp_path / "out")] == ["1.0000"] * 3
+    parts = sorted((tmp_path / "out").glob("part-*"))
+    assert {parquet.read_schema(part).field("n").type for part in parts} == {kind}
+    assert [str(row["n"]) for row in rows_of(tmp_path / "out")] == kept
+
+
+def test_columns_that_no_type_holds_are_refused(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = {"a.parquet": {"text": ["good"], "n": [1]}, "b.parquet": {"text": ["bad"], "n": ["x"]}}
+
+    assert run(fill(tmp_path / "in", files), "--output", tmp_path / "out") == 1
+    assert refusal(capsys).endswith(
+        f"the column 'n' is string, in {tmp_path / 'in' / 'a.parquet'} it is int64: score them "
+        "apart, or leave it out with --columns"
+    )

@@ -221,67 +221,13 @@ def test_another_encoding_or_delimiter_is_another_job(
     )
 
 
-def test_string_columns_of_every_kind_are_one_type(run: Run, tmp_path: Path) -> None:
-    folder = tmp_path / "in"
-    folder.mkdir()
-    texts = pyarrow.array(["good", "bad"])
-    for name, column in {
-        "a": texts,
-        "b": texts.cast(pyarrow.large_string()),
-        "c": texts.dictionary_encode(),
-        "d": texts.cast(pyarrow.string_view()),
-    }.items():
-        parquet.write_table(pyarrow.table({"text": column}), folder / f"{name}.parquet")
+def test_folders_name_columns_of_one_file(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "lang=pt%2DBR" / "text=x" / "a.parquet"
+    path.parent.mkdir(parents=True)
+    parquet.write_table(pyarrow.table({"text": ["good", "bad"]}), path)
 
-    assert run(folder, "--output", tmp_path / "out") == 0
-
-    parts = [parquet.read_table(path) for path in sorted((tmp_path / "out").glob("*.parquet"))]
-    assert [part["text"].to_pylist() for part in parts] == [["good", "bad"]] * 4
-    assert {part.schema.field("text").type for part in parts} == {pyarrow.string()}
-
-
-def write(path: Path, values: pyarrow.Array) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    texts = ["good", "bad"][: len(values)]
-    parquet.write_table(pyarrow.table({"text": texts, "n": values}), path)
-
-
-def test_columns_widen_to_hold_the_values_of_all_files(run: Run, tmp_path: Path) -> None:
-    write(tmp_path / "in" / "a.parquet", pyarrow.array([-128, 127], pyarrow.int8()))
-    write(tmp_path / "in" / "b.parquet", pyarrow.array([2**62, -(2**62)]))
-
-    assert run(tmp_path / "in", "--output", tmp_path / "out") == 0
-
-    parts = sorted((tmp_path / "out").glob("part-*"))
-    types = [parquet.read_schema(part).field("n").type for part in parts]
-    assert types == [pyarrow.int64(), pyarrow.int64()]
-    assert [row["n"] for row in rows_of(tmp_path / "out")] == [-128, 127, 2**62, -(2**62)]
-
-
-def test_columns_that_no_type_holds_are_refused(
-    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write(tmp_path / "in" / "a.parquet", pyarrow.array([1]))
-    write(tmp_path / "in" / "b.parquet", pyarrow.array(["x"]))
-
-    assert run(tmp_path / "in", "--output", tmp_path / "out") == 1
-    assert refusal(capsys).endswith(
-        "the column 'n' is string, in "
-        f"{tmp_path / 'in' / 'a.parquet'} it is int64: score them apart, or leave it out with "
-        "--columns"
-    )
-
-
-def test_folders_name_columns_of_parts_and_of_one_file(run: Run, tmp_path: Path) -> None:
-    path = tmp_path / "in" / "lang=de" / "a.parquet"
-    write(path, pyarrow.array([1, 2]))
-    write(tmp_path / "in" / "lang=pt%2DBR" / "b.parquet", pyarrow.array([3]))
-
-    assert run(tmp_path / "in", "--output", tmp_path / "out") == 0
     assert run(path, "--output", tmp_path / "one.parquet") == 0
 
-    rows = [(row["n"], row["lang"]) for row in rows_of(tmp_path / "out")]
-    assert rows == [(1, "de"), (2, "de"), (3, "pt-BR")]
     one = parquet.read_table(tmp_path / "one.parquet", partitioning=None)
-    assert one.column_names == ["text", "n", "lang", "label", "score"]
-    assert one["lang"].to_pylist() == ["de", "de"]
+    assert one.column_names == ["text", "lang", "label", "score"]
+    assert one["lang"].to_pylist() == ["pt-BR", "pt-BR"]
