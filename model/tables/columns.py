@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath
 from urllib.parse import unquote
 
 from model.errors import TableError
@@ -91,7 +91,7 @@ def _choose(
 
 def partitions(path: str | Path) -> dict[str, str | None]:
     """Returns the columns that folders of a path name, such as `lang=de`."""
-    steps = (each.split("=", 1) for each in PurePosixPath(path).parts[:-1] if "=" in each)
+    steps = (each.split("=", 1) for each in PurePath(path).parts[:-1] if "=" in each)
     pairs = (map(unquote, step) for step in steps)
     return {name: None if value == _HIVE_NULL else value for name, value in pairs if name}
 

@@ -14,6 +14,7 @@ from tests.scoring.conftest import Run, files_of, refusal, rows_of
 GOOD, BAD = "text\ngood\n", "text,stars\nbad,3\n"
 LATER = {"text": pyarrow.array(["bad"]), "day": pyarrow.array([1], pyarrow.date32())}
 Kept = list[tuple[Any, ...]]
+ONE: Kept = [("good",)]
 LONG = pyarrow.array([1], pyarrow.decimal128(20, 4))
 STRINGS = pyarrow.array(["x"])
 STRING_KINDS = (pyarrow.large_string(), pyarrow.string_view())
@@ -33,59 +34,75 @@ def fill(folder: Path, files: dict[str, Any]) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
-    ("files", "kept", "said"),
-    [
-        (
-            {"0.csv": "", "1.csv": GOOD, "2.csv.gz": gzip.compress(b"\n"), "3.csv": "text\n"},
-            [("good",)],
-            "3 files have no rows: {in}/0.csv, {in}/2.csv.gz, {in}/3.csv",
-        ),
-        (
-            {"0.parquet": {}, "1.parquet": {"text": ["good"]}, "2.parquet": b"", "3.zip": b""},
-            [("good",)],
-            "2 files have no rows: {in}/0.parquet, {in}/2.parquet",
-        ),
-        (
-            {"a.csv": GOOD, "b.csv": Path("nothing"), "c.csv": Path("c.csv")},
-            [("good",)],
-            "skipped 2 links that lead nowhere: {in}/b.csv, {in}/c.csv",
-        ),
-        ({"a.csv": GOOD, "latest": Path("/usr")}, [("good",)], "skipped 1 links to folders: "),
-        (
-            {"a.csv": GOOD, "_temporary/0/b.csv": GOOD, "_SUCCESS": "", ".a.csv.crc": ""},
-            [("good",)],
-            "skipped 1 hidden files: {in}/_temporary/0/b.csv",
-        ),
-        (
-            {"a.parquet": {"text": ["good"]}, "_delta_log/00.json": "{}"},
-            [("good",)],
-            "skipped 1 files of a Delta table's log, so rows that it has removed are scored too: ",
-        ),
-        (
-            {"a.csv": GOOD, "000000_0": "good\x01\\N\n"},
-            [("good",)],
-            "skipped 1 files that have another suffix: {in}/000000_0",
-        ),
-        (
-            {"a.csv": GOOD, "b.csv": BAD},
-            [("good", None), ("bad", "3")],
-            "1 columns are empty where files lack them: 'stars'",
-        ),
-        ({"a.csv": BAD, "b.csv": GOOD}, [("bad", "3"), ("good", None)], "columns are empty where "),
-        (
-            {"a.parquet": {"text": ["good"]}, "b.parquet": LATER},
-            [("good", None), ("bad", LATER["day"][0].as_py())],
-            "1 columns are empty where files lack them: 'day'",
-        ),
-        (
-            {"d=__HIVE_DEFAULT_PARTITION__/a.csv": GOOD, "d=x%2Fy/a.csv": GOOD, "_d=z/b.csv": GOOD},
-            [("good", "z", None), ("good", None, None), ("good", None, "x/y")],
-            "2 columns are empty where files lack them: '_d', 'd'",
-        ),
-        ({"d=x/a.json": '{"text": "good"}\n'}, [("good", "x")], "planning 1 files"),
-    ],
-)
+READ: list[tuple[dict[str, Any], Kept, str]] = [
+    (
+        {"0.csv": "", "1.csv": GOOD, "2.csv.gz": gzip.compress(b"\n"), "3.csv": "text\n"},
+        ONE,
+        "3 files have no rows: {in}/0.csv, {in}/2.csv.gz, {in}/3.csv",
+    ),
+    (
+        {"0.parquet": {}, "1.parquet": {"text": ["good"]}, "2.parquet": b"", "3.csv.zip": b""},
+        ONE,
+        "3 files have no rows: {in}/0.parquet, {in}/2.parquet, {in}/3.csv.zip",
+    ),
+    (
+        {"a.csv": GOOD, "b.csv": Path("nothing"), "c.csv": Path("c.csv")},
+        ONE,
+        "skipped 2 links that lead nowhere: {in}/b.csv, {in}/c.csv",
+    ),
+    ({"a.csv": GOOD, "latest": Path("/usr")}, ONE, "skipped 1 links to folders: {in}/latest"),
+    (
+        {"a.csv": GOOD, "_temporary/0/b.csv": GOOD, "_SUCCESS": "", ".a.csv.crc": ""},
+        ONE,
+        "skipped 1 hidden files: {in}/_temporary/0/b.csv",
+    ),
+    (
+        {"a.parquet": {"text": ["good"]}, "_delta_log/00.json": "{}"},
+        ONE,
+        "skipped 1 files of a Delta table's log, so rows that it has removed are scored too: ",
+    ),
+    (
+        {"a.csv": GOOD, "000000_0": "good\x01\\N\n"},
+        ONE,
+        "skipped 1 files that have another suffix: {in}/000000_0",
+    ),
+    (
+        {"a.csv": GOOD, "b.csv": BAD},
+        [("good", None), ("bad", "3")],
+        "1 columns are empty where files lack them: 'stars'",
+    ),
+    ({"a.csv": BAD, "b.csv": GOOD}, [("bad", "3"), ("good", None)], "1 columns are empty where "),
+    (
+        {"a.parquet": {"text": ["good"]}, "b.parquet": LATER},
+        [("good", None), ("bad", LATER["day"][0].as_py())],
+        "1 columns are empty where files lack them: 'day'",
+    ),
+    (
+        {"d=__HIVE_DEFAULT_PARTITION__/a.csv": GOOD, "d=x%2Fy/a.csv": GOOD, "_d=z/b.csv": GOOD},
+        [("good", "z", None), ("good", None, None), ("good", None, "x/y")],
+        "2 columns are empty where files lack them: '_d', 'd'",
+    ),
+    ({"d=x/a.json": '{"text": "good"}\n'}, [("good", "x")], "planning 1 files"),
+]
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    (
+        {"a.csv": "", "b.csv": "\n"},
+        "a.csv: has no columns: it must hold a header, or objects of JSON",
+    ),
+    ({"a.csv": GOOD, "b.json": "{}"}, "b.json: is jsonl, {in}/a.csv is csv: score them apart"),
+    (
+        {"a.csv": BAD, "b.csv": "stars\n1\n"},
+        "b.csv: no column is named 'text' among 'stars', unlike in {in}/a.csv: score them apart",
+    ),
+    (
+        {"a.parquet": {"text": ["good"], "n": [1]}, "b.parquet": {"text": ["bad"], "n": ["x"]}},
+        "b.parquet: the column 'n' is string, in {in}/a.parquet it is int64: score them apart, or "
+        "leave it out with --columns",
+    ),
+]
+
+
+@pytest.mark.parametrize(("files", "kept", "said"), READ)
 def test_all_is_read_or_named(
     run: Run,
     tmp_path: Path,
@@ -209,13 +226,15 @@ def test_a_column_has_the_type_that_holds_the_values_of_all_files(
     assert [str(row["n"]) for row in rows_of(tmp_path / "out")] == kept
 
 
-def test_columns_that_no_type_holds_are_refused(
-    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("files", "fault"), REFUSED)
+def test_files_that_do_not_fit_together_are_refused(
+    run: Run,
+    tmp_path: Path,
+    files: dict[str, Any],
+    fault: str,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    files = {"a.parquet": {"text": ["good"], "n": [1]}, "b.parquet": {"text": ["bad"], "n": ["x"]}}
+    folder = fill(tmp_path / "in", files)
 
-    assert run(fill(tmp_path / "in", files), "--output", tmp_path / "out") == 1
-    assert refusal(capsys).endswith(
-        f"the column 'n' is string, in {tmp_path / 'in' / 'a.parquet'} it is int64: score them "
-        "apart, or leave it out with --columns"
-    )
+    assert run(folder, "--output", tmp_path / "out") == 1
+    assert refusal(capsys) == f"{folder}/{fault}".replace("{in}", str(folder))

@@ -162,18 +162,6 @@ def test_types_of_json_columns_come_from_all_rows(tmp_path: Path) -> None:
     }
 
 
-def test_every_file_must_have_the_texts(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("id,text\n1,x\n", encoding="utf-8")
-    (tmp_path / "b.csv").write_text("id,other\nx,1\n", encoding="utf-8")
-
-    with pytest.raises(TableError) as caught:
-        plan(tmp_path, part_bytes=10)
-    assert str(caught.value) == (
-        f"{tmp_path / 'b.csv'}: no column is named 'text' among 'id', 'other', unlike in "
-        f"{tmp_path / 'a.csv'}: score them apart"
-    )
-
-
 def test_a_file_that_changes_while_it_is_scored_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text("text\nfirst\nsecond\n", encoding="utf-8")
