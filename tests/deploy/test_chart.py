@@ -158,7 +158,7 @@ def test_the_service_takes_the_settings_that_it_renders() -> None:
     assert (read.max_batch_tokens, str(read.rate_limit)) == ("auto", "600/minute")
 
 
-@pytest.mark.parametrize("keys", [[], ["first", "second"]])
+@pytest.mark.parametrize("keys", [[], ["first", "second"], ["billing:third:key"]])
 def test_the_test_of_the_chart_passes_on_a_service_and_fails_without(
     keys: list[str], checkpoint_folder: Path, tmp_path: Path
 ) -> None:
@@ -455,6 +455,7 @@ def test_a_collector_of_traces_that_can_be_reached_is_taken(values: str) -> None
         (f"{COLLECTOR} {DNS}", "networkPolicy lets replicas reach no TCP port 4318: allow it"),
         (f"{COLLECTOR} {COLLECTING}", "reach no UDP port 53, so its name cannot be resolved"),
         (SECRET_COLLECTOR, "OTLP_TRACES_ENDPOINT, but networkPolicy lets replicas reach nothing"),
+        ('apiKeys.values=[":key"]', "apiKeys.values.0: Does not match pattern"),
         ("ingress.enabled=true", "ingress.hosts is empty"),
         ("httpRoute.enabled=true", "httpRoute.parentRefs is empty"),
         (
