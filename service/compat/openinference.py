@@ -180,7 +180,12 @@ async def infer_model(
     if body.options.timeout:
         hurry(context.scope, body.options.timeout / _MICROSECONDS)
         context.client = replace(context.client, seconds=seconds_of(context.scope))
-    answer, headers = await _infer(context, body)
+    texts = Texts(body.texts, ReadingOptions(body.options.truncation), body.data)
+    if any(name in _EXPLAINING for name in _outputs(body)):
+        answer, headers = await _explain(context, body, texts)
+    else:
+        predictions = await predict_texts(context, texts)
+        answer, headers = _write(context.state, body, predictions, _values(predictions))
     if answer.header_length is None:
         return Response(answer.content, headers=headers, media_type=JSON)
     headers |= {HEADER: str(answer.header_length)}
@@ -279,19 +284,6 @@ def _require_served(request: Request) -> None:
         )
 
 
-def _texts_of(body: InferRequest) -> Texts:
-    options = ReadingOptions(body.options.truncation)
-    return Texts(body.texts, options, body.data)
-
-
-async def _infer(context: RequestContext, body: InferRequest) -> _Answer:
-    """Returns the body of the answer, and headers that name the texts which were cut."""
-    if any(name in _EXPLAINING for name in _outputs(body)):
-        return await _explain(context, body)
-    predictions = await predict_texts(context, _texts_of(body))
-    return _write(context.state, body, predictions, _values(predictions))
-
-
 def _outputs(body: InferRequest) -> dict[OutputName, bool]:
     """Returns the outputs to answer, each with whether its tensor follows the JSON as bytes."""
     by_default = bool(body.options.binary_data_output)
@@ -304,13 +296,13 @@ def _outputs(body: InferRequest) -> dict[OutputName, bool]:
     return outputs
 
 
-async def _explain(context: RequestContext, body: InferRequest) -> _Answer:
+async def _explain(context: RequestContext, body: InferRequest, texts: Texts) -> _Answer:
     state = context.state
     count = len(body.texts)
     if count != 1:
         message = f"attention and tokens work with one text, got {count}: leave both out"
         raise wrong(("outputs",), message)
-    work = encode(state.engine.predictor, _texts_of(body))
+    work = encode(state.engine.predictor, texts)
     (encoding,) = await prepare(context, work, body.texts)
     tokens = [token.text for token in encoding.tokens or ()]
     reserved = None

@@ -25,6 +25,7 @@ from model import (
     Prediction,
     TextUnits,
 )
+from model.explain.attribution import STEPS
 from model.explain.units import Unit
 from model.reading import ReadingOptions, read_units_in_steps
 from service.errors import (
@@ -80,7 +81,8 @@ _OF_HEADS: dict[str, Any] = {
     "/attributions",
     summary="What moved the prediction of a sentence",
     tags=["attributions"],
-    **computes("body", AttributionsAnswer | LeaveOutAnswer),
+    # The one with more fields first: generated clients take the first that fits.
+    **computes("body", LeaveOutAnswer | AttributionsAnswer),
 )
 @answers(from_body(AttributionsRequest))
 async def attributions_of_body(
@@ -91,15 +93,16 @@ async def attributions_of_body(
         return await _leave_out(context, request)
     engine = context.state.engine
     encoding = await encode_one(context, request)
+    steps = request.steps or STEPS
     if request.method == "integrated_gradients":
-        engine.limits.check_steps(request.steps, len(encoding.input_ids), context.client.seconds)
+        engine.limits.check_steps(steps, len(encoding.input_ids), context.client.seconds)
     attributor = Attributor(
         engine.predictor.gradients,
         encoding,
         label=request.label,
         choice=choice_of(context, request.labels),
         method=request.method,
-        steps=request.steps,
+        steps=steps,
     )
     attempt = engine.predictor.attempt
     jobs = [

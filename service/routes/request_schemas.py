@@ -286,11 +286,12 @@ class AttributionsRequest(_One):
     truncation: CutOrWhole = "right"
     label: Label = None
     labels: Labels = None
-    steps: int = Field(
-        STEPS,
+    # Without a default in the interface, which clients that are generated would send.
+    steps: int | None = Field(
+        None,
         ge=1,
         le=MOST_STEPS,
-        description="Nodes of the integral; needs `integrated_gradients`.",
+        description=f"Nodes of the integral, {STEPS} if left out; needs `integrated_gradients`.",
     )
     level: UnitLevel = Field(
         "token", description="What has a number; sentences only with `leave_out`."
@@ -298,8 +299,8 @@ class AttributionsRequest(_One):
 
     @field_validator("steps")
     @classmethod
-    def _only_of_an_integral(cls, steps: int, info: ValidationInfo) -> int:
-        if info.data.get("method", _INTEGRAL) != _INTEGRAL:
+    def _only_of_an_integral(cls, steps: int | None, info: ValidationInfo) -> int | None:
+        if steps is not None and info.data.get("method", _INTEGRAL) != _INTEGRAL:
             raise ValueError(f'`steps` needs `method: "{_INTEGRAL}"`')
         return steps
 

@@ -23,8 +23,8 @@ def document(running: RunningService, tmp_path_factory: pytest.TempPathFactory) 
     return path
 
 
-def run(folder: Path, *command: object, programs: Path | None = None) -> None:
-    """Runs a command in a folder, with these programs before others."""
+def run(folder: Path, *command: object, programs: Path | None = None) -> str:
+    """Runs a command in a folder, with these programs before others; returns what it prints."""
     path = os.environ["PATH"] if programs is None else f"{programs}:{os.environ['PATH']}"
     done = subprocess.run(
         [str(word) for word in command],
@@ -35,6 +35,7 @@ def run(folder: Path, *command: object, programs: Path | None = None) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
 def lists(value: Any) -> Iterator[list[Any]]:  # noqa: ANN401
@@ -71,7 +72,24 @@ def test_datamodel_code_generator(
     kinds = ("--input-file-type", "openapi", "--output-model-type", "pydantic_v2.BaseModel")
     made = ("--input", document, "--output", "models.py")
     run(tmp_path, "datamodel-codegen", *made, *kinds, programs=generators)
+    # Each with all that was left out: its default, or null.
     sent = {"sentence": "A superb film."}
+    of_one = {"name": "text", "shape": [1], "datatype": "BYTES", "data": ["good"]}
+    for path, name, body in (
+        ("/predict", "PredictRequest", {"sentences": ["good"]}),
+        ("/predict", "InputsRequest", {"inputs": "good", "parameters": {}}),
+        ("/attention", "AttentionRequest", sent),
+        ("/attributions", "AttributionsRequest", {**sent, "method": "leave_out"}),
+        ("/classify", "ClassifyRequest", {"input": ["good"]}),
+        ("/invocations", "InvocationsRequest", {"inputs": ["good"], "params": {}}),
+        ("/v2/models/tiny/infer", "InferRequest", {"inputs": [of_one], "parameters": {}}),
+    ):
+        code = f"import models, sys; print(models.{name}(**{body}).model_dump_json())"
+        content = run(tmp_path, generators / "python", "-c", code)
+        headers = {"content-type": "application/json"}
+        with running.client(**headers) as client:
+            answer = client.post(path, content=content)
+        assert answer.status_code == 200, answer.text
     with running.client() as client:
         answers = {
             "PredictAnswer": client.post("/predict", json={"sentences": ["a"]}),

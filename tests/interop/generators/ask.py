@@ -7,6 +7,7 @@ import sys
 import generated
 from generated import models
 from generated.api.attention import attention_of_query
+from generated.api.attributions import attributions_of_body
 from generated.api.health import metrics
 from generated.api.model import model
 from generated.api.other_systems import classify, infer, inputs, invocations, version
@@ -25,6 +26,10 @@ body = models.InputsRequest(TEXT, truncation_direction=models.InputsRequestTrunc
 assert inputs.sync(client=client, body=body)[0][0].label == label
 assert predict.sync(client=client, body=body)[0].label == label
 assert attention_of_query.sync(client=client, sentence=TEXT, layer=[0]).layers == [0]
+# No default is sent that goes only with another method.
+method = models.AttributionsRequestMethod.LEAVE_OUT
+body = models.AttributionsRequest(TEXT, method=method)
+assert attributions_of_body.sync(client=client, body=body).partial is False
 name = model.sync(client=client).name
 body = models.ClassifyRequest(TEXT)
 assert classify.sync(client=client, body=body).data[0].label == label
