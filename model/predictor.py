@@ -38,7 +38,6 @@ class ModelInfo:
     """A description of the loaded model.
 
     Args:
-        name: the name of the checkpoint folder.
         version: the first 12 hex digits of the SHA-256 of the weights file.
         max_length: the most tokens that the model reads.
         thresholds: what thresholds leave of the answers to the validation texts; None if it was

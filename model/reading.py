@@ -29,8 +29,6 @@ class ReadingOptions:
         truncation: what happens to a text that is longer than the model reads.
         by_sentence: whether each sentence is read too, as a text of its own.
         max_windows: the most windows of a text or sentence.
-        max_sentences: the most sentences of a text.
-        heads: heads to switch off.
         omit: indices of tokens to leave out of each text.
         is_english: whether the model reads English only, so that other texts get a warning.
         max_length: the most tokens of a text that is cut, if the model reads more.

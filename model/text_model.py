@@ -56,7 +56,6 @@ class Predictions(list[Prediction]):
     """Predictions in the order of the texts.
 
     Args:
-        items: the predictions.
         info: the model that made them, with the labels that it chose among.
         index: of the Series that held the texts; None for another list.
     """
@@ -103,11 +102,7 @@ class Predictions(list[Prediction]):
 
 
 class TextModel:
-    """A loaded checkpoint that takes texts; threads may share it.
-
-    Args:
-        predictor: what computes; it takes encodings.
-    """
+    """A loaded checkpoint that takes texts; `predictor` takes encodings. Threads may share it."""
 
     def __init__(self, predictor: Predictor) -> None:
         self.predictor = predictor

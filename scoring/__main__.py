@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from model.checkpoint.location import DEFAULT
 from model.cli.arguments import LineParser, add_no_header, add_spelling, add_version, positive
+from model.cli.process import prepare_process
 from model.cli.progress import complain, standard_output
 from model.cli.signals import Interruption, raised_signals
 from model.errors import ModelError, install_hint
@@ -41,6 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0 if all rows are scored or set aside, 1 if not, with the reason on stderr, and 128 plus the
         number of the signal that interrupted it.
     """
+    prepare_process()
     parsed = _parser().parse_args(arguments)
     progress = _Progress()
     with raised_signals(progress.interrupted):

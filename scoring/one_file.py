@@ -119,15 +119,13 @@ def score_one(options: Namespace, say: Say) -> list[str]:
 
 
 def choose_target(source: str, output: str | None, source_format: Format) -> Target:
-    """Chooses where the answers of a file go, and in what form.
+    """Chooses where the answers of a file go, and in what form; raises ScoringError.
 
-    Args:
-        output: the path that the user names, `-`, or None: `.scored` comes before the suffix.
-
-    Raises:
-        ScoringError: the form is not written.
+    Without an output that the user names, `.scored` comes before the suffix.
     """
     if output == STANDARD_OUTPUT:
+        if sys.stdout is sys.stderr:  # see `prepare_process`
+            raise ScoringError("--output -: standard output is closed: name a file")
         if source_format == "parquet" and sys.stdout.isatty():
             raise ScoringError("--output -: Parquet is not for a terminal: name a file")
         return Target(output, source_format, None)

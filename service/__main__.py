@@ -16,6 +16,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     before = {number: signal.signal(number, _end) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         # Imported here, because torch takes seconds.
+        importlib.import_module("model.cli.process").prepare_process()
         code: int = importlib.import_module("service.command").run(arguments)
     finally:
         for number, handler in before.items():

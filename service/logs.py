@@ -31,15 +31,13 @@ _MOST_WAITING = 1000
 _CLOSE_SECONDS = 1.0
 
 
-def configure_logging(log_format: str, stream: TextIO | None = sys.stdout) -> None:
+def configure_logging(log_format: str, stream: TextIO = sys.stdout) -> None:
     """Sends all logs of the process to one stream.
 
     Args:
         log_format: `json`, `text`, or `auto`: text on a terminal, else JSON.
-        stream: an open file; the lines go there. Standard error if it is None, as where standard
-            output is closed.
+        stream: an open file; the lines go there.
     """
-    stream = stream or sys.stderr
     as_text = log_format == "text" or (log_format == "auto" and stream.isatty())
     formatter = LineFormatter(text_line if as_text else json_line)
     handler = LineHandler(Writer(stream.fileno()), formatter)

@@ -3,7 +3,6 @@
 import argparse
 import atexit
 import importlib
-import io
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from model.cli.arguments import LineParser, add_version
+from model.cli.process import prepare_process
 from model.cli.signals import Interruption, raised_signals
 from model.errors import ModelError, install_hint
 from training.cli import compare, evaluate_options, fetch, fit_options
@@ -38,8 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0 if it worked, 1 if not, with the reason on stderr, and 128 plus the number of a signal
         that interrupted it.
     """
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # instead of failing
+    prepare_process()
     parsed = _parser().parse_args(arguments)
     parsed.typed = list(sys.argv[1:] if arguments is None else arguments)
     with raised_signals(lambda: "interrupted: run the same command again"):

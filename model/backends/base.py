@@ -263,8 +263,6 @@ def isolate(
 
     Args:
         run: returns a result or an error for each entry, in order.
-        entries: the batch, at least one entry.
-        backend: where the pass runs.
         control: runs a sound text. It is called if every entry failed; if it fails too, the error
             lies with the device or the weights.
 

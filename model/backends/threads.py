@@ -15,10 +15,7 @@ _QUOTA = ["cpu.max"], ["cpu.cfs_quota_us", "cpu.cfs_period_us"]
 def choose_threads(setting: int, *, root: Path | None = None, own: Path | None = None) -> int:
     """Returns the setting, or for 0 the CPU quota rounded up, at most the cores of this process.
 
-    Args:
-        setting: a number of threads, or 0.
-        root: where the control groups are mounted.
-        own: the file that names the groups of the process.
+    `root` and `own` are those of `group_folders`.
     """
     if setting:
         return setting

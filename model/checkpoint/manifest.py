@@ -42,9 +42,7 @@ class Manifest(Record):
         temperature: logits are divided by it before the softmax (Guo et al. 2017).
         pair_temperature: the same where only `negative` and `positive` may be answered, of a model
             with more labels.
-        max_length: the most tokens that the model reads.
         language: the code of the only language that the model reads, such as `en`.
-        recipe: every option of the run.
         precision: what types of fewer bits were measured to cost; each type once.
         baseline: what the validation texts look like, and how they are answered.
         thresholds: what thresholds on the score leave of the answers to these texts.

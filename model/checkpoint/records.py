@@ -171,7 +171,6 @@ class Baseline(Record):
 
     Args:
         weights_sha256: SHA-256 of the weights file that answered; None before it is written.
-        rows: N.
         scores: for each class, how many texts it is the answer to, by the bin of its probability.
         lengths: how many texts there are, by the bin of the token count.
         truncated: texts of which a part was cut off.

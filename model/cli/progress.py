@@ -31,13 +31,9 @@ def silent() -> Iterator[None]:
 def progress(
     total: int, label: str, *, done: int = 0, stream: TextIO | None = None
 ) -> Iterator[Advance]:
-    """Shows how far work has come, how fast it goes and how long it will take.
+    """Shows how far work of `total` units has come, how fast it goes and how long it will take.
 
-    Args:
-        total: units of the whole work.
-        label: names the work.
-        done: units that were done before.
-        stream: where it shows; standard error if None.
+    `done` units were done before; it shows on `stream`, standard error if None.
 
     Yields:
         A function to call with the units just done, and words on them or a function for words.

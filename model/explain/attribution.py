@@ -69,7 +69,6 @@ class Attributor:
     """The attribution of one prediction, computed in pieces that any threads may compute.
 
     Args:
-        gradients: derivatives of the model.
         encoding: the text, encoded with its tokens.
         label: the class to explain; None means the predicted one.
         choice: the labels to choose among; None means all.

@@ -116,7 +116,6 @@ class Gradients:
         """Sums the gradients of f at points on the straight path, times the difference of its ends.
 
         Args:
-            ends: the ends of the path.
             points: K points, from 0 (the baseline) to 1 (the text).
             weights: K weights, one for each point.
 

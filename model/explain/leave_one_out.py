@@ -23,7 +23,6 @@ class UnitChange:
 
     Args:
         start: offset of the unit's first character, in Unicode code points; `end` is behind it.
-        text: its characters.
     """
 
     start: int
@@ -73,9 +72,7 @@ class LeaveOut:
     """The attribution of one prediction, in portions: `take` and `add`, again and again.
 
     Args:
-        text: the units of the text.
         whole: predictions of its windows, then of an empty text.
-        temperature: of the model.
         label: the class to explain; None means the predicted one.
         choice: the labels to choose among; None means all.
 

@@ -38,9 +38,7 @@ class TextUnits:
 
     Args:
         windows: the text, encoded with its tokens; one unless it is read in windows.
-        nothing: an empty text.
         sentences: where the text's sentences stand, at least one.
-        level: what a unit is.
 
     Raises:
         ValueError: the text was encoded without its tokens.

@@ -120,7 +120,6 @@ def downsample(
 
     Args:
         layers: raw weights [H, T, T] of each of L layers, in ascending order.
-        tokens: the T tokens.
         residual_share: see `model.explain.views.rollout`.
 
     Returns:

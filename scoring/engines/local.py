@@ -57,8 +57,8 @@ def _call(
     function: Callable[..., _Answer],
     *arguments: Any,  # noqa: ANN401
 ) -> Future[_Answer]:
-    # A process inherits what is blocked: Ctrl+C reaches only the driver.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    # A process inherits what is blocked: Ctrl+C and a closed terminal reach only the driver.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
     try:
         return pool.submit(function, *arguments)
     except BrokenProcessPool as error:  # it has ended since its last answer

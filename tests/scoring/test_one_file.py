@@ -278,6 +278,15 @@ def test_standard_output_has_the_rows_and_nothing_else(
     assert [each.name for each in tmp_path.iterdir()] == ["a.csv"]
 
 
+def test_rows_for_a_closed_standard_output_are_refused(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "a.csv", "text\ngood\n")
+    monkeypatch.setattr(sys, "stdout", None)
+    assert run(path, "--output", "-") == 1
+    assert refusal(capsys) == "--output -: standard output is closed: name a file"
+
+
 def test_what_is_there_is_replaced_only_if_asked(
     run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -320,7 +329,10 @@ def test_parts_of_one_file_need_a_folder(
     assert "none.csv: does not exist: " in refusal(capsys)
 
 
-def test_an_interruption_leaves_nothing(checkpoint_folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_an_interruption_leaves_nothing(
+    checkpoint_folder: Path, tmp_path: Path, number: signal.Signals
+) -> None:
     path = write(tmp_path / "a.csv", "text\n" + "good bad film " * 20 + "\n")
     with path.open("a") as file:
         file.writelines("good bad film " * 8 + "\n" for _ in range(20_000))
@@ -336,7 +348,7 @@ def test_an_interruption_leaves_nothing(checkpoint_folder: Path, tmp_path: Path)
     assert process.stderr is not None
     while not list(tmp_path.glob(".*.part")):
         assert process.poll() is None, process.stderr.read()
-    process.send_signal(signal.SIGTERM)
+    process.send_signal(number)
     _, said = process.communicate(timeout=120)
 
     assert process.returncode == 128 + signal.SIGTERM

@@ -24,7 +24,7 @@ from training.cli.evaluate_answers import check_targets, targets, write_answers
 from training.cli.evaluate_options import pair_lines, read_sources
 from training.data.hub import local_files
 from training.device import find_device
-from training.errors import DataError, RecipeError
+from training.errors import DataError, RecipeError, TrainingError
 from training.measure.evaluate import (
     Measured,
     count_answers,
@@ -89,6 +89,8 @@ def _show(text: str, arguments: argparse.Namespace) -> None:
 
 
 def _check_outputs(arguments: argparse.Namespace) -> None:
+    if arguments.json == _STANDARD_OUTPUT and sys.stdout is sys.stderr:  # see `prepare_process`
+        raise TrainingError("--json -: standard output is closed: name a file")
     if arguments.json not in (None, _STANDARD_OUTPUT):
         _check_writable(Path(arguments.json), "--json")
     if arguments.plot is not None:

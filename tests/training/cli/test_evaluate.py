@@ -3,6 +3,7 @@
 import argparse
 import json
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -218,6 +219,12 @@ def test_what_cannot_be_written_is_refused_before_the_work(
 ) -> None:
     with pytest.raises(TrainingError, match=re.escape(fault)):
         run(parse("unread.tsv", "--checkpoint", "unread", option, tmp_path / name))
+
+
+def test_figures_for_a_closed_standard_output_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", sys.stderr)
+    with pytest.raises(TrainingError, match="--json -: standard output is closed: name a file"):
+        run(parse("unread.tsv", "--checkpoint", "unread", "--json", "-"))
 
 
 @pytest.mark.parametrize(
