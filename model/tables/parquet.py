@@ -112,7 +112,7 @@ class ParquetTable:
         """Reads a range of rows of a row group, or raises TableError."""
         batches = []
         at = 0
-        stored = [name for name in columns if name in self._own]
+        stored = [name for name in columns if name in self._own] or self.schema.names[:1]
         try:
             for batch in self._file.iter_batches(
                 _BATCH_ROWS, row_groups=[row_group], columns=stored, use_threads=False
@@ -131,8 +131,10 @@ class ParquetTable:
             for name in set(columns) - self._own:
                 kind = self._kinds.get(name, pyarrow.string())
                 value, count = self._partitions.get(name), table.num_rows
-                column = pyarrow.nulls(count, kind) if value is None else [value] * count
-                table = table.append_column(pyarrow.field(name, kind), [column])
+                column = pyarrow.nulls(count, kind)
+                if value is not None:
+                    column = pyarrow.array([value] * count, kind)
+                table = table.append_column(name, column)
             return table.select(list(columns))
         except (pyarrow.ArrowException, OSError, ValueError) as error:
             raise _damaged(self._path, error, f"row group {row_group + 1}: ") from error
@@ -186,7 +188,11 @@ def cast(table: Any, kinds: Mapping[str, Any]) -> tuple[Any, dict[int, str]]:  #
             bad = list(_failing(column, kind, range(len(column))))
             fault = "is not UTF-8" if kind == column.type else f"does not fit {kind}"
             found = dict.fromkeys(bad, f"the column {name!r} holds a value that {fault}") | found
-            column = _without(column, bad)
+            pieces = [column.slice(row, 1) for row in range(len(column))]
+            for row in bad:
+                pieces[row] = pyarrow.chunked_array([pyarrow.nulls(1, column.type)])
+            chunks = [chunk for piece in pieces for chunk in piece.chunks]
+            column = pyarrow.chunked_array(chunks, column.type)
         table = table.set_column(index, name, column if kind == column.type else column.cast(kind))
     return table, found
 
@@ -197,15 +203,6 @@ def _fits(column: Any, kind: Any) -> bool:  # noqa: ANN401
         return kind == column.type or column.cast(kind) is not None
     except pyarrow.ArrowInvalid:
         return False
-
-
-def _without(column: Any, rows: Sequence[int]) -> Any:  # noqa: ANN401
-    """Returns a column with null in some rows."""
-    pieces = [column.slice(row, 1) for row in range(len(column))]
-    for row in rows:
-        pieces[row] = pyarrow.chunked_array([pyarrow.nulls(1, column.type)])
-    chunks = [chunk for piece in pieces for chunk in piece.chunks]
-    return pyarrow.chunked_array(chunks, column.type)
 
 
 def texts_of(column: Any) -> list[object]:  # noqa: ANN401

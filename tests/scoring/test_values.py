@@ -231,3 +231,6 @@ def test_folders_name_columns_of_one_file(run: Run, tmp_path: Path) -> None:
     one = parquet.read_table(tmp_path / "one.parquet", partitioning=None)
     assert one.column_names == ["text", "lang", "label", "score"]
     assert one["lang"].to_pylist() == ["pt-BR", "pt-BR"]
+    only = ("--columns", "lang", "--text-column", "lang")
+    assert run(path, "--output", tmp_path / "only.csv", *only) == 0
+    assert (tmp_path / "only.csv").read_text().count("\npt-BR,") == 2
