@@ -23,12 +23,13 @@ def document(running: RunningService, tmp_path_factory: pytest.TempPathFactory) 
     return path
 
 
-def run(folder: Path, *command: object, programs: Path | None = None) -> str:
+def run(folder: Path, *command: object, programs: Path | None = None, given: str = "") -> str:
     """Runs a command in a folder, with these programs before others; returns what it prints."""
     path = os.environ["PATH"] if programs is None else f"{programs}:{os.environ['PATH']}"
     done = subprocess.run(
         [str(word) for word in command],
         cwd=folder,
+        input=given,
         env={**os.environ, "PATH": path},
         capture_output=True,
         text=True,
@@ -66,41 +67,47 @@ def test_openapi_python_client(
     run(tmp_path, generators / "python", "-W", "error", "ask.py", running.url)
 
 
+TEXT, ONE = "A superb film.", {"sentence": "A superb film."}
+TENSOR = {"name": "text", "shape": [1], "datatype": "BYTES", "data": [TEXT]}
+# A path, a schema, what is given of it, and the schema of the answer. What is left out is sent as
+# its default, or as null.
+ASKED: list[list[Any]] = [
+    ["/predict", "PredictRequest", {"sentences": [TEXT]}, "PredictAnswer"],
+    ["/attention", "AttentionRequest", ONE, "AttentionAnswer"],
+    ["/attributions", "AttributionsRequest", {**ONE, "method": "leave_out"}, "LeaveOutAnswer"],
+    ["/classify", "ClassifyRequest", {"input": [TEXT]}, "ClassifyAnswer"],
+    ["/invocations", "InvocationsRequest", {"inputs": TEXT, "params": {}}, "InvocationsAnswer"],
+    [
+        "/v2/models/tiny/infer",
+        "InferRequest",
+        {"inputs": [TENSOR], "parameters": {}},
+        "InferAnswer",
+    ],
+]
+
+
 def test_datamodel_code_generator(
     generators: Path, document: Path, running: RunningService, tmp_path: Path
 ) -> None:
     kinds = ("--input-file-type", "openapi", "--output-model-type", "pydantic_v2.BaseModel")
-    made = ("--input", document, "--output", "models.py")
-    run(tmp_path, "datamodel-codegen", *made, *kinds, programs=generators)
-    # Each with all that was left out: its default, or null.
-    sent = {"sentence": "A superb film."}
-    of_one = {"name": "text", "shape": [1], "datatype": "BYTES", "data": ["good"]}
-    for path, name, body in (
-        ("/predict", "PredictRequest", {"sentences": ["good"]}),
-        ("/predict", "InputsRequest", {"inputs": "good", "parameters": {}}),
-        ("/attention", "AttentionRequest", sent),
-        ("/attributions", "AttributionsRequest", {**sent, "method": "leave_out"}),
-        ("/classify", "ClassifyRequest", {"input": ["good"]}),
-        ("/invocations", "InvocationsRequest", {"inputs": ["good"], "params": {}}),
-        ("/v2/models/tiny/infer", "InferRequest", {"inputs": [of_one], "parameters": {}}),
-    ):
-        code = f"import models, sys; print(models.{name}(**{body}).model_dump_json())"
-        content = run(tmp_path, generators / "python", "-c", code)
-        headers = {"content-type": "application/json"}
-        with running.client(**headers) as client:
-            answer = client.post(path, content=content)
-        assert answer.status_code == 200, answer.text
-    with running.client() as client:
-        answers = {
-            "PredictAnswer": client.post("/predict", json={"sentences": ["a"]}),
-            "Problem": client.post("/predict", json={"sentences": [" "]}),
-            "AttentionAnswer": client.post("/attention", json=sent),
-            "LeaveOutAnswer": client.post("/attributions", json={**sent, "method": "leave_out"}),
-            "ModelAnswer": client.get("/model"),
-        }
-    code = "import models, sys; getattr(models, sys.argv[1]).model_validate_json(sys.argv[2])"
-    for name, answer in answers.items():
-        run(tmp_path, generators / "python", "-W", "error", "-c", code, name, answer.text)
+    files = ("--input", document, "--output", "models.py")
+    run(tmp_path, "datamodel-codegen", *files, *kinds, programs=generators)
+
+    def run_python(expression: str, given: object) -> Any:  # noqa: ANN401
+        code = f"import json, models; given = json.loads(input()); print(json.dumps({expression}))"
+        return json.loads(run(tmp_path, generators / "python", "-c", code, given=json.dumps(given)))
+
+    asked = [["/predict", "PredictRequest", {"sentences": [" "]}, "Problem"], *ASKED]
+    dump = "[getattr(models, name)(**body).model_dump_json() for _, name, body, _ in given]"
+    dumped = run_python(dump, asked)
+    with running.client(**{"content-type": "application/json"}) as client:
+        answers = [
+            (name, client.post(path, content=content).json())
+            for (path, _, _, name), content in zip(asked, dumped, strict=True)
+        ]
+        answers.append(("ModelAnswer", client.get("/model").json()))
+    read = "[getattr(models, name).model_validate(answer) and 0 for name, answer in given]"
+    run_python(read, answers)
 
 
 def test_openapi_typescript(node: tuple[str, Path], document: Path, tmp_path: Path) -> None:
