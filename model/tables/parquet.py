@@ -16,6 +16,7 @@ from model.tables.pieces import Piece, Rows, Scan, TableFile
 from model.tables.values import NotText, text_fault
 
 _MAGIC = b"PAR1"
+_SPARK = b"org.apache.spark.version"
 _BATCH_ROWS = 8_192
 _MOST_ROWS = 100_000  # of a piece
 _BUFFER_BYTES = 1024 * 1024
@@ -36,14 +37,19 @@ class ParquetTable:
         try:
             self.footer_sha256 = hashlib.sha256(_footer(self._stream)).hexdigest()
             self._stream.seek(0)
-            self._file = parquet.ParquetFile(self._stream, buffer_size=_BUFFER_BYTES)
-            own = self._file.schema_arrow.names
+            metadata = parquet.read_metadata(self._stream)
+            self._file = parquet.ParquetFile(
+                self._stream,
+                metadata=metadata,
+                buffer_size=_BUFFER_BYTES,
+                # Its times of 96 bits have microseconds, and years beyond those of nanoseconds.
+                coerce_int96_timestamp_unit="us" if _SPARK in (metadata.metadata or {}) else None,
+            )
+            self._own = frozenset(self._file.schema_arrow.names)
         except (pyarrow.ArrowException, OSError, ValueError) as error:
             self._stream.close()
             raise _damaged(self._path, error) from error
-        named = partitions(self._path).items()
-        self._partitions = {name: value for name, value in named if name not in own}
-        self._own = frozenset(own)
+        self._partitions = partitions(self._path)
 
     def close(self) -> None:
         """Closes the file."""
@@ -57,8 +63,8 @@ class ParquetTable:
         try:
             schema = self._file.schema_arrow
             own = [(field.name, _plain_type(field.type)) for field in schema]
-            named = [(name, pyarrow.string()) for name in self._partitions]
-            return pyarrow.schema(own + named, metadata=schema.metadata)
+            own += [(name, pyarrow.string()) for name in self._partitions if name not in self._own]
+            return pyarrow.schema(own, metadata=schema.metadata)
         except UnicodeDecodeError as error:
             raise TableError(self._path, "the name of a column is not UTF-8") from error
 

@@ -179,6 +179,17 @@ def test_a_part_has_all_columns_in_the_form_of_its_input(run: Run, tmp_path: Pat
     assert b'"reason":"the text is null"' in parts["bad-rows.jsonl"]
 
 
+def test_times_of_spark_have_years_that_nanoseconds_lack(run: Run, tmp_path: Path) -> None:
+    last = pyarrow.array([253402300799000001], pyarrow.timestamp("us"))
+    table = pyarrow.table({"text": ["good"], "t": last})
+    table = table.replace_schema_metadata({"org.apache.spark.version": "3.5.0"})
+    path = tmp_path / "a.snappy.parquet"
+    parquet.write_table(table, path, use_deprecated_int96_timestamps=True)
+
+    assert run(path, "--output", tmp_path / "a.csv") == 0
+    assert "\ngood,9999-12-31 23:59:59.000001," in (tmp_path / "a.csv").read_text()
+
+
 def test_without_a_header_all_files_have_the_columns_of_the_first(run: Run, tmp_path: Path) -> None:
     rows = "".join(f"{number},This is film number {number},{number % 2}\n" for number in range(9))
     files = {"0.csv": "", "1.csv.gz": gzip.compress(rows.encode()), "2.csv": "9,Short,1\n10,x\n"}
