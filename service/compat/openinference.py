@@ -302,8 +302,7 @@ async def _explain(context: RequestContext, body: InferRequest, texts: Texts) ->
     if count != 1:
         message = f"attention and tokens work with one text, got {count}: leave both out"
         raise wrong(("outputs",), message)
-    work = encode(state.engine.predictor, texts)
-    (encoding,) = await prepare(context, work, body.texts)
+    (encoding,) = await prepare(context, encode(context, texts), body.texts)
     tokens = [token.text for token in encoding.tokens or ()]
     reserved = None
     weights = 0

@@ -305,5 +305,4 @@ def _encode(context: RequestContext, request: Explaining) -> Steps[list[Encoding
         texts = Texts(request.sentences, options)
     else:
         texts = Texts([request.sentence], options, ("sentence",), only)
-    window = getattr(request, "window", 0)
-    return encode(context.state.engine.predictor, texts, window=window, source=context.source)
+    return encode(context, texts, window=getattr(request, "window", 0))

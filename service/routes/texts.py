@@ -4,7 +4,6 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TypeVar
 
 from model import Choice, Encoding, Head, Prediction, Predictor
@@ -14,6 +13,7 @@ from model.errors import (
     TextTooLongError,
     TokenizerError,
 )
+from model.predictor import PathName
 from model.reading import ReadingOptions, join_results, read_in_steps, read_window
 from model.tokenization.language import ENGLISH, find_warnings
 from model.types import EncodedText, TextResult
@@ -28,7 +28,7 @@ from service.errors import (
     invalid,
     without_frames,
 )
-from service.metrics import FUSED
+from service.metrics import EXPLICIT, FUSED
 from service.queue.preparing import Steps
 from service.routes.requests import RequestContext, State
 from service.routes.wording import MOST_WORDED
@@ -115,17 +115,11 @@ async def classify(
         InternalError: the tokenizer or the network fails on a text.
         ServiceError: whatever the engine raises.
     """
-    state = context.state
-    predictor = state.engine.predictor
-    check = partial(state.engine.limits.check, FUSED, seconds=context.client.seconds)
-    work = _encode_items(predictor, texts, check, by_item=by_item)
+    state, predictor = context.state, context.state.engine.predictor
+    work = _encode_items(context, texts, by_item=by_item)
     items = await prepare(context, work, texts.items, with_tokens=bool(texts.options.omit))
-    refused = [
-        text
-        for text, item in zip(texts.items, items, strict=True)
-        if isinstance(item, ServiceError)
-    ]
-    if refused:
+    pairs = zip(texts.items, items, strict=True)
+    if refused := [text for text, item in pairs if isinstance(item, ServiceError)]:
         context.pay(_lengths(refused))
     encodings = [
         encoding for item in items if isinstance(item, EncodedText) for encoding in item.encodings
@@ -156,11 +150,7 @@ async def classify(
 
 
 async def prepare(
-    context: RequestContext,
-    work: Steps[Result],
-    texts: Sequence[object],
-    *,
-    with_tokens: bool = True,
+    context: RequestContext, work: Steps[Result], texts: Sequence[object], with_tokens: bool = True
 ) -> Result:
     """Runs work on texts, inline if all are short, and returns its result; raises as it does."""
     lengths = _lengths(texts)
@@ -173,19 +163,19 @@ def _lengths(texts: Iterable[object]) -> list[int]:
 
 
 def _encode_items(
-    predictor: Predictor, texts: Texts, check: Callable[..., None], *, by_item: bool
+    context: RequestContext, texts: Texts, *, by_item: bool
 ) -> Steps[list[EncodedText | ServiceError]]:
-    """Encodes the texts; stops as soon as `check` refuses the work of the first."""
+    """Encodes the texts; stops as soon as the first ones are too much work."""
     items: list[EncodedText | ServiceError] = []
     tokens = 0
     with tokenizing(len(texts.items)):
         for index, text in enumerate(texts.items):
             yield
-            item = yield from _encode_item(predictor, text, texts, index)
+            item = yield from _encode_item(context.state.engine.predictor, text, texts, index)
             items.append(item)
             if isinstance(item, EncodedText):
                 tokens += sum(len(encoding.input_ids) for encoding in item.encodings)
-            check(tokens, what=f"The first {index + 1} texts take" if index else "The text takes")
+            _check_work(context, FUSED, tokens, index)
     errors = [item for item in items if isinstance(item, ServiceError)]
     if errors and not by_item:
         raise _join_errors(errors)
@@ -196,9 +186,9 @@ def _encode_item(
     predictor: Predictor, text: object, texts: Texts, index: int
 ) -> Steps[EncodedText | ServiceError]:
     loc = ("body", *texts.locate(index))
-    if not isinstance(text, str):
-        return invalid(loc, _NO_STRING)
     try:
+        if not isinstance(text, str):
+            raise invalid(loc, _NO_STRING)
         with reading(loc, texts.cut_by):
             return (yield from read_in_steps(predictor, text, texts.options))
     except InternalError as error:
@@ -207,25 +197,33 @@ def _encode_item(
         return without_frames(error)
 
 
-def encode(
-    predictor: Predictor, texts: Texts, *, window: int = 0, source: str = "body"
-) -> Steps[list[Encoding]]:
+def _check_work(context: RequestContext, path: PathName, tokens: int, index: int) -> None:
+    """Refuses the tokens of the texts up to an index, if they are too many."""
+    what = f"The first {index + 1} texts take" if index else "The text takes"
+    context.state.engine.limits.check(path, tokens, context.client.seconds, what=what)
+
+
+def encode(context: RequestContext, texts: Texts, *, window: int = 0) -> Steps[list[Encoding]]:
     """Encodes each text, or one window of it, with its tokens.
 
     Raises:
         InvalidRequestError: a text cannot be read, or has no window of this index.
         SentenceTooLongError: a text is longer than the options allow.
+        TooMuchWorkError: they have too many tokens.
         InternalError: the tokenizer breaks on a text.
     """
-    encodings = []
+    predictor, tokens = context.state.engine.predictor, 0
+    encodings: list[Encoding] = []
     with tokenizing(len(texts.items)):
         for index, text in enumerate(texts.items):
             yield
-            loc = (source, *texts.locate(index))
+            loc = (context.source, *texts.locate(index))
             if not isinstance(text, str):
                 raise invalid(loc, _NO_STRING)
             with reading(loc, texts.cut_by):
                 encodings.append(read_window(predictor, text, texts.options, window))
+            tokens += len(encodings[-1].input_ids)
+            _check_work(context, EXPLICIT, tokens, index)
     return encodings
 
 
