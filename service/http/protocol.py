@@ -15,6 +15,7 @@
 
 import asyncio
 import re
+import time
 from collections.abc import Sequence
 from enum import Enum, auto
 from functools import partial
@@ -39,6 +40,8 @@ _EXTRA_SECONDS = 2.0
 _REST_SECONDS = 10.0
 # Bytes parsed at once. The parser cannot stop within a piece, which may hold a hundred requests.
 _PIECE = 1024
+# How long a connection is parsed in one round of the event loop: chunks may have a byte each.
+_TURN_SECONDS = 0.001
 # Most bytes read ahead of the parser. Not 0: only a connection that is read shows that its client
 # has left.
 _MOST_UNPARSED = 65_536
@@ -75,6 +78,7 @@ class HttpProtocol(HttpToolsProtocol):
     _messages = 0
     _size = 0  # bytes of a head or of trailers, after the piece in which they began
     _unparsed = b""
+    _goes_on = False  # whether `_parse` is called in the next round of the event loop
     _in_hand: RequestResponseCycle | None = None  # the request being answered, or answered last
     _awaited: tuple[int, _Phase] | None = None
     _rejected = False
@@ -129,7 +133,8 @@ class HttpProtocol(HttpToolsProtocol):
             self.transport.discard(len(data))
             return
         self._unparsed += data
-        self._parse()
+        if not self._goes_on:
+            self._parse()
 
     def on_message_begin(self) -> None:
         """Notes that a head begins."""
@@ -262,8 +267,9 @@ class HttpProtocol(HttpToolsProtocol):
             self.timeout_keep_alive_task = self.loop.call_later(seconds, self.transport.end)
 
     def _parse(self) -> None:
-        """Parses until a request has to wait for the answer to another."""
-        read, start = self._unparsed, 0
+        """Parses until a request has to wait for the answer to another, or others for this."""
+        self._goes_on = False
+        read, start, until = self._unparsed, 0, time.perf_counter() + _TURN_SECONDS
         while start < len(read) and not (
             self.pipeline or self._rejected or self.transport.is_closing()
         ):
@@ -277,6 +283,10 @@ class HttpProtocol(HttpToolsProtocol):
             else:
                 if self._size > LARGEST_HEAD:
                     self._reject()
+            if time.perf_counter() > until:
+                self._goes_on = True
+                self.loop.call_soon(self._parse)
+                break
         self._unparsed = read[start:]
         self.transport.set_full(full=len(self._unparsed) > _MOST_UNPARSED)
         self._watch()

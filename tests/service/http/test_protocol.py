@@ -121,6 +121,24 @@ async def test_trailers_do_not_become_headers() -> None:
         assert paced.headers == [(b"host", b"x"), (b"connection", b"close")]
 
 
+async def test_others_are_answered_while_many_small_chunks_are_parsed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No time is a turn of one piece."""
+    monkeypatch.setattr(protocol, "_TURN_SECONDS", 0.0)
+
+    async with serving(Paced()) as served:
+        client, other = await served.connect(), await served.connect()
+        await client.say(CHUNKED % b"a" + b"1\r\nx\r\n" * 40_000)
+        await until(lambda: served.made[0]._goes_on)
+        left = len(served.made[0]._unparsed)
+        await other.say(get("/b"))
+        await other.reader.readuntil(b"\r\n\r\n/b")
+        assert 0 < len(served.made[0]._unparsed) < left
+        await client.say(b"0\r\n\r\n")
+        await client.reader.readuntil(b"\r\n\r\n/a")
+
+
 async def test_trailers_have_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protocol, "LARGEST_HEAD", 3000)
 
