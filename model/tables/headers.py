@@ -139,8 +139,7 @@ def _sample(
     copy = LineReader(path, io.BytesIO(reader.peek()), encoding="utf-8")
     copy.line = reader.line
     with closing(copy), suppress(TableError):
-        for row in islice(read_raw(copy, path, file_format, delimiter), _SAMPLE_ROWS):
-            rows.append(row)
+        rows.extend(islice(read_raw(copy, path, file_format, delimiter), _SAMPLE_ROWS))
     return rows
 
 

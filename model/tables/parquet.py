@@ -76,16 +76,11 @@ class ParquetTable:
         for group, rows in enumerate(self.group_rows):
             for start in range(0, rows, _MOST_ROWS):
                 end = min(rows, start + _MOST_ROWS)
-                scan.pieces.append(
-                    Piece(
-                        start=start,
-                        end=end,
-                        row_group=group,
-                        first_row=scan.rows + start + 1,
-                        rows=end - start,
-                        sha256="",
-                    )
+                first = scan.rows + start + 1
+                piece = Piece(
+                    start=start, end=end, row_group=group, first_row=first, rows=end - start
                 )
+                scan.pieces.append(piece)
             scan.rows += rows
         return scan
 

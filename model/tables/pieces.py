@@ -45,10 +45,10 @@ class Piece(BaseModel):
 
     start: int
     end: int
-    row_group: int | None
+    row_group: int | None = None
     first_row: int
     rows: int
-    sha256: str
+    sha256: str = ""
 
 
 @dataclass(slots=True)

@@ -99,7 +99,6 @@ class TextTable:
             piece = Piece(
                 start=start,
                 end=reader.position,
-                row_group=None,
                 first_row=line,
                 rows=rows,
                 sha256=digest.hexdigest(),
