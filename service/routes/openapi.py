@@ -105,9 +105,7 @@ def computes(
     `more` are errors that other such routes do not have, `good` is what a good answer has beside
     its schema, and `extra` are further members of the operation.
     """
-    found = {**(good or {})}
-    found["headers"] = {**_LIMITED, **found.get("headers", {})}
-    return _operation((*_COMPUTED, *_INPUT[source], *more), answer, found, **extra)
+    return _operation((*_COMPUTED, *_INPUT[source], *more), answer, good, **extra)
 
 
 def describes(answer: object, *more: Kind, **extra: Any) -> dict[str, Any]:  # noqa: ANN401
@@ -122,7 +120,7 @@ def shows(good: Mapping[str, Any]) -> dict[str, Any]:
 
 def probes(answer: object, good: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Returns the same for a route that needs no key."""
-    return _route(_PROBED, answer, good, security=[])
+    return _operation(_PROBED, answer, good, needs_key=False)
 
 
 def _operation(
@@ -130,21 +128,16 @@ def _operation(
     answer: object,
     good: Mapping[str, Any] | None,
     *,
+    needs_key: bool = True,
     parameters: tuple[dict[str, Any], ...] = (),
     **extra: Any,  # noqa: ANN401
 ) -> dict[str, Any]:
-    sent = [*parameters, _TIMEOUT]
-    return _route(kinds, answer, good, security=_KEY, parameters=sent, **extra)
-
-
-def _route(
-    kinds: tuple[Kind, ...],
-    answer: object,
-    good: Mapping[str, Any] | None,
-    **extra: Any,  # noqa: ANN401
-) -> dict[str, Any]:
+    found, extra["security"] = {**(good or {})}, _KEY if needs_key else []
+    if needs_key:
+        found["headers"] = {**_LIMITED, **found.get("headers", {})}
+        extra["parameters"] = [*parameters, _TIMEOUT]
     return {
-        "responses": {200: {"model": answer, **(good or {})}, **problems(*kinds)},
+        "responses": {200: {"model": answer, **found}, **problems(*kinds)},
         # Without a schema of JSON an answer has only the media types that `good` names.
         "response_class": Response if answer is None else JSONResponse,
         "openapi_extra": extra,
