@@ -49,7 +49,8 @@ def generators() -> Path:
 
 def _install(files: Sequence[Path], *commands: Sequence[str]) -> Path:
     """A folder with these files in which these commands ran once."""
-    digest = hashlib.sha256(b"".join(file.read_bytes() for file in files))
+    contents = [sys.version.encode(), *(file.read_bytes() for file in files)]
+    digest = hashlib.sha256(b"".join(contents))
     folder = _INSTALLED / digest.hexdigest()[:12]
     folder.mkdir(parents=True, exist_ok=True)
     done = folder / "done"
