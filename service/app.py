@@ -94,12 +94,13 @@ def create_app(
         watchdog_seconds=WATCHDOG_SECONDS,
         metrics=counted,
     )
-    preparer = Preparer()
+    # Large requests take memory, and yield to the passes of small ones.
+    preparer, preparer_of_large = Preparer(), Preparer(threads=2, niceness=15)
     app = DirectApp(
         title="Headlight",
         version=version("headlight"),
         description=DESCRIPTION,
-        lifespan=partial(_lifespan, engine, preparer, lifecycle),
+        lifespan=partial(_lifespan, engine, (preparer, preparer_of_large), lifecycle),
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
@@ -138,6 +139,7 @@ def create_app(
         ),
         memory,
         preparer,
+        preparer_of_large,
         requests=_limit(settings.rate_limit, "requests", Refusal.RATE_LIMIT),
         tokens=_limit(settings.token_quota, "tokens", Refusal.QUOTA),
     )
@@ -196,13 +198,14 @@ def _show_live(state: State) -> None:
 
 @asynccontextmanager
 async def _lifespan(
-    engine: Engine, preparer: Preparer, lifecycle: Lifecycle, _app: FastAPI
+    engine: Engine, preparers: Iterable[Preparer], lifecycle: Lifecycle, _app: FastAPI
 ) -> AsyncIterator[None]:
     engine.start()
     try:
         yield
     finally:
-        preparer.close()
+        for each in preparers:
+            each.close()
         lifecycle.stuck = not await engine.close()
 
 

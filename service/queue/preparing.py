@@ -28,10 +28,6 @@ Steps = Generator[None, None, Result]
 INLINE_SECONDS = 0.001
 # How long a thread works for one client at a time.
 _TURN_SECONDS = 0.002
-# Each large request takes memory.
-_THREADS = 2
-# Threads yield to the passes of small requests.
-_NICENESS = 15
 # Clients whose use is remembered while others wait.
 _MOST_CLIENTS = 10_000
 
@@ -76,12 +72,12 @@ class _Task:
 
 
 class Preparer:
-    """The threads, and the work that waits for them."""
+    """The threads, and the work that waits for them; `niceness` is that of the threads."""
 
-    def __init__(self, threads: int = _THREADS) -> None:
+    def __init__(self, threads: int = 1, niceness: int = 0) -> None:
         self._count = threads
         self._threads = ThreadPoolExecutor(
-            threads, "prepare", initializer=yield_to_others, initargs=(_NICENESS,)
+            threads, "prepare", initializer=yield_to_others, initargs=(niceness,)
         )
         self._lock = threading.Lock()  # guards what follows
         self._waiting: dict[Hashable, deque[_Task]] = {}

@@ -13,5 +13,5 @@ from service.routes.requests import RequestContext
 def context_of(request: Request, max_body_bytes: int) -> RequestContext:
     """The context of a request whose body has a limit."""
     settings = SimpleNamespace(max_body_bytes=max_body_bytes, max_sentences=3)
-    state = SimpleNamespace(settings=settings, preparer=Preparer())
+    state = SimpleNamespace(settings=settings, preparer=Preparer(), preparer_of_large=Preparer())
     return RequestContext(request, cast("Any", state), ClientId())
