@@ -15,7 +15,7 @@ _OF_OS = (
     *("fork", "getuid", "geteuid", "link", "mkfifo", "sched_getaffinity", "getpriority"),
     *("setpriority", "getloadavg", "O_DIRECTORY", "O_NOFOLLOW", "killpg", "setsid", "fchmod"),
 )
-_OF_SIGNAL = ("SIGHUP", "SIGKILL", "SIGXCPU", "SIGALRM", "pthread_sigmask", "setitimer", "alarm")
+_OF_SIGNAL = ("SIGHUP", "SIGXCPU", "SIGALRM", "pthread_sigmask", "setitimer", "alarm")
 _fsync, _open, _unlink, _replace = os.fsync, os.open, Path.unlink, Path.replace
 
 

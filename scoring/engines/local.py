@@ -58,7 +58,8 @@ def _call(
     *arguments: Any,  # noqa: ANN401
 ) -> Future[_Answer]:
     # A process inherits what is blocked: Ctrl+C and a closed terminal reach only the driver.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
+    mask = getattr(signal, "pthread_sigmask", None)  # not on Windows
+    before = mask and mask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
     try:
         return pool.submit(function, *arguments)
     except BrokenProcessPool as error:  # it has ended since its last answer
@@ -66,11 +67,13 @@ def _call(
         failed.set_exception(error)
         return failed
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if mask is not None:
+            mask(signal.SIG_SETMASK, before)
 
 
 def _end_with_parent() -> None:
     """Ends this process once its parent has ended, also if that was killed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # where it could not be blocked
     parent = multiprocessing.parent_process()
 
     def wait() -> None:

@@ -4,12 +4,15 @@ import csv
 import io
 import json
 import os
+import pkgutil
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from datetime import date
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow
@@ -20,6 +23,7 @@ from model.tables.files import Compression, Format, format_of
 from model.tables.writing import Target
 from scoring.errors import ScoringError
 from scoring.one_file import choose_target
+from scoring.scorer import Scorer
 from tests.matching import exactly
 from tests.scoring.conftest import ROOT, Run, refusal
 
@@ -329,34 +333,164 @@ def test_parts_of_one_file_need_a_folder(
     assert "none.csv: does not exist: " in refusal(capsys)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_an_interruption_leaves_nothing(
-    checkpoint_folder: Path, tmp_path: Path, number: signal.Signals
-) -> None:
-    path = write(tmp_path / "a.csv", "text\n" + "good bad film " * 20 + "\n")
-    with path.open("a") as file:
-        file.writelines("good bad film " * 8 + "\n" for _ in range(20_000))
-    command = [sys.executable, "-m", "scoring", str(path), "--checkpoint", str(checkpoint_folder)]
-    process = subprocess.Popen(
-        command,
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
-    )
-    assert process.stderr is not None
-    while not list(tmp_path.glob(".*.part")):
-        assert process.poll() is None, process.stderr.read()
-    process.send_signal(number)
-    _, said = process.communicate(timeout=120)
+INTERRUPTED = (
+    "interrupted: nothing is written; run the same command again, or with --parts --output DIR, "
+    "which goes on where it was interrupted"
+)
 
-    assert process.returncode == 128 + signal.SIGTERM
-    assert said.splitlines()[-1] == (
-        "headlight-score: interrupted: nothing is written; run the same command again, or with "
-        "--parts --output DIR, which goes on where it was interrupted"
-    )
+
+def hit(function: Callable[..., Any], number: int) -> Callable[..., Any]:
+    """Lets a function send this process a signal before it works; twice, as some terminals do."""
+
+    def called(*given: Any, **named: Any) -> Any:  # noqa: ANN401
+        for _ in range(2):
+            os.kill(os.getpid(), number)
+        return function(*given, **named)
+
+    return called
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "place",
+    [
+        "scoring.one_file.scan_table",
+        "scoring.scorer.load_on",
+        "model.tokenization.tokenizer.Tokenizer.encode",
+        "model.predictor.Predictor._predict",
+        "model.tables.writing._DelimitedRows.write",
+        "os.fsync",
+    ],
+)
+def test_an_interruption_is_no_fault_of_a_text_and_leaves_nothing(
+    place: str, number: int, run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path / "a.csv", "text\n" + "good bad film\n" * 9)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(place, hit(pkgutil.resolve_name(place), number))
+        assert run(path) == 128 + number
+
+    *progress, said = capsys.readouterr().err.splitlines()
+    assert said == f"headlight-score: {INTERRUPTED}"
+    assert all(line.startswith("score: 9/9") for line in progress)
     assert [each.name for each in tmp_path.iterdir()] == ["a.csv"]
+    assert run(path, "--parts", "--output", tmp_path / "parts") == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_the_command_in_a_pass(
+    number: int, checkpoint_folder: Path, tmp_path: Path
+) -> None:
+    path = write(tmp_path / "a.csv", "text\ngood\n")
+    script = (
+        "import sys, time, model.predictor as predictor; from scoring.__main__ import main; "
+        "wait = lambda *_: print('here', flush=True) or time.sleep(600); "
+        "predictor.Predictor._predict = wait; sys.exit(main())"
+    )
+    command = [sys.executable, "-c", script, str(path), "--checkpoint", str(checkpoint_folder)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=ROOT, stdout=pipe, stderr=pipe, text=True) as process:
+        assert process.stdout is not None
+        assert "here\n" in iter(process.stdout.readline, "")
+        process.send_signal(number)
+        _, said = process.communicate(timeout=120)
+
+    assert (process.returncode, said) == (143, f"headlight-score: {INTERRUPTED}\n")
+    assert [each.name for each in tmp_path.iterdir()] == ["a.csv"]
+
+
+def test_of_two_runs_one_writes_and_no_other_file_is_replaced(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, there = write(tmp_path / "a.csv", "text\ngood\n"), tmp_path / "a.scored.csv"
+    path.chmod(0o600)
+    score = Scorer.score
+    appear = partial(write, there, "theirs")
+    busy = f"{there}: another command is writing it: wait for it, or name another file"
+    late = f"{there}: is there by now, and stays: nothing is written; name another file"
+    for meanwhile, status in ((lambda: run(path, "--overwrite"), 0), (appear, 1)):
+
+        def score_late(scorer: Scorer, texts: list[str], call: Any = meanwhile) -> Any:  # noqa: ANN401
+            with pytest.MonkeyPatch.context() as undone:
+                undone.setattr(Scorer, "score", score)
+                call()
+            return score(scorer, texts)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Scorer, "score", score_late)
+            assert run(path) == status
+        assert (busy, late)[status] in capsys.readouterr().err
+        assert sorted(each.name for each in tmp_path.iterdir()) == ["a.csv", "a.scored.csv"]
+        if status == 0:
+            assert there.stat().st_mode & 0o777 == 0o600
+            there.unlink()
+    assert there.read_text() == "theirs"
+
+
+def test_a_link_and_a_long_name_are_written(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, link = write(tmp_path / "a.csv", "text\ngood\n"), tmp_path / "link.csv"
+    link.symlink_to("target.csv")
+    assert run(path, "--output", link, "--overwrite") == 0
+    assert link.is_symlink()
+    assert table_of(tmp_path / "target.csv")[1][0] == "good"
+
+    long = path.rename(tmp_path / f"{'a' * 248}.csv")
+    assert run(long, "--output", tmp_path / f"{'b' * 251}.csv") == 0
+    assert run(long, "--parts", "--output", tmp_path / "parts") == 0
+    assert run(long) == 1
+    name = f"{'a' * 248}.scored.csv"
+    assert refusal(capsys) == f"{tmp_path / name}: cannot be written: File name too long"
+
+
+@pytest.mark.parametrize("options", [[], ["--output", "-"]])
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_disk_under_standard_output_is_one_line(
+    options: list[str], unbuffered: str, checkpoint_folder: Path, tmp_path: Path
+) -> None:
+    path = write(tmp_path / "a.csv", "text\ngood\n")
+    command = [sys.executable, "-m", "scoring", str(path), "--checkpoint", str(checkpoint_folder)]
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            [*command, *options],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    told = [line for line in ended.stderr.splitlines() if line.startswith("headlight-score: ")]
+    if options:
+        assert told == ["headlight-score: -: cannot be written: No space left on device"]
+    else:
+        assert table_of(tmp_path / "a.scored.csv")[1][0] == "good"
+        assert told == [
+            "headlight-score: standard output: No space left on device; the answers are written"
+        ]
+    assert ended.returncode == 1
+    assert "Traceback" not in ended.stderr
+
+
+def test_windows(tmp_path: Path) -> None:
+    """It starts, writes a file and parts, and a checkpoint is saved and replaced."""
+    script = (
+        "import tests.windows; tests.windows.pretend(); from pathlib import Path; import sys; "
+        "from scoring.__main__ import main; from tests.builders import tiny_checkpoint; "
+        "folder, *words = sys.argv[1:]; path = tiny_checkpoint(Path(folder)); "
+        "tiny_checkpoint(path); words += ['--checkpoint', folder, '--overwrite']; "
+        "parts = ['--parts', '--workers', '1', '--output', folder + '-parts']; "
+        "sys.exit(main(words) or main(words) or main(words + parts))"
+    )
+    path = write(tmp_path / "a.csv", "text\ngood\n")
+    command = [sys.executable, "-c", script, str(tmp_path / "tiny"), str(path)]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert table_of(tmp_path / "a.scored.csv")[1][0] == "good"
+    assert sorted(each.name for each in tmp_path.iterdir()) == [
+        *("a.csv", "a.scored.csv", "tiny", "tiny-parts")
+    ]
 
 
 def test_a_file_without_a_header(

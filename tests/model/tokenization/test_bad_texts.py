@@ -3,7 +3,7 @@
 import math
 import traceback
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
@@ -13,6 +13,7 @@ from tokenizers import Regex, models, pre_tokenizers
 
 from model import AttentionOptions, Attributor, Prediction, Predictor
 from model.checkpoint.opening import open_checkpoint
+from model.cli.signals import Interruption
 from model.errors import NotFiniteError, TokenizerError
 from model.loading import load_predictor
 from model.predictor import PathName
@@ -125,14 +126,30 @@ def test_a_panic_costs_its_own_row_alone(checkpoint_folder: Path) -> None:
     assert (str(refused), refused.__traceback__) == (str(TokenizerError("PanicException")), None)
 
 
-@pytest.mark.parametrize("end", [KeyboardInterrupt, SystemExit])
-def test_who_ends_the_process_is_not_held_up(end: type[BaseException]) -> None:
-    backend = tokenizers.Tokenizer(models.WordLevel({"a": 1}, unk_token="a"))
-    tokenizer = Tokenizer(backend, max_length=8)
+class DeadlineError(Exception):
+    """What a caller lets the handler of a signal raise."""
 
-    def encode(*_: object, **__: object) -> object:
-        raise end
 
-    tokenizer._backend = type("Ended", (), {"encode_batch_fast": staticmethod(encode)})()
+@pytest.mark.parametrize(
+    "end", [DeadlineError, TimeoutError, MemoryError, Interruption, KeyboardInterrupt, SystemExit]
+)
+@pytest.mark.parametrize("place", ["tokenizer", "sentences", "pass"])
+def test_what_ends_the_work_is_no_fault_of_a_text(
+    place: str,
+    end: type[BaseException],
+    checkpoint_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object, **__: object) -> NoReturn:
+        raise end(15, "ended")
+
+    scorer = Scorer(checkpoint_folder, device="cpu", threads=1, granularity="sentence")
+    if place == "tokenizer":
+        backend = type("Ended", (), {"encode_batch_fast": staticmethod(fail)})()
+        monkeypatch.setattr(scorer._predictor._tokenizer, "_backend", backend)
+    elif place == "sentences":
+        monkeypatch.setattr("sentencex.get_sentence_boundaries", fail)
+    else:
+        monkeypatch.setattr(Predictor, "_predict", fail)
     with pytest.raises(end):
-        tokenizer.encode("a")
+        scorer.score(["good. bad.", "film"])
