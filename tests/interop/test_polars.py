@@ -49,7 +49,7 @@ def test_a_series_is_predicted_here_and_by_a_service(
 
 def test_what_is_no_text_is_refused(checkpoint_folder: Path) -> None:
     loaded = load(checkpoint_folder, "cpu", "float32")
-    with pytest.raises(TypeError, match=r"texts\[1\] is a NoneType: convert it, or leave it out"):
+    with pytest.raises(TypeError, match=r"texts\[1\]: the text is missing: leave it out"):
         loaded.predict(pl.Series(["good", None]))
     with pytest.raises(TypeError, match="got a DataFrame: give a list, or one column of a table"):
         loaded.predict(pl.DataFrame({"text": TEXTS}))  # type: ignore[arg-type]
