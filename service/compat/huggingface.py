@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib.metadata import version
 from typing import Annotated, Any, Literal
 
 from fastapi import Body
@@ -215,7 +214,7 @@ async def info(request: Request) -> Response:
         "max_batch_tokens": state.engine.max_batch_tokens,
         "max_client_batch_size": state.settings.max_sentences,
         "auto_truncate": True,
-        "version": version("headlight"),
+        "version": request.app.version,
     }
     return json_response(content)
 

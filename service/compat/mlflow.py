@@ -1,7 +1,6 @@
 """Answers clients of MLflow and SageMaker: `/invocations`, `/ping`, `/version`."""
 
 from collections.abc import Callable
-from importlib.metadata import version
 from typing import Annotated, Any
 
 from fastapi import Body
@@ -119,9 +118,9 @@ answer_get(
     summary="Version of the service",
     **probes(None, {"content": {"text/plain": {"schema": {"type": "string"}}}}),
 )
-async def show_version(request: Request) -> Response:  # noqa: ARG001 - every endpoint takes it
+async def show_version(request: Request) -> Response:
     """Returns the version of the service, as plain text."""
-    return PlainTextResponse(version("headlight"))
+    return PlainTextResponse(request.app.version)
 
 
 def texts_of(body: InvocationsRequest) -> Texts:

@@ -6,7 +6,6 @@ text is answered as `/attention` does: its prediction and its weights come from 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from importlib.metadata import version
 from typing import Annotated, Any
 
 import fastapi
@@ -204,7 +203,7 @@ async def server(request: Request) -> Response:
     """Names the server and the extensions of the protocol that it has."""
     require_key(request)
     extensions = ["binary_tensor_data"]
-    content = {"name": "headlight", "version": version("headlight"), "extensions": extensions}
+    content = {"name": "headlight", "version": request.app.version, "extensions": extensions}
     return json_response(content)
 
 

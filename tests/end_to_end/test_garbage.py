@@ -125,3 +125,27 @@ def test_no_request_waits_for_the_collector(faulty: tuple[RunningService, Path],
         order.unlink()
     assert found == {case: each[-1] for case, each in (TEXTS | CHANGES).items()}
     assert (late, failed) == (504, 500)
+
+
+OTHERS = {
+    200: "/ /docs /openapi.json /model /metrics /health/ready /problems /static/page.js /version "
+    "/info /v1/models /v2 /v2/models/tiny /attention?sentence=good",
+    404: "/nothing /v2/models/none",
+    405: "/predict",
+    422: "/attention?sentence=good&layer=9",
+}
+
+
+def test_no_other_request_waits_either(faulty: tuple[RunningService, Path]) -> None:
+    running, _ = faulty
+    rest = b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    asked = {
+        f"GET {target}".encode() + rest: b"%d" % status
+        for status, targets in OTHERS.items()
+        for target in targets.split()
+    } | {b"HEAD /docs" + rest: b"200", b"no HTTP": b"400", b"POST /predict" + rest: b"415"}
+    for each in asked:  # what the first ones import and keep
+        running.send(each)
+    with nothing_left(running):
+        found = {each: running.send(each)[9:12] for each in asked}
+    assert found == asked
