@@ -25,6 +25,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
+from model.allocator import return_memory
 from model.backends.threads import group_folders
 from service.errors import (
     MisdirectedError,
@@ -80,6 +81,8 @@ ANY_SHARE = 0.95
 _SMALL_BODY = 65_536
 
 _SAMPLE_SECONDS = 0.25
+# To return memory takes up to a tenth of a second.
+_RETURN_SECONDS = 10.0
 _RETRY_SECONDS = 2.0
 # Of versions 2 and 1: the limit, the usage, and what of it the kernel can drop.
 _FILES = (
@@ -360,15 +363,20 @@ class MemoryWatch:
         folders = group_folders("memory", root=root, own=own)
         self._groups = [group for folder in folders for group in _groups_in(folder)]
         self._clock = clock
-        self._next = clock()
+        self._next = self._next_return = clock()
         self._share = 0.0
 
     @property
     def share(self) -> float:
         """The part of the memory in use, from 0 to 1, at most a quarter of a second old."""
-        if self._groups and self._clock() >= self._next:
-            self._next = self._clock() + _SAMPLE_SECONDS
+        now = self._clock()
+        if self._groups and now >= self._next:
+            self._next = now + _SAMPLE_SECONDS
             self._share = max(share() for share in self._groups)
+            if self._share > LARGE_SHARE and now >= self._next_return:
+                self._next_return = now + _RETURN_SECONDS
+                return_memory()  # what the process has freed counts as used until then
+                self._share = max(share() for share in self._groups)
         return self._share
 
     def check(self, most: float) -> None:

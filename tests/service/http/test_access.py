@@ -14,6 +14,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import Scope
 
 from service.errors import OverloadedError, RateLimitedError, Refusal
+from service.http import access
 from service.http.access import (
     LARGE_SHARE,
     Address,
@@ -462,6 +463,27 @@ def test_it_is_read_four_times_a_second_at_most(tmp_path: Path) -> None:
     for now in (100.125, 100.25, 100.375, 100.5):  # noqa: B007 - the clock
         seen.append(watching.share)
     assert seen == [0.1, 0.1, 0.9, 0.9, 0.9]
+
+
+def test_what_is_free_is_returned_before_anybody_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, least = 100.0, 800
+    returned: list[float] = []
+
+    def give_back() -> None:
+        returned.append(now)
+        write_v2(tmp_path / "app", "1000", used=least)
+
+    monkeypatch.setattr(access, "return_memory", give_back)
+    write_v2(tmp_path / "app", "1000", used=900)
+    watching = watch(tmp_path, "0::/app\n", lambda: now)
+    seen = [watching.share]
+    for now, least in ((101.0, 800), (105.0, 970), (111.0, 970)):  # noqa: B007 - the clock
+        write_v2(tmp_path / "app", "1000", used=960)
+        seen.append(watching.share)
+    assert seen == [0.9, 0.8, 0.96, 0.97]
+    assert returned == [101.0, 111.0]
 
 
 def test_a_group_that_is_gone_refuses_nothing(tmp_path: Path) -> None:
