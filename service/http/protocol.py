@@ -68,7 +68,6 @@ class HttpProtocol(HttpToolsProtocol):
     """Serves one connection, in HTTP/1.1 whatever else is offered, with limits on size and time.
 
     Args:
-        gate: may refuse requests by their heads.
         proxies: the senders whose `X-Forwarded-For` is trusted; None if there are none.
         slots: limits the connections; None for no limit.
     """

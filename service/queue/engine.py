@@ -44,11 +44,8 @@ class Engine:
 
     Args:
         load: reads the weights; called on a thread of the engine.
-        backend: where the network runs.
         max_batch_tokens: tokens of one pass with padding; `auto` takes the backend's number.
-        max_queue_tokens: the most tokens that may wait.
         watchdog_seconds: longer passes count as stuck.
-        metrics: counts passes and what waits.
     """
 
     def __init__(

@@ -172,7 +172,6 @@ class Queue:
         Args:
             encodings: its texts, at least one.
             deadline: when the answer is due, by the event loop's clock.
-            caller: who asks.
 
         Raises:
             TooMuchWorkError: an idle replica could not answer in time either.
