@@ -123,13 +123,16 @@ class Output:
                     done.add(unit.number)
         return done
 
-    def write(self, record: UnitRecord, part: bytes) -> None:
-        """Writes the record of a unit, then its part, or raises OutputError."""
+    def write(self, record: UnitRecord, part: bytes, source: str) -> None:
+        """Writes the record of a unit, then its part, or raises OutputError.
+
+        Nobody may read the part who may not read its source.
+        """
         self._check_followed()
         if isinstance(self._store, LocalStore):
             Path(self._path(RECORDS)).mkdir(exist_ok=True)
         self._store.write(self._path(_record_name(record.number)), [to_json(record)])
-        self._store.write(self._path(record.part), [part])
+        self._store.write(self._path(record.part), [part], like=[source])
 
     def finish(self, manifest: Manifest, own: Collection[int] = ()) -> Success | None:
         """Checks and adds up all units, writes bad rows and totals, and returns the totals.

@@ -102,7 +102,9 @@ class PartScorer:
             if following is not None:
                 self._ahead = (following, self._reading.submit(self._read, following))
             record, content = self._score(number, *read)
-            self._output.write(record, content)
+            manifest = self._manifest
+            source = manifest.sources[manifest.units[number].source]
+            self._output.write(record, content, source.path)
         except Exception as error:
             return self._failure(number, error)
         return record

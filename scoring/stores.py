@@ -8,7 +8,7 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -106,9 +106,9 @@ class LocalStore:
             except FileNotFoundError:
                 return None
 
-    def write(self, path: str, pieces: Iterable[bytes]) -> None:
-        """Writes a file completely or not at all, and replaces what is there."""
-        with _writing(path, pieces), replacing(Path(path)) as file:
+    def write(self, path: str, pieces: Iterable[bytes], *, like: Sequence[str] = ()) -> None:
+        """Writes a file completely or not at all, and replaces what is there; see `replacing`."""
+        with _writing(path, pieces), replacing(Path(path), like=map(Path, like)) as file:
             file.writelines(pieces)
 
     def create(self, path: str, content: bytes) -> None:
@@ -160,8 +160,9 @@ class RemoteStore:
         with _reading(path), self.open(path) as file:
             return file.read()
 
-    def write(self, path: str, pieces: Iterable[bytes]) -> None:
+    def write(self, path: str, pieces: Iterable[bytes], *, like: Sequence[str] = ()) -> None:
         """Uploads a file; it is there once the upload is complete."""
+        del like  # a store has rights of its own
         with _writing(path, pieces):
             output = self._fs.open(self._key(path), "wb")
             for piece in pieces:

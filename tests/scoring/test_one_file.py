@@ -438,7 +438,9 @@ def test_a_link_and_a_long_name_are_written(
 
     long = path.rename(tmp_path / f"{'a' * 248}.csv")
     assert run(long, "--output", tmp_path / f"{'b' * 251}.csv") == 0
+    long.chmod(0o600)
     assert run(long, "--parts", "--output", tmp_path / "parts") == 0
+    assert (tmp_path / "parts" / "part-00000.parquet").stat().st_mode & 0o777 == 0o600
     assert run(long) == 1
     name = f"{'a' * 248}.scored.csv"
     assert refusal(capsys) == f"{tmp_path / name}: cannot be written: File name too long"

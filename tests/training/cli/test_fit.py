@@ -1,6 +1,7 @@
 """`headlight-train fit`: from files to a checkpoint that is served."""
 
 import json
+import os
 import signal
 from pathlib import Path
 
@@ -100,6 +101,50 @@ def test_a_signal_saves_the_state_and_says_how_to_go_on(
     assert main(arguments(tmp_path, "out", "--resume")) == 0
     assert capsys.readouterr().out.startswith("resuming after step 18\n")
     assert weights(tmp_path / "out") == weights(fitted / "out")
+
+
+AGAIN = "interrupted: run the same command again"
+AFTER = "interrupted after step 42 of 42; "
+RESUME = "the state is saved: run the same command with --resume to go on"
+
+
+@pytest.mark.parametrize(
+    ("command", "place", "message"),
+    [
+        ("fit", "training.cli.fit.read_and_split", AGAIN),
+        (
+            "fit",
+            "training.fit.export.save_checkpoint",
+            f"interrupted after step 42 of 42; {RESUME}",
+        ),
+        ("evaluate", "training.cli.evaluate.load_predictor", AGAIN),
+        ("evaluate", "model.predictor.Predictor._predict", AGAIN),
+        ("evaluate", "model.tables.writing._DelimitedRows.write", AGAIN),
+        ("evaluate", "matplotlib.figure.Figure.savefig", AGAIN),
+    ],
+)
+def test_a_signal_ends_a_command_in_one_line(
+    command: str,
+    place: str,
+    message: str,
+    fitted: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    given = arguments(tmp_path, "out")
+    if command == "evaluate":
+        files = ["--predictions", str(tmp_path / "p.csv"), "--plot", str(tmp_path / "p.png")]
+        given = ["evaluate", given[1], "--checkpoint", str(fitted / "out"), *files]
+    monkeypatch.setattr(place, interrupt)
+    assert main(given) == 128 + signal.SIGTERM
+
+    assert capsys.readouterr().err.splitlines()[-1] == f"headlight-train: {message}"
+    left = {path.name for path in tmp_path.iterdir()} - {"rows.tsv", "tiny.toml", "out.run"}
+    assert left == ({"p.csv"} if "savefig" in place else set())
 
 
 def test_an_output_that_is_there_is_not_replaced_unasked(tmp_path: Path, refusal: Refusal) -> None:
