@@ -37,7 +37,6 @@ class ReadingOptions:
     truncation: Reading = "right"
     by_sentence: bool = False
     max_windows: int = MAX_WINDOWS
-    max_sentences: int = MAX_SENTENCES
     heads: Sequence[Head] = ()
     omit: Sequence[int] = ()
     is_english: bool = False
@@ -81,7 +80,7 @@ def read_in_steps(
     warnings = find_warnings(text) if options.is_english else ()
     if not options.by_sentence:
         return EncodedText(whole, warnings=warnings)
-    spans = yield from _spans(text, options.max_sentences, len(text))
+    spans = yield from _spans(text, MAX_SENTENCES, len(text))
     parts: list[Sequence[Encoding]] = []
     for span in spans:
         yield

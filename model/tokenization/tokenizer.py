@@ -47,8 +47,8 @@ MAX_WINDOWS = 64
 _OVERLAP = 4  # the part of a window that the next one reads again: a quarter
 
 
-def check_text(text: str) -> None:
-    """Refuses a blank text and a text that is not valid Unicode.
+def check_text(text: str) -> str:
+    """Returns a text, unless it is blank or not valid Unicode.
 
     Raises:
         BlankTextError: the string has only white space (`str.isspace`), control (Cc) and format
@@ -67,6 +67,7 @@ def check_text(text: str) -> None:
             )
     if is_blank(text):
         raise BlankTextError
+    return text
 
 
 def is_blank(text: str) -> bool:

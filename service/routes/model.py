@@ -7,11 +7,11 @@ from starlette.responses import Response
 
 from model.explain.attribution import MOST_STEPS
 from model.explain.views import MOST_SIDE
+from model.tokenization.sentences import MAX_SENTENCES
 from model.tokenization.tokenizer import MOST_GROWN
 from service.http.protocol import LARGEST_HEAD
 from service.http.server import plan_capacity
 from service.metrics import EXPLICIT, FUSED
-from service.routes import predict
 from service.routes.attention import most_weights
 from service.routes.bodies import MOST_PARAMETERS, most_values
 from service.routes.openapi import describes
@@ -56,7 +56,7 @@ def _limits(state: State) -> dict[str, object]:
         "max_length": length,
         "max_windows": settings.max_windows,
         "max_sentences": settings.max_sentences,
-        "max_item_sentences": predict.MAX_ITEM_SENTENCES,
+        "max_item_sentences": MAX_SENTENCES,
         "max_body_bytes": settings.max_body_bytes,
         "max_head_bytes": LARGEST_HEAD,
         "max_query_parameters": MOST_PARAMETERS,

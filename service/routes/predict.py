@@ -7,7 +7,6 @@ from starlette.responses import Response
 
 from model import Prediction
 from model.reading import ReadingOptions
-from model.tokenization.sentences import MAX_SENTENCES
 from model.types import TextResult
 from service.errors import ServiceError
 from service.formats.json import prediction_members
@@ -25,9 +24,6 @@ from service.routes.schemas import PredictAnswer
 from service.routes.texts import Texts, choice_of, classify, heads_off, is_english
 
 router = make_router(tags=["sentiment"])
-
-#: sentences of a text that is answered by sentence
-MAX_ITEM_SENTENCES = MAX_SENTENCES
 
 EXAMPLES: dict[str, Any] = {
     "one": {"summary": "One sentence", "value": {"sentences": [EXAMPLE]}},
@@ -88,7 +84,6 @@ async def answer_sentences(context: RequestContext, body: PredictRequest) -> Res
         body.truncation,
         by_sentence=body.granularity == "sentence",
         max_windows=state.settings.max_windows,
-        max_sentences=MAX_ITEM_SENTENCES,
         heads=heads_off(body),
         omit=body.omit or (),
         is_english=is_english(state),

@@ -11,7 +11,6 @@ from pydantic import (
     field_validator,
 )
 
-from model.errors import InputError
 from model.explain.attribution import MOST_STEPS, STEPS, Method
 from model.explain.units import UnitLevel
 from model.explain.views import LEAST_SIDE, MOST_SIDE, Level
@@ -32,14 +31,6 @@ EXAMPLE = "The plot drags, but the cast is superb."
 def wrong_thumbnail(form: str) -> str:
     """Says that a form has no thumbnails."""
     return f"`thumbnail` works with `json` and `npz`, not with `{form}`"
-
-
-def _check_text(text: str) -> str:
-    try:
-        check_text(text)
-    except InputError as error:
-        raise ValueError(str(error)) from error
-    return text
 
 
 def _check_numbers(numbers: list[int] | None, info: ValidationInfo) -> list[int] | None:
@@ -77,7 +68,7 @@ def _check_labels(labels: list[str] | None, info: ValidationInfo) -> list[str] |
 
 _Counted = BeforeValidator(counting("sentences"))
 Sentence = Annotated[
-    str, AfterValidator(_check_text), Field(description="The text, not blank.", examples=[EXAMPLE])
+    str, AfterValidator(check_text), Field(description="The text, not blank.", examples=[EXAMPLE])
 ]
 _Indices = Annotated[
     list[Annotated[int, WithJsonSchema({"type": "integer", "minimum": 0})]],
