@@ -83,9 +83,7 @@ def choose_columns(
     """Chooses the column of texts, and the columns that the output keeps: those of all files.
 
     Args:
-        scans: of the files, in their order.
         wanted: names of the columns to keep; None: all.
-        added: names of the columns that the answers add.
 
     Raises:
         TableError: all files are empty, their forms or the types of a column do not fit together, a

@@ -111,11 +111,7 @@ class UnitRecord(_Part):
     Args:
         job: id of the job that wrote the part; empty in records of earlier versions.
         bad: rows that have no answer, in order; `rows_in == rows_out + len(bad)`.
-        truncated: how many texts were cut off.
         labels: how many rows have each label.
-        part: file name.
-        size: bytes of the part.
-        sha256: digest of the part.
     """
 
     number: int

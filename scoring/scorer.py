@@ -48,7 +48,6 @@ class Answers:
     """Answers for N texts, of C classes.
 
     Args:
-        names: the labels of the classes.
         label_ids: the most probable class, int32 [N]; -1 for a refused text.
         probabilities: calibrated, float64 [N, C]; a row sums to 1, or is NaN for a refused text.
         token_counts: tokens that the model read, int32 [N].
@@ -198,9 +197,6 @@ class Scorer:
         """Scores texts.
 
         The same list always has the same answers, bit for bit, on the same kind of machine.
-
-        Args:
-            texts: N texts, in any order.
 
         Returns:
             Their answers, in the same order. A text that is missing, or that the model rejects,

@@ -4,9 +4,10 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -45,7 +46,8 @@ class LocalEngine:
         if self._gpus:
             job = replace(job, device=f"cuda:{self._gpus[index % len(self._gpus)]}")
         context = multiprocessing.get_context("spawn")
-        pool = ProcessPoolExecutor(1, mp_context=context, initializer=_end_with_parent)
+        with _inherited_mask():  # also by the process that tracks what they share
+            pool = ProcessPoolExecutor(1, mp_context=context, initializer=_end_with_parent)
         return partial(_call, pool, score_part), _call(pool, load, job)
 
     def check(self) -> None:
@@ -57,15 +59,22 @@ def _call(
     function: Callable[..., _Answer],
     *arguments: Any,  # noqa: ANN401
 ) -> Future[_Answer]:
-    # A process inherits what is blocked: Ctrl+C and a closed terminal reach only the driver.
-    mask = getattr(signal, "pthread_sigmask", None)  # not on Windows
-    before = mask and mask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
     try:
-        return pool.submit(function, *arguments)
+        with _inherited_mask():
+            return pool.submit(function, *arguments)
     except BrokenProcessPool as error:  # it has ended since its last answer
         failed: Future[_Answer] = Future()
         failed.set_exception(error)
         return failed
+
+
+@contextmanager
+def _inherited_mask() -> Iterator[None]:
+    """Lets Ctrl+C and a closed terminal reach only the driver: what is blocked is inherited."""
+    mask = getattr(signal, "pthread_sigmask", None)  # not on Windows
+    before = mask and mask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
+    try:
+        yield
     finally:
         if mask is not None:
             mask(signal.SIG_SETMASK, before)

@@ -93,8 +93,9 @@ def test_a_signal_ends_it_in_one_line(checkpoint_folder: Path, table: Path, tmp_
 
 
 @pytest.mark.slow
-def test_ctrl_c_while_workers_start_is_one_line(
-    checkpoint_folder: Path, table: Path, tmp_path: Path
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGHUP, 143)])
+def test_ctrl_c_or_a_closed_terminal_while_workers_start_is_one_line(
+    checkpoint_folder: Path, table: Path, tmp_path: Path, number: signal.Signals, status: int
 ) -> None:
     """A terminal sends the signal to the whole group of the command."""
     process = start(checkpoint_folder, table, tmp_path / "out", limit=os.setsid)
@@ -102,10 +103,10 @@ def test_ctrl_c_while_workers_start_is_one_line(
     while not workers_of(process.pid):
         assert time.monotonic() < until
         time.sleep(0.001)
-    os.killpg(process.pid, signal.SIGINT)
+    os.killpg(process.pid, number)
     code, said = end(process)
 
-    assert code == 130
+    assert code == status
     assert len(told_of(said)) == 1
     assert "Traceback" not in said
 
