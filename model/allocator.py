@@ -13,15 +13,13 @@ _ARENA_MAX = -8
 
 def share_one_heap() -> None:
     """Lets all threads that start from now on allocate from the heap of the process."""
-    library = _glibc()
-    if library is not None:
+    if (library := _glibc()) is not None:
         library.mallopt(_ARENA_MAX, 1)
 
 
 def return_memory() -> None:
     """Returns free memory to the system; takes some milliseconds."""
-    library = _glibc()
-    if library is not None:
+    if (library := _glibc()) is not None:
         library.malloc_trim(0)
 
 

@@ -1,11 +1,16 @@
 """Trains checkpoints on labelled text and measures them."""
 
+import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from training.estimator import TextClassifier
 
 __all__ = ["TextClassifier"]
+
+# Read when torch loads its threads: one that waits sleeps. By default it keeps a core that, on a
+# busy machine, the thread needs that it waits for.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - as Python asks for

@@ -210,12 +210,9 @@ def _join_head_masks(encodings: Sequence[Encoding]) -> Tensor | None:
 
 
 def _send_batch(batch: Batch, device: torch.device) -> Batch:
-    padding, mask = batch.key_padding_mask, batch.head_mask
-    return Batch(
-        send(batch.input_ids, device),
-        None if padding is None else send(padding, device),
-        None if mask is None else send(mask, device),
-    )
+    parts = (batch.key_padding_mask, batch.head_mask)
+    sent = (None if each is None else send(each, device) for each in parts)
+    return Batch(send(batch.input_ids, device), *sent)
 
 
 def send(tensor: Tensor, device: torch.device) -> Tensor:

@@ -82,11 +82,8 @@ def choose_dtype(
     if name != "auto" and name not in _DTYPES:
         raise ConfigurationError(f"dtype must be auto, {', '.join(_DTYPES)}, got {name}")
     if name == "int8" and not computes_int8(device):
-        reason = (
-            f"{device} is none"
-            if device.type != "cpu"
-            else reason_unavailable() or "they are switched off"
-        )
+        reason = reason_unavailable() or "they are switched off"
+        reason = reason if device.type == "cpu" else f"{device} is none"
         raise ConfigurationError(
             f"dtype int8 needs the kernels on a processor, and {reason}: use auto"
         )

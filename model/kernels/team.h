@@ -1,8 +1,8 @@
 // Shares the steps of one pass between the calling thread and helpers.
 //
 // A step has tasks, which all threads take one by one. Nobody waits for a helper to come: the
-// caller does what is left. Between two steps of a pass a helper spins, because to wake a thread
-// costs more than a step; between passes it sleeps.
+// caller does what is left. Between two steps of a pass a thread spins, because to wake one costs
+// more than a step, but only for some microseconds: on a busy machine the others may need its core.
 //
 // Why no helper touches a pass that is over:
 // - A thread runs a task only after it has counted it as taken in the ticket, and a ticket names
@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
@@ -27,6 +28,7 @@
 namespace headlight::HEADLIGHT_SET {
 
 constexpr int kMostThreads = 64;
+constexpr std::chrono::microseconds kSpin{20};
 
 class Team {
  public:
@@ -65,9 +67,10 @@ class Team {
     };
     context_ = &work;
     done_.store(0, std::memory_order_relaxed);
-    ticket_.store(next_ticket(count), std::memory_order_release);
+    ticket_.store(next_ticket(count));
+    wake();
     take_tasks(0);
-    for (int turns = 0; done_.load(std::memory_order_acquire) < count; ++turns) pause(turns);
+    wait_until([&] { return done_.load() == count; });
   }
 
   // Begins anew in a process that a fork made, where no helper lives and locks may be held.
@@ -92,31 +95,45 @@ class Team {
     return true;
   }
 
-  bool take_tasks(int thread) {
-    bool took = false;
+  static bool has_tasks(std::uint64_t ticket) {
+    return (ticket & kMask) < (ticket >> kBits & kMask);
+  }
+
+  void take_tasks(int thread) {
     std::uint64_t ticket = ticket_.load(std::memory_order_acquire);
-    for (;;) {
+    while (has_tasks(ticket)) {
       const std::uint64_t task = ticket & kMask, count = (ticket >> kBits) & kMask;
-      if (task >= count) return took;
       // If this fails, it reads the ticket again.
       if (!ticket_.compare_exchange_weak(ticket, ticket + 1, std::memory_order_acq_rel)) continue;
       call_(context_, static_cast<Index>(task), thread);
-      done_.fetch_add(1, std::memory_order_acq_rel);
-      took = true;
+      if (done_.fetch_add(1) + 1 == static_cast<Index>(count) && thread > 0) wake();
       ticket = ticket_.load(std::memory_order_acquire);
     }
   }
 
-  static void pause(int turns) {
-    if (turns % 4096 == 4095) {
-      std::this_thread::yield();
-    } else {
+  // Spins, then sleeps. What makes it ready is stored before `wake` looks for sleepers, and each of
+  // them is counted before it looks again: so one of both sees the other.
+  template <class Ready>
+  void wait_until(Ready ready) {
+    const auto start = std::chrono::steady_clock::now();
+    for (int turn = 1; turn % 16 || std::chrono::steady_clock::now() - start < kSpin; ++turn) {
+      if (ready()) return;
 #if defined(__x86_64__)
       __builtin_ia32_pause();
 #else
       asm volatile("yield");
 #endif
     }
+    std::unique_lock<std::mutex> guard(asleep_);
+    ++sleepers_;
+    awake_.wait(guard, ready);
+    --sleepers_;
+  }
+
+  void wake() {
+    if (sleepers_.load() == 0) return;
+    const std::lock_guard<std::mutex> guard(asleep_);
+    awake_.notify_all();
   }
 
   [[noreturn]] void help(int number) {
@@ -126,9 +143,9 @@ class Team {
       ++joined_;
       const std::uint64_t pass = open_.load(std::memory_order_acquire);
       guard.unlock();
-      for (int turns = 0; open_.load(std::memory_order_acquire) == pass; ++turns) {
-        if (take_tasks(number)) turns = 0;
-        pause(turns);
+      while (open_.load(std::memory_order_acquire) == pass) {
+        take_tasks(number);
+        wait_until([&] { return open_.load() != pass || has_tasks(ticket_.load()); });
       }
     }
   }
@@ -142,6 +159,7 @@ class Team {
   alignas(64) std::atomic<std::uint64_t> open_{0};  // number of the pass that helpers may join
   alignas(64) std::atomic<std::uint64_t> ticket_{0};
   alignas(64) std::atomic<Index> done_{0};
+  alignas(64) std::atomic<int> sleepers_{0};
 };
 
 // The threads of one pass, as long as it lives.

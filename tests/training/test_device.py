@@ -1,6 +1,9 @@
 """Where a run computes, and what the record says of the machine."""
 
+import os
 import platform
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -21,6 +24,20 @@ def test_a_run_on_the_cpu_is_deterministic(dtype: str, *, bfloat16: bool) -> Non
     assert chosen == Accelerator(CPU, bfloat16)
     assert torch.get_num_threads() == 2
     assert torch.are_deterministic_algorithms_enabled()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the OpenMP of torch on Linux says it")
+@pytest.mark.parametrize("module", ["service.app", "scoring.scorer", "training.estimator"])
+def test_threads_that_wait_for_others_sleep(module: str) -> None:
+    inherited = {name: value for name, value in os.environ.items() if "OMP_" not in name}
+    done = subprocess.run(
+        [sys.executable, "-c", f"import {module}"],
+        env={**inherited, "OMP_DISPLAY_ENV": "verbose"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "GOMP_SPINCOUNT = '0'" in done.stderr
 
 
 def test_the_machine_in_one_line() -> None:

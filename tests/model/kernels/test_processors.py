@@ -151,6 +151,15 @@ def test_sanitizers_find_nothing(
     assert run(program, recorded) == compiled == names
 
 
+def test_a_thread_that_waits_gives_its_core_to_others(tmp_path: Path) -> None:
+    command = compiler.find_compiler()
+    need("a C++ compiler", found=command is not None)
+    source, program = Path(__file__).with_name("wait.cpp"), tmp_path / "wait"
+    run(*(command or ()), "-std=c++17", "-O1", "-pthread", source, "-o", program)
+    (milliseconds,) = run(program)
+    assert int(milliseconds) < 100  # of 1,000
+
+
 # To link would compile the runtime of C++ for each system, for minutes; a release does.
 @pytest.mark.parametrize(
     ("target", "starts"),
