@@ -21,7 +21,7 @@ from training import TextClassifier
 
 def read(path: str | Path) -> tuple[list[str], list[str]]:
     """Reads texts and their labels."""
-    with Path(path).open(encoding="utf-8", newline="") as file:
+    with Path(path).open(encoding="utf-8-sig", newline="") as file:
         rows = list(csv.DictReader(file))
     return [row["text"] for row in rows], [row["label"] for row in rows]
 

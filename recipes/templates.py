@@ -69,7 +69,7 @@ class Example:
 
 
 def _read(name: str) -> dict[str, Any]:
-    return tomllib.loads((_RULES / f"{name}.toml").read_text(encoding="utf-8"))
+    return tomllib.loads((_RULES / f"{name}.toml").read_text(encoding="utf-8-sig"))
 
 
 def make_examples(count: int, *, seed: int, name: str = "behaviours") -> list[Example]:

@@ -3,6 +3,8 @@
 Legend: T tokens, W entries (words and single special tokens).
 """
 
+import re
+import unicodedata
 from collections.abc import Sequence
 from itertools import groupby
 from typing import Any, TypeVar
@@ -13,6 +15,8 @@ from numpy.typing import NDArray
 from model.types import Token, Words
 
 Number = TypeVar("Number", bound=np.floating[Any])
+_NO_SPACE = re.compile(r"\S+")
+_LOST = {"\N{REPLACEMENT CHARACTER}"}
 
 
 def group_words(text: str, tokens: Sequence[Token]) -> Words:
@@ -41,4 +45,9 @@ def join_tokens(text: str, tokens: Sequence[Token]) -> Token:
     # Tokens of some tokenizers contain the space before their word.
     start += len(text[start:end]) - len(text[start:end].lstrip())
     word = text[start:end].rstrip()
+    found = _NO_SPACE.match(text, start + len(word))
+    rest = found[0] if found else ""
+    # Tokenizers leave out accents and what is not seen. The rest of a word that was cut is longer.
+    if all(unicodedata.category(each)[0] in "MC" for each in {*rest} - _LOST):
+        word += rest
     return Token(word, start, start + len(word), special=False, word=tokens[0].word)

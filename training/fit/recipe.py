@@ -173,7 +173,7 @@ def _read(preset: str) -> dict[str, Any]:
         )
     elif preset.endswith(_SUFFIX):
         try:
-            text = Path(preset).read_text(encoding="utf-8")
+            text = Path(preset).read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "is not UTF-8"
             raise RecipeError(f"preset {preset}: cannot be read: {reason}") from error

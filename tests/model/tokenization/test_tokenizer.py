@@ -180,6 +180,21 @@ def test_a_word_that_was_cut_counts_as_far_as_it_was_read(
     assert [(token.text, token.start) for token in words.tokens[1:-1]] == expected
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("Le cafe\u0301 est bon", "fine cafe\u0301", "I \u2764\ufe0f it \u2764\ufe0f"),
+        *("\u0e19\u0e49\u0e33\u0e14\u0e35 \u0e17\u0e35\u0e48", "bad\ufffd film\u200b\u200d\ufffd"),
+        "\U0001f469\u200d\U0001f4bb ok \U0001f469\u200d\U0001f4bb\ufe0f",
+    ],
+)
+def test_a_word_ends_where_its_white_space_begins(text: str) -> None:
+    words = words_of(text).tokens[1:-1]
+
+    assert [token.text for token in words] == text.split()
+    assert [text[token.start : token.end] for token in words] == text.split()
+
+
 def test_spaces_within_tokens_are_no_part_of_a_word() -> None:
     padding = Token("[PAD]", 0, 0, True, None)
     tokens = [Token("_a", 0, 2, False, 0), Token("_", 2, 4, False, 1), Token("b_", 4, 6, False, 1)]

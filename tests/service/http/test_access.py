@@ -90,7 +90,7 @@ def test_blank_settings_are_no_keys() -> None:
 
 def test_a_file_without_keys_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "keys"
-    path.write_text("\n \n", encoding="utf-8")
+    path.write_text("\n \n", encoding="utf-8-sig", newline="\r\n")  # as on Windows
     expected = exactly(
         "1 setting is wrong:\n  HEADLIGHT_API_KEYS_FILE: is set but holds no key: unset it to let "
         "anyone in"

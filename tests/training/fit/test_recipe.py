@@ -34,7 +34,7 @@ def test_the_presets_that_come_with_the_project() -> None:
 def test_all_faults_are_told(tmp_path: Path) -> None:
     preset = tmp_path / "mine.toml"
     text = f"epochs = 0\nspeed = 3\n{NETWORK}".replace("num_heads = 2", "num_heads = 3")
-    preset.write_text(text, encoding="utf-8")
+    preset.write_text(text, encoding="utf-8-sig", newline="\r\n")  # as on Windows
 
     message = (
         f"preset {preset} with --dropout, --max-length: "
