@@ -51,10 +51,7 @@ class ReadingOptions:
 def read_each(
     predictor: Predictor, items: Iterable[object], options: ReadingOptions
 ) -> list[EncodedText | Exception]:
-    """Encodes texts as `read_in_steps`; any thread may call it.
-
-    In the place of one that is missing or cannot be read stands its error.
-    """
+    """Encodes texts; in the place of one that is missing or cannot be read stands its error."""
     found: list[EncodedText | Exception] = []
     for item in items:
         try:
@@ -200,9 +197,6 @@ def predict_each(
 
     Args:
         advance: called with the number of encodings of each pass, when it is done.
-
-    Returns:
-        The result of each text in order, or its error.
 
     Raises:
         Exception: the device fails for a valid text too.

@@ -8,8 +8,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TextClassifier"]
 
-# Read when torch loads its threads: one that waits sleeps. By default it keeps a core that, on a
-# busy machine, the thread needs that it waits for.
+# Read when torch loads its threads: one that waits sleeps, and leaves its core to the others.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 

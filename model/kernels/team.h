@@ -111,8 +111,7 @@ class Team {
     }
   }
 
-  // Spins, then sleeps. What makes it ready is stored before `wake` looks for sleepers, and each of
-  // them is counted before it looks again: so one of both sees the other.
+  // Spins, then sleeps. A sleeper is counted before it looks once more; `wake` comes after a change.
   template <class Ready>
   void wait_until(Ready ready) {
     const auto start = std::chrono::steady_clock::now();

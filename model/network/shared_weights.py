@@ -47,8 +47,8 @@ class SharedWeights:
         ids = torch.tensor(encoding.input_ids, dtype=torch.int64, device=self.device)  # [T]
         mask: Tensor | None = None
         if encoding.head_mask is not None:
-            mask = torch.tensor(encoding.head_mask, device=self.device)[:, None]  # [L, 1, H]
-            mask = mask.expand(-1, size, -1)
+            mask = torch.tensor(encoding.head_mask, device=self.device)  # [L, H]
+            mask = mask[:, None].expand(-1, size, -1)
         return Batch(ids.expand(size, -1), None, mask)
 
     @contextmanager

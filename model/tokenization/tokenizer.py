@@ -144,7 +144,9 @@ class Tokenizer:
         self._nothing_id = pad_token_id if unknown_id is None else unknown_id
         self._nothing = Token(str(backend.id_to_token(self._nothing_id)), 0, 0, True, None)
         self._padding = Token(str(backend.id_to_token(pad_token_id)), 0, 0, True, None)
-        self.unknown_id = _unknown_id(backend, unknown_id)
+        own = getattr(backend.model, "unk_token", None)
+        own_id = None if own is None else backend.token_to_id(own)
+        self.unknown_id: int | None = unknown_id if own_id is None else own_id
         self._special_tokens = special_tokens
         self._padded_length = padded_length or 0
         self.max_length = max_length
@@ -312,13 +314,6 @@ class Tokenizer:
         """Returns the content of `tokenizer.json`."""
         content: str = self._backend.to_str(pretty=False)
         return content
-
-
-def _unknown_id(backend: tokenizers.Tokenizer, by_role: int | None) -> int | None:
-    """The id of the model's own unknown token, else of the vocabulary's."""
-    own = getattr(backend.model, "unk_token", None)
-    found: int | None = None if own is None else backend.token_to_id(own)
-    return by_role if found is None else found
 
 
 @contextmanager
