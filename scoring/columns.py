@@ -56,6 +56,7 @@ def spelling_of(options: Namespace) -> Columns:
         text=options.text_column,
         delimiter=options.delimiter,
         encoding=options.encoding,
+        sheet=options.sheet,
         header=not options.no_header,
     )
 

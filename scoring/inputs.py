@@ -78,7 +78,10 @@ def find_inputs(names: Sequence[str], *, output: str) -> Inputs:
             if status.unread or form is None:
                 skipped.setdefault(status.unread or _OTHER, []).append(status.path)
                 continue
-            _check_utf8(status.path)
+            try:
+                status.path.encode()
+            except UnicodeEncodeError as error:
+                raise TableError(status.path, "the name is not UTF-8: rename the file") from error
             file = InputFile(status, TableFile(status.path, *form, opened), real)
             other = found.setdefault(real, file)
             if Path(other.path) != Path(file.path):  # one is a link to the other, or both are
@@ -153,13 +156,6 @@ def _check(file: FileStatus, *, is_known: bool) -> None:
         raise TableError(file.path, f"is not read, like all {file.unread}: give a file")
     if not is_known:
         raise TableError(file.path, f"has no suffix that is read: use {FORMATS}, or rename it")
-
-
-def _check_utf8(path: str) -> None:
-    try:
-        path.encode()
-    except UnicodeEncodeError as error:
-        raise TableError(path, "the name is not UTF-8: rename the file") from error
 
 
 def _check_unique(files: Sequence[InputFile]) -> None:

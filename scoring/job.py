@@ -178,6 +178,7 @@ def _spelling_pairs(
         if source.format == "parquet":
             continue
         yield "--encoding", source.encoding or "left out", options.encoding or "left out"
+        yield "--sheet", source.sheet or "left out", options.sheet or "left out"
         if source.format != "jsonl":
             words = ("left out", "given")
             yield "--no-header", words[source.no_header], words[options.no_header]

@@ -35,7 +35,7 @@ class Source(_Part):
 
     `compression` is None also for Parquet, which compresses itself. `sha256` is the digest of the
     unpacked bytes, in Parquet of the footer. JSON Lines have no `header`; `rows` leaves it out.
-    `delimiter` is that of CSV; `encoding` is the one that the user names, None for the file's own;
+    `delimiter` is that of CSV; `encoding` and `sheet` are those that the user names, if any;
     `no_header` says that its first line is a row.
     """
 
@@ -49,6 +49,7 @@ class Source(_Part):
     rows: int
     delimiter: str = ","
     encoding: str | None = None
+    sheet: str | None = None
     no_header: bool = False
 
 
@@ -193,6 +194,7 @@ def make_manifest(files: Sequence[InputFile], options: Namespace, model: Model) 
             rows=scan.rows,
             delimiter=scan.delimiter,
             encoding=spelling.encoding if is_text else None,
+            sheet=spelling.sheet if is_text else None,
             no_header=is_text and not spelling.header,
         )
         sources.append(source)
@@ -209,8 +211,9 @@ def make_manifest(files: Sequence[InputFile], options: Namespace, model: Model) 
 
 def digest(file: InputFile, source: Source) -> str:
     """Reads a file through as before, and returns the digest that `Source.sha256` holds."""
+    spelling = Columns(encoding=source.encoding, sheet=source.sheet)
     known = Scan(header=source.header, delimiter=source.delimiter)
-    return _scan(file, Columns(encoding=source.encoding), source.size + 1, known).sha256
+    return _scan(file, spelling, source.size + 1, known).sha256
 
 
 def _scan(file: InputFile, spelling: Columns, size: int, first: Scan | None = None) -> Scan:

@@ -166,10 +166,12 @@ def _check_target(target: Target, source: str, *, overwrite: bool) -> None:
 def _write(file: _File, target: Target, scorer: Scorer, compared: "_Compared | None") -> _Totals:
     """Reads, scores and writes piece after piece."""
     totals = _Totals()
-    columns = file.columns
+    columns, source = file.columns, file.table.file
     kinds = [(column.output_name, column.kind) for column in columns]
     schema = pyarrow.schema([*kinds, *_ADDED])
-    delimiter = file.scan.delimiter if file.table.file.format == "csv" else ","
+    delimiter = file.scan.delimiter if source.format == "csv" else ","
+    if target.format == source.format and source.compression != "xlsx":
+        target = replace(target, copied=len(columns))
     typed = target.format == "parquet"
     with (
         progress(file.scan.rows, "score") as advance,
@@ -186,8 +188,8 @@ def _write(file: _File, target: Target, scorer: Scorer, compared: "_Compared | N
             output.write(join_answers(rows.values, columns, added, typed=typed))
         if totals.rows and not totals.labels:
             reason, (first, *_) = next(iter(totals.bad.items()))
-            path = file.table.file.path
-            raise TableError(path, f"no row can be scored: {place(path, first)}: {reason}")
+            fault = f"no row can be scored: {place(source.path, first)}: {reason}"
+            raise TableError(source.path, fault)
     return totals
 
 

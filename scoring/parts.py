@@ -217,7 +217,7 @@ class PartReader:
                 return parquet.read(unit, manifest.text_column, self._columns)
         if self._open is None or self._open[0] != unit.source:
             self.close()
-            spelling = Columns(encoding=source.encoding)
+            spelling = Columns(encoding=source.encoding, sheet=source.sheet)
             table = TextTable(file, spelling, header=source.header, delimiter=source.delimiter)
             self._open = (unit.source, table)
         return self._open[1].read(unit, manifest.text_column, self._columns)

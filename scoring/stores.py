@@ -205,10 +205,7 @@ Store = LocalStore | RemoteStore
 
 
 def _file_system(url: str) -> tuple[Any, Callable[[str], str]]:
-    """Returns the file system of fsspec, pyarrow's own or that of another package.
-
-    Also what turns a URL into the name that the file system has for it.
-    """
+    """Returns the file system of a URL, and what turns URLs into its names for them."""
     from fsspec.core import url_to_fs
     from fsspec.implementations.arrow import ArrowFSWrapper
     from pyarrow import ArrowInvalid, fs

@@ -27,7 +27,8 @@ def part_bytes(manifest: Manifest, source: Source, values: Values, answers: Answ
         target = Target("", "parquet", None)
         schema = rows.schema.with_metadata({JOB: manifest.job})
     else:
-        target = Target("", source.format, source.compression)
+        copied = 0 if source.compression == "xlsx" else len(manifest.columns)
+        target = Target("", source.format, source.compression, copied=copied)
         names = [
             *(column.output_name for column in manifest.columns),
             *added_columns(manifest.model),

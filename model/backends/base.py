@@ -293,15 +293,10 @@ def isolate(
             parts += [part[middle:], part[:middle]]
     errors = [result for result in results if isinstance(result, Exception)]
     if len(errors) == len(results):
-        _blame(errors[0], backend, control)
+        try:
+            control()
+        except (*FAULTS, MemoryError) as other:
+            if backend.is_fatal(other):
+                raise
+            raise errors[0] from None
     return results
-
-
-def _blame(error: Exception, backend: Backend, control: Callable[[], object]) -> None:
-    """Raises the error of a pass if a sound text fails too."""
-    try:
-        control()
-    except (*FAULTS, MemoryError) as other:
-        if backend.is_fatal(other):
-            raise
-        raise error from None

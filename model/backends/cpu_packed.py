@@ -60,7 +60,15 @@ class PackedEncoder:
             self._biases: list[Tensor] = []
             self._norms: list[Tensor] = []
             for layer in layers:
-                self._add_layer(layer, is_last=layer is layers[-1])
+                joined = join_inputs(layer.attention, with_values=layer is not layers[-1])
+                others = (layer.attention.output, layer.intermediate, layer.output)
+                for weight, bias in (joined, *((part.weight, part.bias) for part in others)):
+                    narrow = weight.detach().bfloat16().contiguous()
+                    laid_out = torch.ops.mkldnn._reorder_linear_weight(narrow, None)
+                    self._projections.append(laid_out)
+                    self._biases.append(bias.detach().bfloat16())
+                for norm in (layer.attention_norm, layer.output_norm):
+                    self._norms += _detach(norm.weight, norm.bias)
             self._cls = _cls_parameters(layers[-1].attention)
             self._classifier = _detach(
                 network.pooler.weight,
@@ -92,16 +100,6 @@ class PackedEncoder:
         )
         return ClassifierOutput(logits[:size], tuple(weights))
 
-    def _add_layer(self, layer: EncoderLayer, *, is_last: bool) -> None:
-        joined = join_inputs(layer.attention, with_values=not is_last)
-        others = (layer.attention.output, layer.intermediate, layer.output)
-        for weight, bias in (joined, *((part.weight, part.bias) for part in others)):
-            narrow = weight.detach().bfloat16().contiguous()
-            self._projections.append(torch.ops.mkldnn._reorder_linear_weight(narrow, None))
-            self._biases.append(bias.detach().bfloat16())
-        for norm in (layer.attention_norm, layer.output_norm):
-            self._norms += _detach(norm.weight, norm.bias)
-
 
 def join_inputs(attention: MultiHeadAttention, *, with_values: bool) -> tuple[Tensor, Tensor]:
     """Joins the projections to queries, keys and values: weights [3 D, D] and biases [3 D]."""
@@ -110,11 +108,7 @@ def join_inputs(attention: MultiHeadAttention, *, with_values: bool) -> tuple[Te
 
 
 def _cls_parameters(attention: MultiHeadAttention) -> list[Tensor]:
-    """Returns the parameters for attention of the first token, float32 rounded to bfloat16.
-
-    Queries, divided by the root of D / H: weights [D, D] and biases [D]. Keys: weights
-    [H, D / H, D]. Values: weights [H, D, D / H] and biases [D].
-    """
+    """Returns the parameters for attention of the first token, float32 rounded to bfloat16."""
     query, key, value = attention.query, attention.key, attention.value
     size, heads = query.in_features, attention.num_heads
     scale = math.sqrt(size // heads)
@@ -123,24 +117,16 @@ def _cls_parameters(attention: MultiHeadAttention) -> list[Tensor]:
         return parameter.detach().bfloat16().float()
 
     return [
-        rounded(query.weight) / scale,
-        rounded(query.bias) / scale,
-        rounded(key.weight).view(heads, -1, size),
-        rounded(value.weight).view(heads, -1, size).transpose(1, 2).contiguous(),
-        rounded(value.bias),
+        rounded(query.weight) / scale,  # [D, D]
+        rounded(query.bias) / scale,  # [D]
+        rounded(key.weight).view(heads, -1, size),  # [H, D / H, D]
+        rounded(value.weight).view(heads, -1, size).transpose(1, 2).contiguous(),  # [H, D, D / H]
+        rounded(value.bias),  # [D]
     ]
 
 
 def _locate_tokens(batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Finds the tokens of a batch among its padding.
-
-    Returns:
-        bias: added to the scores of each key: 0 or minus infinity, float32 [B, 1, 1, T]; empty
-            without padding.
-        tokens: position of each token in [B * T], int64 [N]; N and B are rounded up.
-        rows: index into `tokens` for each position, int64 [B * T]; empty without padding.
-        cls_rows: index into `tokens` of each text's first token, int64 [B].
-    """
+    """Returns a bias for the scores of keys, and where the tokens are among the padding."""
     padding = batch.key_padding_mask
     if padding is None:
         size, length = batch.input_ids.shape
@@ -152,17 +138,14 @@ def _locate_tokens(batch: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         )
     bias = torch.zeros(padding.shape).masked_fill_(padding, -math.inf)  # [B, T]
     real = ~padding.flatten()
-    rows = (real.cumsum(0) - 1).clamp_(min=0)
-    cls_rows = rows.view(padding.shape)[:, 0]
-    tokens = _round_up(real.nonzero().flatten())
+    rows = (real.cumsum(0) - 1).clamp_(min=0)  # index into `tokens` for each position, [B * T]
+    cls_rows = rows.view(padding.shape)[:, 0]  # of the first token of each text, [B]
+    tokens = _round_up(real.nonzero().flatten())  # positions in [B * T], [N]
     return bias[:, None, None], tokens, rows, _round_up(cls_rows, as_is=_CLS_AS_IS)
 
 
 def _round_up(indices: Tensor, *, as_is: int = _TOKENS_AS_IS) -> Tensor:
-    """Repeats the first index, so that products have few different sizes.
-
-    Up to `as_is` indices stay as they are.
-    """
+    """Repeats the first of more than `as_is` indices: products get few different sizes."""
     count = len(indices)
     step = 1 if count <= as_is else 8 if count <= 128 else 16
     extra = -count % step

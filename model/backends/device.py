@@ -98,7 +98,11 @@ def choose_dtype(
 def _choose(device: torch.device, precision: Sequence[Precision]) -> tuple[torch.dtype, str]:
     """Chooses what `auto` means; the reason goes on from "auto: this"."""
     if device.type == "cuda":
-        return _choose_for_gpu(device)
+        if computes_bfloat16(device):
+            return torch.bfloat16, "GPU multiplies bfloat16 natively"
+        if _is_gpu_since(device, _CUDA_FLOAT16):
+            return torch.float16, "GPU has no bfloat16, and multiplies float16 natively"
+        return torch.float32, "GPU has neither bfloat16 nor float16"
     if has_amx():
         return torch.bfloat16, "processor has AMX, where bfloat16 is fastest"
     verdict = judge("int8", precision)
@@ -112,14 +116,6 @@ def _choose(device: torch.device, precision: Sequence[Precision]) -> tuple[torch
     if computes_bfloat16(device):
         return torch.bfloat16, f"{reason}; next is bfloat16"
     return torch.float32, f"{reason}; next is float32"
-
-
-def _choose_for_gpu(device: torch.device) -> tuple[torch.dtype, str]:
-    if computes_bfloat16(device):
-        return torch.bfloat16, "GPU multiplies bfloat16 natively"
-    if _is_gpu_since(device, _CUDA_FLOAT16):
-        return torch.float16, "GPU has no bfloat16, and multiplies float16 natively"
-    return torch.float32, "GPU has neither bfloat16 nor float16"
 
 
 def choose_backend(

@@ -26,10 +26,7 @@ def compiled() -> Run:
 
 
 def _attention_weights(queries: Tensor, keys: Tensor, bias: Tensor | None) -> Tensor:
-    """Computes the weights of scaled dot-product attention, float32 [B, H, T, T].
-
-    `bias` [B, 1, 1, T] is added to the scores of each key.
-    """
+    """Computes attention weights, float32 [B, H, T, T]; adds a bias [B, 1, 1, T] to the scores."""
     batch_size, num_heads, length, head_dim = queries.shape
     scores = torch.baddbmm(
         torch.zeros([1, 1, 1]),
@@ -45,14 +42,8 @@ def _attention_weights(queries: Tensor, keys: Tensor, bias: Tensor | None) -> Te
 
 
 def _attend(heads: Tensor, bias: Tensor | None, explicit: bool) -> tuple[Tensor, Tensor]:
-    """Computes attention of all tokens from queries, keys and values [3, B, H, T, D / H].
-
-    Both paths compute in float32: the longest text of a batch chooses the path, and must not
-    change the results of the others.
-
-    Returns:
-        Context, float32 [B, H, T, D / H]; weights, float32 [B, H, T, T], or an empty tensor.
-    """
+    """Returns context [B, H, T, D / H] and weights, if any, from queries, keys and values."""
+    # The longest text of a batch chooses the path. Both are float32: others must not change.
     if not explicit:
         exact = heads.float()
         fused = functional.scaled_dot_product_attention(exact[0], exact[1], exact[2], bias)
@@ -66,11 +57,9 @@ def _attend(heads: Tensor, bias: Tensor | None, explicit: bool) -> tuple[Tensor,
 
 
 def _cls_weights(states: Tensor, bias: Tensor | None, cls: list[Tensor], num_heads: int) -> Tensor:
-    """Computes the attention weights of the first token, float32 [B, H, T], without keys.
-
-    A score is a query times a key, q (W h + b) = (q W) h + q b. All keys share q b, which the
-    softmax cancels. So the cost per token is H D products instead of D squared.
-    """
+    """Computes the attention weights of the first token, float32 [B, H, T], without keys."""
+    # A score is a query times a key, q (W h + b) = (q W) h + q b. The softmax cancels q b, which
+    # all keys share. So the cost per token is H D products instead of D squared.
     queries = functional.linear(states[:, 0], cls[0], cls[1])  # [B, D]
     split = queries.view(len(states), num_heads, -1).transpose(0, 1)  # [H, B, D / H]
     turned = torch.bmm(split, cls[2]).transpose(0, 1)  # [B, H, D]
@@ -81,10 +70,8 @@ def _cls_weights(states: Tensor, bias: Tensor | None, cls: list[Tensor], num_hea
 
 
 def _attend_cls(weights: Tensor, states: Tensor, cls: list[Tensor]) -> Tensor:
-    """Computes attention of the first token [B, D] without values.
-
-    The mean of the projected values is the projection of the mean of the states.
-    """
+    """Computes attention of the first token [B, D] without values."""
+    # The mean of the projected values is the projection of the mean of the states.
     means = torch.bmm(weights, states)  # [B, H, D]
     context = torch.bmm(means.transpose(0, 1), cls[3])  # [H, B, D / H]
     return context.transpose(0, 1).reshape(len(states), -1) + cls[4]
@@ -123,10 +110,7 @@ def _rest_of_layer(
     activation: str,
     approximate: str,
 ) -> Tensor:
-    """Computes the rest of a layer after attention: from states and context [N, D] to states.
-
-    Missing rows of context are filled with copies of the first one.
-    """
+    """Computes the rest of a layer after attention: from states and context [N, D] to states."""
     size, kind = hidden.shape[1], biases[0].dtype
     missing = len(hidden) - len(context)
     if missing > 0:

@@ -98,7 +98,12 @@ def open_checkpoint(path: str | Path, *, trial: bool = False) -> Checkpoint:
     config = _parsed(read_config, content, path / CONFIG)
     manifest = _read_manifest(path, config, content)
     digests = _check_digests(path, manifest)
-    _check_fit(path / MANIFEST, manifest, config)
+    if manifest.labels != config.labels:
+        ours, theirs = ", ".join(manifest.labels), ", ".join(config.labels)
+        raise CheckpointError(path / MANIFEST, f"labels are {ours}, {CONFIG} has {theirs}")
+    if manifest.max_length > (limit := config.length_limit):
+        fault = f"max_length is {manifest.max_length}, {CONFIG} has {limit} positions"
+        raise CheckpointError(path / MANIFEST, fault)
     try:
         network = build_undrawn(config, "meta")
     except RuntimeError as error:  # more bytes than torch can count
@@ -148,7 +153,11 @@ def _read_manifest(folder: Path, config: NetworkConfig, raw_config: dict[str, An
                 f"is missing, though {CONFIG} was written with one: copy it too, or remove "
                 f"{MARK} from {CONFIG} to do without temperature and digests",
             )
-        return Manifest(labels=config.labels, max_length=_tokenizer_limit(folder, limit))
+        options = folder / "tokenizer_config.json"
+        stated = read_object(options).get("model_max_length") if options.is_file() else None
+        if isinstance(stated, int | float) and stated >= 1:
+            limit = int(min(limit, stated))  # transformers writes 1e30 for "no limit"
+        return Manifest(labels=config.labels, max_length=limit)
     content = read_object(path)
     manifest = _parsed(Manifest.model_validate, content, path)
     if manifest.sha256 is not None and manifest.sha256 != seal(content):
@@ -158,13 +167,6 @@ def _read_manifest(folder: Path, config: NetworkConfig, raw_config: dict[str, An
             "(to change it by hand, take sha256 out)",
         )
     return manifest
-
-
-def _tokenizer_limit(folder: Path, limit: int) -> int:
-    path = folder / "tokenizer_config.json"
-    stated = read_object(path).get("model_max_length") if path.is_file() else None
-    # transformers writes 1e30 for "no limit"
-    return int(min(limit, stated)) if isinstance(stated, int | float) and stated >= 1 else limit
 
 
 def _check_digests(folder: Path, manifest: Manifest) -> dict[str, str]:
@@ -177,19 +179,6 @@ def _check_digests(folder: Path, manifest: Manifest) -> dict[str, str]:
                 "it was written",
             )
     return digests
-
-
-def _check_fit(path: Path, manifest: Manifest, config: NetworkConfig) -> None:
-    if manifest.labels != config.labels:
-        raise CheckpointError(
-            path,
-            f"labels are {', '.join(manifest.labels)}, {CONFIG} has {', '.join(config.labels)}",
-        )
-    limit = config.length_limit
-    if manifest.max_length > limit:
-        raise CheckpointError(
-            path, f"max_length is {manifest.max_length}, {CONFIG} has {limit} positions"
-        )
 
 
 def _check_records(path: Path, manifest: Manifest, weights_sha256: str) -> None:

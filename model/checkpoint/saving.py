@@ -2,7 +2,6 @@
 
 import os
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -53,7 +52,11 @@ def save_checkpoint(
         save_weights(fresh / WEIGHTS, network.state_dict(), encoder_kind(config), dtype=dtype)
         (fresh / CONFIG).write_bytes(to_bytes({**config.to_json(), MARK: FORMAT_VERSION}))
         (fresh / "tokenizer.json").write_text(tokenizer.to_json(), encoding="utf-8")
-        options = tokenizer_options(tokenizer, manifest.max_length)
+        options = {  # for other tools that read the folder
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            "model_max_length": manifest.max_length,
+            **tokenizer.special_tokens(),
+        }
         (fresh / "tokenizer_config.json").write_bytes(to_bytes(options))
         files = {file.name: digest(file) for file in sorted(fresh.iterdir())}
         mine = {"weights_sha256": files[WEIGHTS]}
@@ -141,12 +144,3 @@ def check_recordable(folder: Path) -> None:
         )
     if not os.access(folder, os.W_OK):
         raise CheckpointError(folder, "cannot be written: a record needs the right to write there")
-
-
-def tokenizer_options(tokenizer: Tokenizer, max_length: int) -> dict[str, Any]:
-    """Returns the content of `tokenizer_config.json`, for other tools that read the folder."""
-    return {
-        "tokenizer_class": "PreTrainedTokenizerFast",
-        "model_max_length": max_length,
-        **tokenizer.special_tokens(),
-    }

@@ -194,7 +194,11 @@ def load_encoder_weights(
             rows = classes if name.startswith("classifier.") else None
             if rows is None and shape == tuple(parameter.shape):
                 _copy_weight(parameter, stored[theirs], path, theirs)
-            elif rows and _has_rows(shape, parameter, rows):
+            elif (
+                (rows and shape is not None)
+                and shape[1:] == tuple(parameter.shape[1:])
+                and max(rows.values()) < shape[0]
+            ):
                 weight = parameter.to(stored[theirs].dtype)
                 weight[list(rows)] = stored[theirs][list(rows.values())]
                 _copy_weight(parameter, weight, path, theirs)
@@ -208,14 +212,6 @@ def load_encoder_weights(
                     path, f"{theirs} {fault}, the network needs {tuple(parameter.shape)}"
                 )
     return fresh
-
-
-def _has_rows(shape: tuple[int, ...] | None, parameter: Tensor, classes: Mapping[int, int]) -> bool:
-    return (
-        shape is not None
-        and shape[1:] == tuple(parameter.shape[1:])
-        and max(classes.values()) < shape[0]
-    )
 
 
 def _some(names: list[str]) -> str:

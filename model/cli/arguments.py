@@ -73,7 +73,7 @@ def add_version(parser: argparse.ArgumentParser) -> None:
 
 
 def add_spelling(parser: argparse.ArgumentParser) -> None:
-    """Adds the options that say how text files are written."""
+    """Adds the options that say how text files and workbooks are written."""
     parser.add_argument(
         "--delimiter",
         type=_delimiter,
@@ -87,14 +87,13 @@ def add_spelling(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="of text files, such as cp1252 (default: UTF-8, or UTF-16 if a file begins so)",
     )
+    parser.add_argument("--sheet", metavar="NAME", help="of workbooks (default: the only one)")
 
 
 def add_no_header(parser: argparse.ArgumentParser) -> None:
     """Adds the option for tables without a header."""
     parser.add_argument(
-        "--no-header",
-        action="store_true",
-        help="the first line of CSV and TSV files is a row",
+        "--no-header", action="store_true", help="the first line of CSV and TSV files is a row"
     )
 
 

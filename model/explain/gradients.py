@@ -165,10 +165,7 @@ class Gradients:
         self.head_importance(encoding)
 
     def _embed(self, encoding: Encoding) -> tuple[Tensor, Tensor, Tensor]:
-        """Embeds a text and its baseline, float32 [T, D]; computes the baseline's logits, [C].
-
-        It keeps the logits, and drops the oldest beyond some.
-        """
+        """Embeds a text and its baseline, float32 [T, D]; computes the baseline's logits, [C]."""
         if encoding.tokens is None:
             raise ValueError("which tokens are special is not known: encode with with_tokens=True")
         ids = torch.tensor(encoding.input_ids, dtype=torch.int64)  # [T]

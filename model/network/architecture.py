@@ -57,11 +57,7 @@ def build_undrawn(config: NetworkConfig, device: str) -> Network:
 
 
 class _NoDrawing(TorchFunctionMode):
-    """Leaves out the functions of `torch.nn.init`, which draw fresh weights.
-
-    To draw a normal number on the meta device, torch imports its compiler and a library for
-    symbolic algebra. They take 80 MB, and nothing here uses them.
-    """
+    """Leaves out the functions of `torch.nn.init`: on the meta device, drawing takes 80 MB."""
 
     def __torch_function__(
         self,

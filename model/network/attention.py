@@ -311,10 +311,8 @@ class MultiHeadAttention(nn.Module):
     def _explicit(
         self, queries: Tensor, keys: Tensor, values: Tensor, bias: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """Computes scores, softmax and context in float32, whatever type the projections have.
-
-        In bfloat16, a row of weights sums to 1 only within 0.003.
-        """
+        """Computes scores, softmax and context in float32, whatever type the projections have."""
+        # In bfloat16, a row of weights sums to 1 only within 0.003.
         dtype = values.dtype
         exact = torch.promote_types(dtype, torch.float32)
         device = queries.device.type

@@ -34,6 +34,7 @@ class Columns:
         delimiter: what separates the columns of a CSV file, one character; None: as its header
             shows. Other formats have their own.
         encoding: of a text file; None: UTF-8, or UTF-16 if the file begins so.
+        sheet: of a workbook; None: the only one that holds values and is not hidden.
         header: whether the first line of CSV and TSV files names the columns.
         stars: whether labels are stars from 1 to 5, to be read as sentiment.
         skip_bad: whether rows that cannot be used are left out.
@@ -43,6 +44,7 @@ class Columns:
     label: str | None = None
     delimiter: str | None = None
     encoding: str | None = None
+    sheet: str | None = None
     header: bool = True
     stars: bool = False
     skip_bad: bool = False

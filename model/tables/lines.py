@@ -5,10 +5,13 @@ import codecs
 import gzip
 import hashlib
 import json
+import lzma
 import re
 import zipfile
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -22,11 +25,9 @@ NOT_UTF8 = (
 
 #: the longest row; a row that is longer is most likely a quote that is never closed
 MOST_ROW_BYTES = 16 * 1024 * 1024
-#: the longest JSON array, which is read whole
-MOST_ARRAY_BYTES = 256 * 1024 * 1024
 _BLOCK_BYTES = 1024 * 1024
 _ARRAY = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[\s*(?:[{\]]|$)")
-_BETWEEN = re.compile(r"[\s,]*")
+_VALUE = re.compile(r"[^\s,]")
 # Longer ones first: the mark of UTF-32 begins with that of UTF-16.
 _MARKS = {
     codecs.BOM_UTF32_LE: "utf-32",
@@ -43,6 +44,7 @@ class LineReader:
         file: as it is stored; closed with the reader, or if it cannot be read.
         encoding: None for UTF-8, or UTF-16 if the file begins so.
         of_json: whether it holds JSON: the objects of an array then stand on a line each.
+        sheet: of a workbook; None: the only one with values.
 
     Raises:
         TableError: the file cannot be read or unpacked; later as well.
@@ -56,6 +58,7 @@ class LineReader:
         encoding: str | None = None,
         *,
         of_json: bool = False,
+        sheet: str | None = None,
     ) -> None:
         self.position = 0
         self.line = 1
@@ -67,14 +70,16 @@ class LineReader:
         #: what is known to separate the columns
         self.delimiter = "," if compression == "xlsx" else None
         try:
-            self._stream = _unpack(file, path, compression)
+            self._stream = _unpack(file, path, compression, sheet)
             block = self._read_block()
             self._encoding = (encoding if compression != "xlsx" else None) or _detect(block)
             self._decoder = _decoder(self._encoding)
             self._buffer = self._recode(block)
+            self._blocks = self._recoded()
             self._is_array = of_json and _ARRAY.match(self._buffer) is not None
             if self._is_array:
-                self._buffer = self._divide_array()
+                self._blocks = _lines_of_array(path, chain([self._buffer], self._blocks))
+                self._fill()
             is_old = b"\n" not in self._buffer and b"\r" in self._buffer[:-1]
             self._end = b"\r" if is_old else b"\n"
         except BaseException:
@@ -135,18 +140,21 @@ class LineReader:
 
     def _fill(self) -> bool:
         """Reads the next bytes; returns whether there are any."""
-        self._buffer, self._at = b"", 0
-        while not self._buffer:
-            block = self._read_block()
-            self._buffer = self._recode(block)
-            if not block:
-                break
+        self._buffer, self._at = next(self._blocks, b""), 0
         return bool(self._buffer)
+
+    def _recoded(self) -> Iterator[bytes]:
+        """Yields what is left of the file in blocks of UTF-8."""
+        is_read = False
+        while not is_read:
+            is_read = not (block := self._read_block())
+            if recoded := self._recode(block):
+                yield recoded
 
     def _read_block(self) -> bytes:
         try:
             block = bytes(self._stream.read(_BLOCK_BYTES))
-        except (OSError, EOFError, zlib.error, zipfile.BadZipFile) as error:
+        except (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile) as error:
             fault = reason(error).partition(" (b")[0]  # gzip shows the bytes that it finds
             if self._compression is None or getattr(error, "errno", None):
                 raise TableError(self._path, f"cannot be read: {fault}") from error
@@ -168,54 +176,51 @@ class LineReader:
             return text.encode(errors=self._decoder.errors)
         return block
 
-    def _divide_array(self) -> bytes:
-        """Reads a JSON array to its end; returns each of its values on a line, as it is spelled."""
-        pieces = [self._buffer]
-        length = len(self._buffer)
-        while self._fill():
-            pieces.append(self._buffer)
-            length += len(self._buffer)
-            if length > MOST_ARRAY_BYTES:
-                raise TableError(
-                    self._path,
-                    f"is one JSON array of more than {MOST_ARRAY_BYTES:,} bytes, the most that is "
-                    "read: write each object on a line of its own, as jq -c '.[]' does",
-                )
-        try:
-            return _lines_of_array(b"".join(pieces).decode("utf-8-sig"))
-        except UnicodeDecodeError as error:
-            raise TableError(self._path, NOT_UTF8) from error
-        except (ValueError, RecursionError) as error:
-            raise TableError(self._path, "is not a whole JSON array: write it again") from error
-
     def close(self) -> None:
         """Closes the file."""
         self._stream.close()
         self._file.close()
 
 
-def _lines_of_array(text: str) -> bytes:
-    decode = json.JSONDecoder().raw_decode
-    at = text.index("[") + 1
-    lines = []
-    while text[(at := _end_of(_BETWEEN, text, at))] != "]":
-        _, end = decode(text, at)
-        lines.append(text[at:end].replace("\r", " ").replace("\n", " "))
-        at = end
-    if text[at + 1 :].strip():
-        raise ValueError("something follows the array")
-    return "".join(f"{line}\n" for line in lines).encode()
+def _lines_of_array(path: str | Path, blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """Yields the values of a JSON array on a line each, as they are spelled."""
+    decode = codecs.getincrementaldecoder("utf-8-sig")().decode
+    try:
+        text = decode(next(blocks))
+        at = text.index("[") + 1
+        is_whole = False
+        while True:
+            lines = []
+            while found := not is_whole and _find_value(text, at):
+                value, at = found
+                lines.append(value.replace("\r", " ").replace("\n", " ") + "\n")
+                is_whole = value == "]"
+            if lines := lines[: len(lines) - is_whole]:
+                yield "".join(lines).encode()
+            block = next(blocks, b"")
+            if not block and is_whole and not text[at:].strip():
+                return
+            if not block or len(text) - at > MOST_ROW_BYTES:
+                raise TableError(path, "is not a whole JSON array: write it again")
+            text, at = text[at:] + decode(block), 0
+    except UnicodeDecodeError as error:
+        raise TableError(path, NOT_UTF8) from error
 
 
-def _end_of(pattern: re.Pattern[str], text: str, at: int) -> int:
-    match = pattern.match(text, at)
-    end = at if match is None else match.end()
-    if end == len(text):
-        raise ValueError("the array has no end")
-    return end
+def _find_value(text: str, at: int) -> tuple[str, int] | None:
+    """Returns the next value of an array or its bracket, and its end; None if more may follow."""
+    begin = found.start() if (found := _VALUE.search(text, at)) else len(text)
+    if text.startswith("]", begin):
+        return "]", begin + 1
+    with suppress(ValueError, RecursionError):
+        _, end = json.JSONDecoder().raw_decode(text, begin)
+        return (text[begin:end], end) if end < len(text) else None
+    return None
 
 
-def _unpack(file: BinaryIO, path: str | Path, compression: Compression | None) -> BinaryIO:
+def _unpack(
+    file: BinaryIO, path: str | Path, compression: Compression | None, sheet: str | None
+) -> BinaryIO:
     if compression is None:
         return file
     if compression == "gzip":  # ignores zeros behind a member, unlike that of pyarrow
@@ -223,22 +228,19 @@ def _unpack(file: BinaryIO, path: str | Path, compression: Compression | None) -
     if compression == "bz2":
         return bz2.BZ2File(file)  # type: ignore[return-value]
     if compression == "zip":
-        return _open_member(path, file)
+        archive = open_zip(path, file)
+        try:
+            return archive.open(zip_member(path, archive))  # type: ignore[return-value]
+        except (RuntimeError, zipfile.BadZipFile) as error:
+            fault = "is encrypted, or packed in a way that is not read"
+            raise TableError(path, f"{fault}: unpack it, and name the file") from error
     if compression == "xlsx":
-        return workbook_to_csv(path, file)
+        return workbook_to_csv(path, file, sheet)
     pyarrow = import_pyarrow(path, f"a {compression} file")
     try:
         return pyarrow.CompressedInputStream(pyarrow.PythonFile(file, "r"), compression)  # type: ignore[no-any-return]
     except OSError as error:
         raise TableError(path, f"cannot be unpacked as {compression}: {reason(error)}") from error
-
-
-def _open_member(path: str | Path, file: BinaryIO) -> BinaryIO:
-    archive = open_zip(path, file)
-    try:
-        return archive.open(zip_member(path, archive))  # type: ignore[return-value]
-    except RuntimeError as error:
-        raise TableError(path, "is encrypted: unpack it, and name the file") from error
 
 
 def import_pyarrow(path: str | Path, what: str) -> Any:  # noqa: ANN401

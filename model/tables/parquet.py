@@ -17,8 +17,10 @@ from model.tables.values import NotText, text_fault
 
 _MAGIC = b"PAR1"
 _SPARK = b"org.apache.spark.version"
-_BATCH_ROWS = 8_192
+_BATCH_ROWS = 64  # few, since a file may hold a long text once for many rows
 _MOST_ROWS = 100_000  # of a piece
+_MOST_CLAIMED_ROWS = 10**10
+_MOST_BYTES = 256 * 1024**2  # of a piece, or of what is packed more than any text is
 _BUFFER_BYTES = 1024 * 1024
 
 
@@ -76,11 +78,9 @@ class ParquetTable:
         for group, rows in enumerate(self.group_rows):
             for start in range(0, rows, _MOST_ROWS):
                 end = min(rows, start + _MOST_ROWS)
+                place = {"row_group": group, "start": start, "end": end}
                 first = scan.rows + start + 1
-                piece = Piece(
-                    start=start, end=end, row_group=group, first_row=first, rows=end - start
-                )
-                scan.pieces.append(piece)
+                scan.pieces.append(Piece(**place, first_row=first, rows=end - start))
             scan.rows += rows
         return scan
 
@@ -95,8 +95,6 @@ class ParquetTable:
         if piece.sha256 and piece.sha256 != self.digest(names, row_group=group):
             raise self.file.changed()
         table = self.read_range(names, row_group=group, start=piece.start, end=piece.end)
-        if table.num_rows != piece.rows:
-            raise self.file.changed()
         kept, bad = cast(table.select(columns), self._kinds)
         rows = Rows(values=kept)
         for index, value in enumerate(texts_of(table[text])):
@@ -107,28 +105,34 @@ class ParquetTable:
     def group_rows(self) -> list[int]:
         """The number of rows of each row group."""
         metadata = self._file.metadata
-        return [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+        rows = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+        if not 0 <= sum(rows) <= _MOST_CLAIMED_ROWS or min(rows, default=0) < 0:
+            raise _damaged(self._path, ValueError(f"it says that it has {sum(rows):,} rows"))
+        return rows
 
     def read_range(self, columns: Sequence[str], *, row_group: int, start: int, end: int) -> Any:  # noqa: ANN401
         """Reads a range of rows of a row group, or raises TableError."""
         batches = []
-        at = 0
+        at = size = 0
         stored = [name for name in columns if name in self._own] or self.schema.names[:1]
+        # Files of one job may keep strings in different ways.
+        kinds = [_plain_type(self._file.schema_arrow.field(name).type) for name in stored]
+        schema = pyarrow.schema(list(zip(stored, kinds, strict=True)))
+        claimed = self._file.metadata.row_group(row_group).total_byte_size
+        self._check_size(claimed if claimed > 1_000 * self._stream.seek(0, 2) else 0)
         try:
             for batch in self._file.iter_batches(
                 _BATCH_ROWS, row_groups=[row_group], columns=stored, use_threads=False
             ):
                 first, last = max(start - at, 0), min(end - at, batch.num_rows)
                 if first < last:
-                    batches.append(batch.slice(first, last - first))
+                    batches.append(batch.slice(first, last - first).cast(schema))
+                    size += batches[-1].nbytes
+                    self._check_size(size)
                 at += batch.num_rows
                 if at >= end:
                     break
-            fields = [self._file.schema_arrow.field(name) for name in stored]
-            table = pyarrow.Table.from_batches(batches, pyarrow.schema(fields))
-            # Files of one job may keep strings in different ways.
-            kinds = [_plain_type(field.type) for field in fields]
-            table = table.cast(pyarrow.schema(list(zip(stored, kinds, strict=True))))
+            table = pyarrow.Table.from_batches(batches, schema).combine_chunks()
             for name in set(columns) - self._own:
                 kind = self._kinds.get(name, pyarrow.string())
                 value, count = self._partitions.get(name), table.num_rows
@@ -136,9 +140,12 @@ class ParquetTable:
                 if value is not None:
                     column = pyarrow.array([value] * count, kind)
                 table = table.append_column(name, column)
-            return table.select(list(columns))
+            table = table.select(list(columns))
         except (pyarrow.ArrowException, OSError, ValueError) as error:
             raise _damaged(self._path, error, f"row group {row_group + 1}: ") from error
+        if table.num_rows != end - start:
+            raise _damaged(self._path, ValueError(f"row group {row_group + 1} has fewer rows"))
+        return table
 
     def digest(self, columns: Sequence[str], *, row_group: int) -> str:
         """Digests the stored bytes of columns; most files hold no checksums of their own."""
@@ -157,6 +164,11 @@ class ParquetTable:
         except OSError as error:
             raise _damaged(self._path, error) from error
         return digest.hexdigest()
+
+    def _check_size(self, size: int) -> None:
+        if size > _MOST_BYTES:
+            fault = f"{_MOST_ROWS:,} rows have more than {_MOST_BYTES:,} bytes"
+            raise TableError(self._path, f"{fault}: write smaller row groups")
 
 
 def wider_type(kinds: Sequence[Any]) -> Any:  # noqa: ANN401

@@ -49,15 +49,13 @@ def _csv_row(
     first: bytes, number: int, lines: Iterator[bytes], path: str | Path, delimiter: str
 ) -> RawRow:
     """Reads one CSV row, which takes further lines while a quote is open."""
-    taken = [first]
+    taken = bytearray(first)
 
     def feed() -> Iterator[str]:
         yield to_text(first)
-        length = len(first)
         for line in lines:
-            taken.append(line)
-            length += len(line)
-            if length > MOST_ROW_BYTES:
+            taken.extend(line)
+            if len(taken) > MOST_ROW_BYTES:
                 break
             yield to_text(line)
         raise TableError(
@@ -71,8 +69,8 @@ def _csv_row(
         cells = next(csv.reader(feed(), delimiter=delimiter, strict=True))
     except csv.Error as error:
         fault = f'is not CSV: {error}: write a quote inside a field twice ("")'
-        return RawRow(b"".join(taken), number, error=fault)
-    return RawRow(b"".join(taken) if len(taken) > 1 else first, number, cells=cells)
+        return RawRow(bytes(taken), number, error=fault)
+    return RawRow(bytes(taken), number, cells=cells)
 
 
 def to_text(line: bytes) -> str:

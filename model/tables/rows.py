@@ -83,11 +83,11 @@ def _rows_of_parquet(table: "ParquetTable", columns: Columns) -> Iterator[Row]:
 
     text, label = choose_text_and_label(table.file.path, table.schema.names, columns)
     names = class_names(table.schema, label)
-    number = 0
-    for group, count in enumerate(table.group_rows):
-        values = table.read_range([text, label], row_group=group, start=0, end=count)
-        for pair in zip(texts_of(values[text]), labels_of(values[label]), strict=True):
-            number += 1
+    for piece in table.scan(_PIECE_BYTES).pieces:
+        group = piece.row_group or 0
+        values = table.read_range([text, label], row_group=group, start=piece.start, end=piece.end)
+        pairs = zip(texts_of(values[text]), labels_of(values[label]), strict=True)
+        for number, pair in enumerate(pairs, piece.first_row):
             row = Row(number, *pair)
             yield row if names is None else _name_class(row, names)
 

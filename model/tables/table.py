@@ -184,6 +184,7 @@ class TextTable:
                 self.file.compression,
                 self._spelling.encoding,
                 of_json=self._is_json,
+                sheet=self._spelling.sheet,
             )
         if self._reader.position != position:
             self._reader.skip_to(position, line)

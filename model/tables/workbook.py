@@ -1,61 +1,48 @@
-"""Turns a workbook of Excel (.xlsx) into CSV."""
+"""Turns a sheet of an Excel workbook (.xlsx) into CSV, in a process with limits.
 
-import csv
-import io
-import warnings
-import zipfile
-from collections.abc import Iterable
-from datetime import datetime
+A small workbook may unpack to anything, or hold two cells so far apart that the blank ones between
+them fill the memory.
+"""
+
+import subprocess
+import sys
+import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 from typing import BinaryIO
 
 from model.errors import TableError, install_hint
 
+# A script, not a module: `-m` would import the package, which takes seconds.
+_SCRIPT = Path(__file__).with_name("workbook_child.py")
+_OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_OLD = "is encrypted, or of Excel before 2007: save it as .xlsx without a password"
+_DAMAGED = "is not a whole .xlsx file: save it again"
+_LARGE = "needs more memory or time than a workbook gets: delete cells far from the others"
 
-def workbook_to_csv(path: str | Path, file: BinaryIO) -> BinaryIO:
-    """Returns the only sheet with content as CSV with commas, in UTF-8.
+
+def workbook_to_csv(path: str | Path, file: BinaryIO, sheet: str | None) -> BinaryIO:
+    """Returns a sheet as CSV in UTF-8: that of a name, or the only one that shows any content.
 
     Raises:
-        TableError: openpyxl is not installed, the file is damaged, or several sheets have content.
+        TableError: python-calamine is not installed, the file is damaged or too large, or the
+            sheet is not sure.
     """
-    try:
-        from openpyxl import load_workbook
-        from openpyxl.utils.exceptions import InvalidFileException
-    except ImportError as error:
-        raise TableError(
-            path,
-            f".xlsx needs openpyxl, which is not installed: {install_hint('xlsx')}, or save as "
-            "CSV UTF-8",
-        ) from error
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of styles that a file lacks
-            book = load_workbook(file, read_only=True, data_only=True)
-            sheets = {sheet.title: list(sheet.values) for sheet in book.worksheets}
-            book.close()
-    except (InvalidFileException, zipfile.BadZipFile, KeyError, ValueError, EOFError) as error:
-        raise TableError(path, "is not a whole .xlsx file: save it again, or as CSV UTF-8") from (
-            error
+    content = file.read()
+    if find_spec("python_calamine") is None:
+        fault = f".xlsx needs python-calamine, which is not installed: {install_hint('xlsx')}"
+    elif content.startswith(_OLE):
+        fault = _OLD
+    else:
+        output = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
+        # -P: no module of the folder where the script stands or that the command started in.
+        command = [sys.executable, "-P", str(_SCRIPT), *([] if sheet is None else [sheet])]
+        child = subprocess.run(  # noqa: S603 - the interpreter, our script, a name
+            command, input=content, stdout=output, stderr=subprocess.PIPE, check=False
         )
-    filled = [rows for rows in sheets.values() if any(map(_is_filled, rows))]
-    if len(filled) > 1:
-        raise TableError(
-            path,
-            f"has {len(filled)} sheets with content: save the one that is meant as CSV UTF-8",
-        )
-    output = io.StringIO(newline="")
-    writer = csv.writer(output, lineterminator="\n")
-    writer.writerows([*map(_spell, row)] for rows in filled for row in rows)
-    return io.BytesIO(output.getvalue().encode(errors="surrogatepass"))
-
-
-def _is_filled(row: Iterable[object]) -> bool:
-    return any(cell is not None for cell in row)
-
-
-def _spell(cell: object) -> str:
-    if isinstance(cell, bool):
-        return str(cell).lower()
-    if isinstance(cell, datetime):
-        return cell.isoformat()
-    return "" if cell is None else str(cell)
+        if child.returncode == 0:
+            output.seek(0)
+            return output
+        output.close()
+        fault = {1: _DAMAGED, 2: child.stderr.decode()}.get(child.returncode, _LARGE)
+    raise TableError(path, f"{fault}, or save as CSV UTF-8")

@@ -26,6 +26,9 @@ from model.tables.values import MISSING, to_json
 
 STANDARD_OUTPUT = "-"
 _NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+# What spreadsheets compute, behind what some of them leave out, unless it is a number.
+_FORMULA = re.compile(r"[\0-\x20\"\s\ufeff]*[=+\-@\uff0b\uff0d\uff1d\uff20]")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:[.,][0-9]+)*|[.,][0-9]+)(?:[eE][+-]?[0-9]+)?%?")
 _NO_FRACTION = re.compile(r"\.0+(?![0-9])")
 _OFFSET = re.compile(r"([+-][0-9]{2})([0-9]{2})$")
 
@@ -42,6 +45,7 @@ class Target:
     compression: Compression | None
     overwrite: bool = True
     like: Sequence[Path] = ()
+    copied: int = 0  # how many first columns are as a file of the same form spells them
 
     @property
     def is_array(self) -> bool:
@@ -78,6 +82,8 @@ def open_table(
             rows: Rows
             if target.format == "parquet":
                 rows = _ParquetRows(packed, schema)
+                # One that is not closed would write its footer later, when the file is closed.
+                stack.callback(setattr, rows.writer, "is_open", False)
             elif target.format == "jsonl":
                 rows = _JsonRows(packed, schema.names, is_array=target.is_array)
             else:
@@ -146,7 +152,8 @@ class _DelimitedRows:
         self.write([names])
 
     def write(self, values: Values) -> None:
-        rows = [[*map(_spell, row)] for row in _lists(values)]
+        count = self._target.copied
+        rows = [[*map(_spell, row[:count]), *map(_safe, row[count:])] for row in _lists(values)]
         if self._target.format == "tsv":
             if any(self._breaks.intersection(cell) for row in rows for cell in row):
                 raise TableError(
@@ -200,7 +207,7 @@ class _ParquetRows:
 
     def __init__(self, file: BinaryIO, schema: Any) -> None:  # noqa: ANN401
         self._schema = schema
-        self._writer = parquet.ParquetWriter(file, schema, compression="zstd")
+        self.writer = parquet.ParquetWriter(file, schema, compression="zstd")
 
     def write(self, values: Values) -> None:
         if isinstance(values, pyarrow.Table):
@@ -210,11 +217,11 @@ class _ParquetRows:
                 pyarrow.array([row[index] for row in values], kind)
                 for index, kind in enumerate(self._schema.types)
             ]
-        self._writer.write_table(pyarrow.table(columns, schema=self._schema))
+        self.writer.write_table(pyarrow.table(columns, schema=self._schema))
 
     def close(self) -> None:
         """Writes the footer."""
-        self._writer.close()
+        self.writer.close()
 
 
 def _lists(values: Values) -> Sequence[Sequence[object]]:
@@ -267,3 +274,10 @@ def _spell(value: object) -> str:
     if isinstance(value, float):  # also NaN
         return json.dumps(value)
     return value if isinstance(value, str) else to_json(value).decode()
+
+
+def _safe(value: object) -> str:
+    """Spells a value so that no spreadsheet computes it."""
+    cell = _spell(value)
+    is_number = not isinstance(value, str) or _NUMBER.fullmatch(cell)
+    return f"'{cell}" if _FORMULA.match(cell) and not is_number else cell

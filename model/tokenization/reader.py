@@ -72,7 +72,10 @@ def load_tokenizer(folder: Path, *, max_length: int, padded_length: int | None =
             backend.normalizer = _normalizer(folder / _OPTIONS, options)
     elif name in _BERTS and (folder / "vocab.txt").is_file():
         path = folder / "vocab.txt"
-        backend = wordpiece_tokenizer(_read_lines(path), path=path, special_tokens=roles)
+        # splitlines would also split at characters that are tokens of some vocabularies.
+        lines = enumerate(read_text(path).split("\n"))
+        vocabulary = {token: index for index, token in lines if token}
+        backend = wordpiece_tokenizer(vocabulary, path=path, special_tokens=roles)
         backend.normalizer = _normalizer(folder / _OPTIONS, options)
     else:
         raise CheckpointError(path, f"is missing: {_write_it(folder)}")
@@ -163,12 +166,6 @@ def _check_parts(path: Path, backend: tokenizers.Tokenizer, pre_tokenizer: str) 
         )
 
 
-def _read_lines(path: Path) -> dict[str, int]:
-    # splitlines would also split at characters that are tokens of some vocabularies.
-    lines = read_text(path).split("\n")
-    return {token: index for index, token in enumerate(lines) if token}
-
-
 def _normalizer(path: Path, options: Mapping[str, Any]) -> normalizers.BertNormalizer:
     def flag(name: str, *, default: bool | None) -> bool | None:
         value = options.get(name, default)
@@ -225,11 +222,7 @@ def _check_tokens(
 def _read_as_text(
     backend: tokenizers.Tokenizer, control: set[str], *, may_occur: set[str]
 ) -> tokenizers.Tokenizer:
-    """Makes control tokens plain text where a user types them, and keeps other added ones whole.
-
-    Raises:
-        TokenizerError: the tokenizer breaks on every text.
-    """
+    """Makes control tokens plain text where a user types them, and keeps other added ones whole."""
     with no_panic():
         control = control.union(backend.encode("").tokens)
     added = backend.get_added_tokens_decoder().values()

@@ -8,6 +8,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 
@@ -70,10 +71,8 @@ def limit(folder: Path) -> None:
         _, hard = resource.getrlimit(kind)
         if hard != resource.RLIM_INFINITY:
             most = min(most, hard)
-        try:
+        with suppress(ValueError, OSError):  # macOS does not limit the address space
             resource.setrlimit(kind, (most, hard))
-        except (ValueError, OSError):  # macOS does not limit the address space
-            continue
 
 
 def import_alone() -> None:

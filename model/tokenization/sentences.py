@@ -62,10 +62,7 @@ def find_sentences(text: str, *, max_sentences: int = MAX_SENTENCES) -> Iterator
 
 
 def _pieces(text: str) -> Iterator[tuple[int, int] | None]:
-    """Yields where each sentence begins and ends, white space included, and None for each block.
-
-    The sentences leave no gap.
-    """
+    """Yields where each sentence begins and ends, without gaps, and None for each block."""
     start = 0  # of the sentence
     at = judged = 0  # of the block, and of what no block has judged before
     while True:

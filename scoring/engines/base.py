@@ -87,11 +87,7 @@ class _Run:
                         return
 
     def _hand_out(self) -> None:
-        """Gives idle processes a part, and the next one to read meanwhile.
-
-        A part that has ended a process goes to one that has no other, so that it is clear which
-        part ends processes.
-        """
+        """Gives idle processes a part, and another to read unless one of them ended a process."""
         waiting, self._idle = self._idle, []
         for member in waiting:
             if not member.parts and not self._left:

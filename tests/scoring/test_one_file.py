@@ -1,6 +1,7 @@
 """One file in, one file out: where it goes, what it holds, and what is said of it."""
 
 import csv
+import gc
 import io
 import json
 import os
@@ -14,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import openpyxl
 import pandas as pd
 import pyarrow
 import pytest
@@ -140,6 +142,55 @@ def test_a_form_becomes_another(
     assert list(scored.columns) == ["text", "n", "label", "score"]
     assert scored["text"].tolist() == ["good", "bad caf\u00e9"]
     assert scored["score"].between(0.5, 1).all()
+
+
+FORMULAS = ("=HYPERLINK(1)", "@SUM(A1)", "+1+1", "- a", " \u00a0=1", '"=1', "\uff1d1", "-1 %")
+PLAIN = ("-5", "+3.2e7", "-1,234.5%", "'=1", "good ;-)")
+
+
+@pytest.mark.parametrize("output", ["out.csv", "out.tsv"])
+@pytest.mark.parametrize("name", ["in.parquet", "in.jsonl", "in.xlsx", "in.csv"])
+def test_no_text_of_another_form_becomes_a_formula(
+    run: Run, tmp_path: Path, name: str, output: str
+) -> None:
+    frame = pd.DataFrame({"text": "good", "=n": [*FORMULAS, *PLAIN], "m": -5})
+    path = tmp_path / name
+    if name == "in.parquet":
+        frame.to_parquet(path)
+    elif name == "in.jsonl":
+        frame.to_json(path, orient="records", lines=True, force_ascii=False)
+    elif name == "in.csv":
+        frame.to_csv(path, index=False)
+    else:
+        book = openpyxl.Workbook()
+        for row in ([*frame.columns], *frame.itertuples(index=False)):
+            book.active.append([*row])
+            book.active.cell(book.active.max_row, 2).data_type = "s"
+        book.save(path)
+
+    assert run(path, "--output", tmp_path / output) == 0
+    assert run(tmp_path / output) == 0
+
+    mark = "" if (name, output) == ("in.csv", "out.csv") else "'"
+    for table in (output, f"out.scored{output[3:]}"):
+        lines = (tmp_path / table).read_text("utf-8").splitlines()
+        rows = csv.reader(lines) if output == "out.csv" else (line.split("\t") for line in lines)
+        cells = [f"{mark}{cell}" for cell in FORMULAS] + [*PLAIN]
+        assert [row[1:3] for row in rows] == [
+            [f"{mark}=n", "m"],
+            *([cell, "-5"] for cell in cells),
+        ]
+
+
+def test_an_error_while_parquet_is_written_has_nothing_behind_it(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parquet.write_table(pyarrow.table({"text": [" ", None]}), tmp_path / "a.parquet")
+
+    assert run(tmp_path / "a.parquet") == 1
+    gc.collect()
+
+    assert "no row can be scored" in capsys.readouterr().err.splitlines()[-1]
 
 
 def test_columns_of_parquet_keep_their_types(run: Run, tmp_path: Path) -> None:

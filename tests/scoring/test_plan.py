@@ -48,6 +48,7 @@ def plan(path: Path, *, part_bytes: int, columns: list[str] | None = None) -> Ma
         delimiter=None,
         encoding=None,
         no_header=False,
+        sheet=None,
         output_format="parquet",
         part_bytes=part_bytes,
     )

@@ -44,9 +44,7 @@ def add_columns(parser: argparse.ArgumentParser) -> None:
         help="read stars as labels: 1 and 2 negative, 3 neutral, 4 and 5 positive",
     )
     parser.add_argument(
-        "--skip-bad-rows",
-        action="store_true",
-        help="go on without bad rows, and count them",
+        "--skip-bad-rows", action="store_true", help="go on without bad rows, and count them"
     )
 
 
@@ -57,6 +55,7 @@ def columns_of(arguments: argparse.Namespace) -> Columns:
         label=arguments.label_column,
         delimiter=arguments.delimiter,
         encoding=arguments.encoding,
+        sheet=arguments.sheet,
         header=not arguments.no_header,
         stars=arguments.stars_to_sentiment,
         skip_bad=arguments.skip_bad_rows,

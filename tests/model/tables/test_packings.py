@@ -3,10 +3,13 @@
 import bz2
 import gzip
 import io
+import re
 import zipfile
 from collections.abc import Callable
+from datetime import date, datetime
 from pathlib import Path
 
+import openpyxl
 import pyarrow
 import pytest
 from pyarrow import parquet
@@ -78,35 +81,119 @@ def test_what_cannot_be_unpacked_is_said(
     assert str(error.value).startswith(f"{path}: {fault}")
 
 
-def test_a_workbook_is_read(tmp_path: Path) -> None:
-    openpyxl = pytest.importorskip("openpyxl", reason="openpyxl is not installed")
+def workbook(path: Path, **sheets: list[list[object]]) -> Path:
+    """Writes sheets by their names; those that begin with an underscore are hidden."""
     book = openpyxl.Workbook()
-    for row in [["text", "label", None], ["caf\u00e9, good\nreally", 5, None], ["bad", 1, None]]:
-        book.active.append(row)
-    book.create_sheet("empty")
-    path = tmp_path / "a.xlsx"
+    book.remove(book.active)
+    for name, rows in sheets.items():
+        sheet = book.create_sheet(name)
+        sheet.sheet_state = "hidden" if name.startswith("_") else "visible"
+        for row in rows:
+            sheet.append(row)
     book.save(path)
+    return path
 
-    assert read(path, Columns(encoding="cp1252")) == [
-        Row(2, "caf\u00e9, good\nreally", "5"),
-        Row(4, "bad", "1"),
-    ]
-    book["empty"].append(["text"])
+
+def rewrite(path: Path, part: str, edit: Callable[[bytes], bytes]) -> None:
+    """Replaces a part of a workbook, or leaves it out if nothing is left."""
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in parts.items():
+            if edited := edit(content) if name == part else content:
+                archive.writestr(name, edited)
+
+
+SHEET, BOOK = "xl/worksheets/sheet1.xml", "xl/workbook.xml"
+ROWS: list[list[object]] = [["text", "label"], ["good film", "positive"], ["bad film", "negative"]]
+READ = [Row(2, "good film", "positive"), Row(3, "bad film", "negative")]
+
+
+def test_a_workbook_is_read_as_excel_shows_it(tmp_path: Path) -> None:
+    values = {
+        True: "true",
+        4.5999999999999996: "4.6",
+        -3.0: "-3",
+        datetime(2026, 1, 2, 3, 4, 5): "2026-01-02T03:04:05",
+        date(2026, 1, 2): "2026-01-02",
+        "#N/A": "",  # openpyxl writes it as an error
+        "=1+1": "",  # nobody has computed it
+    }
+    rows: list[list[object]] = [["text", "label", None], *(["good\r", value] for value in values)]
+    path = workbook(tmp_path / "a.xlsx", one=rows, empty=[], _lookup=[["text"], ["hidden"]])
+
+    read_values = [(row.text, row.label) for row in read(path, Columns(encoding="cp1252"))]
+    assert read_values == [("good\r", spelled) for spelled in values.values()]
+
+
+@pytest.mark.parametrize("cell", ["XFD1", "A1048576", "XFD1048576"])
+def test_blank_cells_far_away_are_no_rows(tmp_path: Path, cell: str) -> None:
+    path = workbook(tmp_path / "a.xlsx", one=ROWS)
+    book = openpyxl.load_workbook(path)
+    book["one"][cell].font = openpyxl.styles.Font(bold=True)
     book.save(path)
-    with pytest.raises(TableError, match="has 2 sheets with content: save the one that is meant"):
-        read(path)
-    path.write_bytes(b"no workbook")
-    with pytest.raises(TableError, match=r"is not a whole \.xlsx file: save it again"):
+    dimension = re.compile(rb'<dimension ref="[^"]*"')
+    rewrite(path, SHEET, lambda xml: dimension.sub(b'<dimension ref="A1:XFD1048576"', xml))
+
+    assert read(path) == READ
+
+
+WHOLE = "is not a whole .xlsx file: save it again"
+CONTENT = "has {} sheets with content ({}): choose one with --sheet NAME"
+ENTITIES = b'<!DOCTYPE a [<!ENTITY b "bb"><!ENTITY c SYSTEM "file:///etc/passwd">]>'
+
+
+@pytest.mark.parametrize(
+    ("part", "edit", "fault"),
+    [
+        (SHEET, lambda xml: xml[:-40], WHOLE),
+        (SHEET, lambda _: b"", WHOLE),
+        (SHEET, lambda xml: ENTITIES + xml.replace(b"good", b"&b;"), WHOLE),
+        (SHEET, lambda xml: ENTITIES + xml.replace(b"good", b"&c;"), WHOLE),
+        (SHEET, lambda xml: xml.replace(b'"A3"', b'"XFD1048576"'), "needs more memory or time "),
+        (SHEET, lambda _: b"<worksheet/>", CONTENT.format("no", "'one'")),
+        (BOOK, lambda xml: xml.replace(b'r:id="rId1"', b'r:id="rId99"'), WHOLE),
+        (BOOK, lambda xml: re.sub(b"<sheet .*?/>", b"", xml), CONTENT.format("no", "")),
+        (None, lambda _: b"", WHOLE),
+        (None, lambda _: b"no workbook", WHOLE),
+        (
+            None,
+            lambda _: b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",
+            "is encrypted, or of Excel before 2007: ",
+        ),
+    ],
+)
+def test_a_broken_workbook_is_one_message(
+    tmp_path: Path, part: str | None, edit: Callable[[bytes], bytes], fault: str
+) -> None:
+    path = workbook(tmp_path / "a.xlsx", one=ROWS)
+    if part is None:
+        path.write_bytes(edit(b""))
+    else:
+        rewrite(path, part, edit)
+    with pytest.raises(TableError, match=re.escape(f"{path}: {fault}") + ".* CSV UTF-8$"):
         read(path)
 
 
-def test_a_workbook_without_openpyxl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "openpyxl", None)
+def test_one_of_several_sheets_is_named(tmp_path: Path) -> None:
+    path = workbook(tmp_path / "a.xlsx", one=[["text"], ["x"]], two=ROWS, _three=ROWS)
+
+    assert read(path, Columns(sheet="two")) == read(path, Columns(sheet="_three")) == READ
+    with pytest.raises(TableError, match=re.escape(CONTENT.format(2, "'one', 'two'"))):
+        read(path)
+    with pytest.raises(
+        TableError, match=r"no sheet named 'Two' \('one', 'two', '_three'\): choose"
+    ):
+        read(path, Columns(sheet="Two"))
+
+
+def test_a_workbook_needs_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "python_calamine", None)
     path = tmp_path / "a.xlsx"
     path.write_bytes(b"")
     message = (
-        f"{path}: .xlsx needs openpyxl, which is not installed: pip install 'headlight[xlsx]', or "
-        "save as CSV UTF-8"
+        f"{path}: .xlsx needs python-calamine, which is not installed: pip install "
+        "'headlight[xlsx]', or save as CSV UTF-8"
     )
     with pytest.raises(TableError, match=exactly(message)):
         read(path)

@@ -460,6 +460,14 @@ def test_half_of_a_json_array_is_refused(tmp_path: Path, content: str) -> None:
         read(write(tmp_path / "a.json", content))
 
 
+def test_a_json_array_has_any_length(tmp_path: Path) -> None:
+    rows = [{"text": f"{at} " + "caf\u00e9 [{" * (at % 7 * 9_000), "label": at} for at in range(99)]
+    path = write(tmp_path / "a.json", json.dumps(rows, ensure_ascii=False))
+
+    assert path.stat().st_size > 8 * 1024 * 1024
+    assert read(path) == [Row(at, row["text"], row["label"]) for at, row in enumerate(rows, 1)]
+
+
 def test_parquet_text_may_be_binary_and_one_bad_value_is_one_bad_row(tmp_path: Path) -> None:
     texts = [b"one", b"\xff", None]
     path = tmp_path / "a.parquet"
