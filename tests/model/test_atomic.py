@@ -72,20 +72,14 @@ def test_a_folder_that_a_killed_process_left_is_removed(tmp_path: Path) -> None:
 
 def test_one_that_waits_writes_after_the_other(tmp_path: Path) -> None:
     with another("replacing", tmp_path / "a") as first:
-        waiting = another_that_waits(tmp_path / "a")
+        script = "import pathlib, sys; from model.atomic import write_whole as write"
+        script += "; write(pathlib.Path(sys.argv[1]), b'last')"
+        waiting = subprocess.Popen([sys.executable, "-c", script, tmp_path / "a"], cwd=ROOT)
         first.communicate(timeout=120)
     assert (tmp_path / "a").read_bytes() == b"half"
     assert waiting.wait(timeout=120) == 0
     assert (tmp_path / "a").read_bytes() == b"last"
     assert names(tmp_path) == ["a"]
-
-
-def another_that_waits(path: Path) -> "subprocess.Popen[bytes]":
-    script = "import pathlib, sys; from model.atomic import write_whole as write"
-    return subprocess.Popen(
-        [sys.executable, "-c", f"{script}; write(pathlib.Path(sys.argv[1]), b'last')", path],
-        cwd=ROOT,
-    )
 
 
 @pytest.mark.parametrize("links", [True, False], ids=["links", "no links"])
@@ -190,36 +184,3 @@ def test_a_lock_is_held_by_one_and_taken_from_a_killed_one(tmp_path: Path) -> No
             raise AssertionError("two hold it")
         assert lock.exists()
     assert not lock.exists()
-
-
-ON_WINDOWS = """
-import tests.windows
-tests.windows.pretend()
-import pathlib, sys
-from model.atomic import beside, replacing, replacing_folder, write_whole
-folder = pathlib.Path(sys.argv[1])
-beside(folder / "a", "part").touch()
-with replacing(folder / "a", exclusive=True) as file:
-    file.write(b"old")
-    try:
-        write_whole(folder / "a", b"two write it")
-    except RuntimeError as error:
-        print(str(error)[:8])
-for content in (b"old", b"new"):
-    write_whole(folder / "a", content)
-    with replacing_folder(folder / "b") as fresh:
-        (fresh / "c").write_bytes(content)
-try:
-    with replacing(folder / "a", exclusive=True):
-        pass
-except FileExistsError as error:
-    print(error.strerror)
-"""
-
-
-def test_windows(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", ON_WINDOWS, str(tmp_path)]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert (ended.stderr, ended.stdout) == ("", "Deadlock\nFile exists\n")
-    assert names(tmp_path) == ["a", "b"]
-    assert (tmp_path / "a").read_bytes() == (tmp_path / "b" / "c").read_bytes() == b"new"
