@@ -91,10 +91,9 @@ def ask(running: RunningService, route: Route, content: str, *headers: str) -> i
 
 
 def head(route: Route, length: int, *headers: str) -> bytes:
-    lines = [f"POST {route.path} HTTP/1.1", "Host: x", "Connection: close", *headers]
-    if not any(each.startswith("Content-Type") for each in headers):
-        lines.append("Content-Type: application/json")
-    return "\r\n".join([*lines, f"Content-Length: {length}", "", ""]).encode()
+    named = ("Host: x", "Connection: close", "Content-Type: application/json", *headers)
+    first, last = f"POST {route.path} HTTP/1.1", f"Content-Length: {length}"
+    return "\r\n".join([first, *named, last, "", ""]).encode()
 
 
 def leave(running: RunningService, route: Route, content: bytes, announced: int) -> None:
