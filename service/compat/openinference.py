@@ -64,7 +64,7 @@ from service.routes.requests import (
     require_key,
     state_of,
 )
-from service.routes.texts import Texts, encode, prepare
+from service.routes.texts import Texts, encode
 
 router = make_router(tags=[TAG])
 
@@ -301,7 +301,7 @@ async def _explain(context: RequestContext, body: InferRequest, texts: Texts) ->
     if count != 1:
         message = f"attention and tokens work with one text, got {count}: leave both out"
         raise wrong(("outputs",), message)
-    (encoding,) = await prepare(context, encode(context, texts), body.texts)
+    (encoding,) = await context.prepare(encode(context, texts), body.texts)
     tokens = [token.text for token in encoding.tokens or ()]
     reserved = None
     weights = 0

@@ -32,6 +32,7 @@ _LENGTH = struct.Struct("<I")
 _LAYOUTS = {"BOOL": "?", "INT32": "<i4", "FP32": "<f4"}
 # No body has so many bytes; longer numbers are not read.
 _MOST_DIGITS = 18
+_MOST_UNPACKED = 1032  # bytes of one that is packed
 _GZIP = 16 + zlib.MAX_WBITS  # a gzip head and end are expected
 
 
@@ -94,7 +95,7 @@ async def read_content(context: RequestContext, *media_types: str) -> bytes:
     if not encodings:
         return content
     work = one_step(partial(unpack, content, max_bytes))
-    return await context.prepare(work, [len(content)], inline=False)
+    return await context.prepare(work, [content], cost=_MOST_UNPACKED)
 
 
 def unpack(content: bytes, max_bytes: int) -> bytes:

@@ -47,7 +47,7 @@ from service.routes.requests import (
     make_router,
 )
 from service.routes.schemas import AttentionAnswer, StepsAnswer
-from service.routes.texts import Texts, encode, heads_off, only, prepare, shape
+from service.routes.texts import Texts, encode, heads_off, only, shape
 
 router = make_router(tags=["attention"])
 
@@ -169,9 +169,8 @@ async def _explain(context: RequestContext, request: Attention) -> Response:
     form = request.format or FORMS[context.form]
     if request.thumbnail is not None and form not in THUMBNAIL_FORMS:
         raise invalid((context.source, "thumbnail"), wrong_thumbnail(form))
-    encodings, words, size = await prepare(
-        context, _read_and_measure(context, request, form), _texts(request)
-    )
+    work = _read_and_measure(context, request, form)
+    encodings, words, size = await context.prepare(work, _texts(request))
     reserved = context.reserve(size, "ask for fewer layers or heads, or for a shorter text")
 
     answered, texts = shape(context, request.labels), _texts(request)
@@ -286,7 +285,7 @@ async def encode_one(
     context: RequestContext, request: AttributionsRequest | ImportanceRequest | StepsRequest
 ) -> Encoding:
     """Encodes the sentence of a request with its tokens; raises as `encode`."""
-    (encoding,) = await prepare(context, _encode(context, request), [request.sentence])
+    (encoding,) = await context.prepare(_encode(context, request), [request.sentence])
     return encoding
 
 

@@ -51,7 +51,7 @@ from service.routes.requests import (
     make_router,
 )
 from service.routes.schemas import AttributionsAnswer, ImportanceAnswer, LeaveOutAnswer
-from service.routes.texts import choice_of, prepare, reading, shape, tokenizing
+from service.routes.texts import choice_of, reading, shape, tokenizing
 
 Explained = TypeVar("Explained", Attribution, LeaveOutAttribution, HeadImportance)
 Maybe = TypeVar("Maybe", Prediction, Prediction | None)
@@ -148,7 +148,7 @@ async def importance_of_body(
 async def _leave_out(context: RequestContext, request: AttributionsRequest) -> Response:
     engine, now = context.state.engine, asyncio.get_running_loop().time()
     until = now + _SHARE_OF_TIME * (context.deadline - now)
-    text = await prepare(context, _read_units(context, request), [request.sentence])
+    text = await context.prepare(_read_units(context, request), [request.sentence])
     count, half = sum(len(each.input_ids) for each in text.whole), context.client.seconds / 2
     engine.limits.check(FUSED, count, half, what="Half of the time is for the text, which takes")
     whole = await engine.queue.predict(text.whole, deadline=until, caller=context.client)
@@ -166,7 +166,7 @@ async def _leave_out(context: RequestContext, request: AttributionsRequest) -> R
         warned = _warned(context, request, found)
         return json_response(attributions_answer(engine.info, warned, level=request.level))
 
-    return await prepare(context, write(), [request.sentence])
+    return await context.prepare(write(), [request.sentence])
 
 
 def _read_units(context: RequestContext, request: AttributionsRequest) -> Steps[TextUnits]:
@@ -188,7 +188,7 @@ async def _compute_units(
     while (left := until - clock()) > 0:
         most = min(most, context.state.engine.limits.most_tokens(FUSED, left))
         choose = one_step(partial(_choose, work, most))
-        units, encodings = await prepare(context, choose, [request.sentence])
+        units, encodings = await context.prepare(choose, [request.sentence])
         if not units:
             return
         try:

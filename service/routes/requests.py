@@ -55,8 +55,10 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 # Values of `Sec-Fetch-Site` (W3C Fetch Metadata) of a page that is not the service's own.
 _ELSEWHERE = frozenset({"cross-site", "same-site"})
-# A larger body or query is parsed off the event loop; one of this size takes up to a millisecond.
-_INLINE_BYTES = 16_384
+# What takes a millisecond at most runs on the event loop: so many bytes of JSON are parsed in it.
+_INLINE_COST = 16_384
+#: how many times as long a character of a text takes, if it is encoded
+WITHOUT_TOKENS, WITH_TOKENS = 8, 16
 # A step of one word of so many characters takes some 20 ms, and of 2 MB more than a second.
 _SMALL_CHARACTERS = 32_768
 # Refused text costs a token for so many characters.
@@ -159,29 +161,40 @@ class RequestContext:
         return await self.parse(content, lambda: check(parse_json(content, most)))
 
     async def parse(self, content: bytes, parse: Callable[[], Checked]) -> Checked:
-        """Parses a body or a query, on a thread if it is large; raises as `prepare`."""
-        inline = len(content) <= _INLINE_BYTES
-        return await self.prepare(one_step(parse), [len(content)], inline=inline)
+        """Parses a body or a query; raises as `prepare`."""
+        return await self.prepare(one_step(parse), [content], cost=1)
 
-    async def prepare(self, work: Steps[Result], lengths: Sequence[int], *, inline: bool) -> Result:
-        """Runs work before admission on texts of so many characters; `inline` as in `Preparer.run`.
+    async def prepare(
+        self, work: Steps[Result], given: Sequence[object], *, cost: int = WITH_TOKENS
+    ) -> Result:
+        """Runs work before admission, on threads unless all that it reads is small.
+
+        Args:
+            given: what it reads; only texts and bytes count.
+            cost: what a character costs, where a byte of JSON that is parsed costs 1.
 
         Raises:
             RateLimitedError: the work refused the texts, and the client has used up its tokens.
             ServiceError: whatever the work raises.
         """
+        lengths = _lengths(given)
         is_large = sum(lengths) > _SMALL_CHARACTERS
         preparer = self.state.preparer_of_large if is_large else self.state.preparer
+        inline = max(lengths, default=0) * cost <= _INLINE_COST
         try:
             return await preparer.run(self.client.client, work, inline=inline)
         except ServiceError as error:
             if error.status < 500:
-                self.pay(lengths)
+                self.pay(given)
             raise
 
-    def pay(self, lengths: Iterable[int]) -> None:
+    def pay(self, refused: Iterable[object]) -> None:
         """Lets the client pay for refused texts: about as many tokens as they may have."""
-        self.client.spend(sum(1 + length // _CHARACTERS_A_TOKEN for length in lengths))
+        self.client.spend(sum(1 + length // _CHARACTERS_A_TOKEN for length in _lengths(refused)))
+
+
+def _lengths(given: Iterable[object]) -> list[int]:
+    return [len(each) for each in given if isinstance(each, str | bytes)]
 
 
 Reader = Callable[[RequestContext], Awaitable[Wanted]]

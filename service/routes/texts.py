@@ -1,7 +1,7 @@
 """Reads and classifies the texts of a request; each bad text becomes an error that names it."""
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -30,16 +30,13 @@ from service.errors import (
 )
 from service.metrics import EXPLICIT, FUSED
 from service.queue.preparing import Steps
-from service.routes.requests import RequestContext, State
+from service.routes.requests import WITH_TOKENS, WITHOUT_TOKENS, RequestContext, State
 from service.routes.wording import MOST_WORDED
 from service.tracing.record import CURRENT, NOTHING
 
 Result = TypeVar("Result")
 logger = logging.getLogger("headlight.texts")
 
-# A longer text takes more than a millisecond, so it leaves the event loop. With its tokens, a text
-# takes twice as long.
-_INLINE_CHARACTERS = 2_000
 # How the model's errors say that a text could be cut.
 _CUT = "set truncation to right or left"
 _NO_STRING = "the item is not a string: send text"
@@ -117,10 +114,11 @@ async def classify(
     """
     state, predictor = context.state, context.state.engine.predictor
     work = _encode_items(context, texts, by_item=by_item)
-    items = await prepare(context, work, texts.items, with_tokens=bool(texts.options.omit))
+    cost = WITH_TOKENS if texts.options.omit else WITHOUT_TOKENS
+    items = await context.prepare(work, texts.items, cost=cost)
     pairs = zip(texts.items, items, strict=True)
     if refused := [text for text, item in pairs if isinstance(item, ServiceError)]:
-        context.pay(_lengths(refused))
+        context.pay(refused)
     encodings = [
         encoding for item in items if isinstance(item, EncodedText) for encoding in item.encodings
     ]
@@ -147,19 +145,6 @@ async def classify(
     if state.metrics.answers is not None and not texts.options.intervenes:
         state.metrics.answers.observe(answered)
     return results
-
-
-async def prepare(
-    context: RequestContext, work: Steps[Result], texts: Sequence[object], with_tokens: bool = True
-) -> Result:
-    """Runs work on texts, inline if all are short, and returns its result; raises as it does."""
-    lengths = _lengths(texts)
-    inline = max(lengths, default=0) * (1 + with_tokens) <= _INLINE_CHARACTERS
-    return await context.prepare(work, lengths, inline=inline)
-
-
-def _lengths(texts: Iterable[object]) -> list[int]:
-    return [len(text) for text in texts if isinstance(text, str)]
 
 
 def _encode_items(

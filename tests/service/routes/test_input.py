@@ -24,7 +24,7 @@ from service.errors import (
 from service.queue.preparing import one_step
 from service.routes.bodies import parse_json, read_query, validate
 from service.routes.request_schemas import AttentionRequest, PredictRequest
-from service.routes.requests import _INLINE_BYTES, _SMALL_CHARACTERS
+from service.routes.requests import _INLINE_COST, _SMALL_CHARACTERS
 from tests.service.connections import at_once
 from tests.service.routes.contexts import context_of
 
@@ -60,7 +60,7 @@ def read(
 
 @pytest.mark.parametrize(("surplus", "inline"), [(0, True), (1, False)])
 def test_the_event_loop_is_not_held_up_by_a_large_body(surplus: int, inline: bool) -> None:
-    content = b"[]".ljust(_INLINE_BYTES + surplus)
+    content = b"[]".ljust(_INLINE_COST + surplus)
     threads: list[threading.Thread] = []
 
     def check(value: object) -> object:
@@ -74,10 +74,10 @@ def test_the_event_loop_is_not_held_up_by_a_large_body(surplus: int, inline: boo
 
 async def test_large_texts_keep_no_small_one_waiting() -> None:
     context, hold = context_of(request_of([]), LIMIT), threading.Event()
-    large = context.prepare(one_step(hold.wait), [_SMALL_CHARACTERS, 1], inline=False)
+    large = context.prepare(one_step(hold.wait), ["a" * _SMALL_CHARACTERS, "b"])
     waiting = asyncio.ensure_future(large)
     await asyncio.sleep(0)
-    small = context.prepare(one_step(threading.get_ident), [_SMALL_CHARACTERS], inline=False)
+    small = context.prepare(one_step(threading.get_ident), ["a" * _SMALL_CHARACTERS])
     assert await small != threading.get_ident()
     assert not waiting.done()
     hold.set()
