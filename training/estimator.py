@@ -1,5 +1,6 @@
 """Trains and predicts by the conventions of scikit-learn, as `headlight-train fit` does."""
 
+import os
 import shutil
 import tempfile
 import weakref
@@ -126,7 +127,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         classes, dataset, order = _rows_of(list_items(X, by="fit"), y)
         folder = Path(tempfile.mkdtemp(prefix="headlight-"))
-        remove = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        remove = weakref.finalize(self, _remove, folder, os.getpid())
         try:
             with nullcontext() if self.verbose else silent(), _torch_as_it_was():
                 history = self._train(dataset, folder)
@@ -195,10 +196,13 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         except DataError as error:
             raise ValueError(str(error)) from error
-        with tempfile.TemporaryDirectory(prefix="headlight-") as work:
-            run = Run(recipe, training, validation, self._context(), folder=Path(work))
+        work = Path(tempfile.mkdtemp(prefix="headlight-"))
+        try:
+            run = Run(recipe, training, validation, self._context(), folder=work)
             with run.trained("estimator", lambda past: self._say(past, recipe)) as (history, _):
                 run.write(output)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
         return history
 
     def _recipe(self) -> Recipe:
@@ -234,6 +238,12 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _say(self, history: Sequence[Measurement], recipe: Recipe) -> None:
         if self.verbose:
             say(epoch_line(history, epochs=recipe.epochs))
+
+
+def _remove(folder: Path, owner: int) -> None:
+    """Removes a folder; a fork of the process that made it leaves it there."""
+    if os.getpid() == owner:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _rows_of(items: Sequence[object], y: ArrayLike) -> tuple[NDArray[Any], Dataset, list[int]]:

@@ -5,6 +5,7 @@ estimators is asked here with texts.
 """
 
 import gc
+import os
 import pickle
 import tempfile
 from collections.abc import Sequence
@@ -173,6 +174,18 @@ def test_fitting_twice_is_fitting_once_and_quiet_unless_asked(
     assert set(params) < names
     assert all(name.endswith("_") or name.startswith("_") for name in names - set(params))
     assert len(list(tmp_path.glob("headlight-*"))) == 1  # that of the last one is there, no other
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="a system without forks")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_fork_that_ends_removes_nothing(fitted: TextClassifier, tmp_path: Path) -> None:
+    if not (child := os.fork()):
+        fitted._remove()  # as when the interpreter ends
+        os._exit(0)
+    os.waitpid(child, 0)
+
+    fitted.save(tmp_path / "saved")
+    assert load(tmp_path / "saved").labels == fitted.model_.labels
 
 
 def test_a_copy_is_not_fitted_and_a_fitted_one_is_not_pickled(fitted: TextClassifier) -> None:

@@ -49,11 +49,6 @@ _RECIPE_OPTIONS: tuple[tuple[str, Callable[[str], float], str], ...] = (
 )
 
 
-def _option(field: str) -> str:
-    """Returns the option that sets a field of a recipe."""
-    return f"--{field.replace('_', '-')}"
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `headlight-train fit`."""
     add_files(parser, "labelled text to learn from", hub=True)
@@ -81,9 +76,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="labelled text to measure in the end, only for the record; may be repeated",
     )
     for name, kind, text in _RECIPE_OPTIONS:
-        parser.add_argument(
-            _option(name), type=kind, metavar="N", help=f"{text} ({_default(name)})"
-        )
+        option = f"--{name.replace('_', '-')}"
+        parser.add_argument(option, type=kind, metavar="N", help=f"{text} ({_default(name)})")
     _add_run_arguments(parser)
 
 

@@ -1,8 +1,8 @@
 """Fingerprints a run: what a resumed run must share with it to end in the same weights."""
 
-import hashlib
 import json
 from collections.abc import Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +29,11 @@ def run_fingerprint(
 ) -> dict[str, Any]:
     """Collects what decides the weights of a run, which may begin with those of a folder."""
     first, *_ = datasets.values()
+    files = [init_from / name for name in TOKENIZER_FILES] if init_from else []
     return {
         **recipe.model_dump(mode="json"),
         **origin,
-        **({} if init_from is None else {_TOKENIZER: _tokenizer_digest(init_from)}),
+        **({} if init_from is None else {_TOKENIZER: digest(*filter(Path.is_file, files))}),
         "device": accelerator.device.type,
         "bfloat16": accelerator.bfloat16,
         # The sums of several processes differ in their last digits, whatever their threads.
@@ -43,18 +44,11 @@ def run_fingerprint(
             for name, dataset in datasets.items()
         },
         # The same files may have been read by other columns.
-        **{f"{name}_rows": _rows_digest(dataset) for name, dataset in datasets.items()},
+        **{
+            f"{name}_rows": sha256(json.dumps([rows.texts, rows.label_ids]).encode()).hexdigest()
+            for name, rows in datasets.items()
+        },
     }
-
-
-def _tokenizer_digest(folder: Path) -> str:
-    paths = (folder / name for name in TOKENIZER_FILES)
-    return digest(*(path for path in paths if path.is_file()))
-
-
-def _rows_digest(dataset: Dataset) -> str:
-    rows = json.dumps([dataset.texts, dataset.label_ids]).encode()
-    return hashlib.sha256(rows).hexdigest()
 
 
 def check_fingerprint(path: Path, then: Mapping[str, Any], now: Mapping[str, Any]) -> None:
