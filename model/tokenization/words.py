@@ -47,6 +47,6 @@ def join_tokens(text: str, tokens: Sequence[Token]) -> Token:
     found = _NO_SPACE.match(text, start + len(word))
     rest = found[0] if found else ""
     # Tokenizers leave out accents and what is not seen. The rest of a word that was cut is longer.
-    if all(unicodedata.category(each)[0] in "MC" for each in {*rest} - {"\ufffd"}):
+    if all(unicodedata.category(each)[0] in "MC" for each in rest if each != "\ufffd"):
         word += rest
     return Token(word, start, start + len(word), special=False, word=tokens[0].word)
