@@ -309,37 +309,36 @@ def test_a_wrong_kind_is_one_line(
         call(loaded)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (
-            {"method": "gradients"},
-            "method must be integrated_gradients, gradient_x_input or leave_out, got 'gradients'",
-        ),
-        ({"level": "sentence"}, "level of gradients must be token or word, got 'sentence'"),
-        ({"truncation": "window"}, "truncation must be right, left or error, got 'window'"),
-    ],
-)
-def test_an_option_that_is_not_known(loaded: TextModel, options: Any, message: str) -> None:  # noqa: ANN401
+CHOICE = "give two or more different ones of the model's labels: bad, good"
+WRONG_OPTIONS: list[tuple[str, dict[str, Any], str]] = [
+    (
+        "attributions",
+        {"method": "gradients"},
+        "method must be integrated_gradients, gradient_x_input or leave_out, got 'gradients'",
+    ),
+    *(
+        ("attributions", {name: value}, f"{of} must be {known}, got {value!r}")
+        for name, value, of, known in (
+            ("level", "sentence", "level of gradients", "token or word"),
+            ("truncation", "window", "truncation", "right, left or error"),
+        )
+    ),
+    ("predict", {"on_error": "request"}, "on_error must be raise or item, got 'request'"),
+    *(
+        ("predict", {"abstain_below": value}, f"abstain_below must be from 0 to 1, got {value}")
+        for value in (1.5, -0.1, math.nan)
+    ),
+    *(("predict", {"labels": each}, CHOICE) for each in ([], ["bad"], ["no", "such"], "good")),
+]
+
+
+@pytest.mark.parametrize(("call", "options", "message"), WRONG_OPTIONS)
+def test_an_option_that_is_not_known(
+    loaded: TextModel, call: str, options: dict[str, Any], message: str
+) -> None:
+    message = message.replace("bad, good", ", ".join(loaded.labels))
     with pytest.raises(ValueError, match=exactly(message)):
-        loaded.attributions("good", **options)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"on_error": "request"}, "on_error must be raise or item, got 'request'"),
-        ({"abstain_below": 1.5}, "abstain_below must be from 0 to 1, got 1.5"),
-        ({"abstain_below": float("nan")}, "abstain_below must be from 0 to 1, got nan"),
-        *(
-            ({"labels": labels}, "give two or more different ones of the model's labels: {}")
-            for labels in ([], ["bad"], ["no", "such"], "positive")
-        ),
-    ],
-)
-def test_an_option_of_predict_is_checked(loaded: TextModel, options: Any, message: str) -> None:  # noqa: ANN401
-    with pytest.raises(ValueError, match=exactly(message.format(", ".join(loaded.labels)))):
-        loaded.predict(["good"], **options)
+        getattr(loaded, call)("good" if call == "attributions" else ["good"], **options)
 
 
 def test_a_table_needs_pandas(loaded: TextModel, monkeypatch: pytest.MonkeyPatch) -> None:
