@@ -1,6 +1,7 @@
 # Image of the service: serving dependencies only, not root, with the checkpoints that ship.
 #
 #   docker build --tag headlight .
+#   docker build --build-arg TORCH=none --tag headlight .               # small, without derivatives
 #   docker build --build-arg TORCH_INDEX_URL= --tag headlight:cuda .    # torch for NVIDIA GPUs
 #   docker build --build-arg EXTRA="signing otel" --tag headlight .     # with signed checkpoints and traces
 #
@@ -22,20 +23,26 @@ RUN python -m venv --without-pip /opt/venv
 COPY requirements wheels* ./
 # Only torch comes from the index of CPU builds. Every file must have a hash of the lock, so no index
 # can slip in another, and no other build is taken if that index does not answer.
+ARG TORCH=
 ARG TORCH_INDEX_URL=https://download.pytorch.org/whl/cpu
-RUN if [ -n "${TORCH_INDEX_URL}" ]; then \
+RUN if [ "${TORCH}" = none ]; then \
+      echo "without torch"; \
+    elif [ -n "${TORCH_INDEX_URL}" ]; then \
       pip install --no-compile --no-deps --retries 1 --timeout 15 --index-url "${TORCH_INDEX_URL}" --requirement torch-cpu.lock; \
     else \
       pip install --no-compile --no-deps --requirement torch-cuda.lock; \
     fi
 # Any of: signing (HEADLIGHT_CHECKPOINT_KEY), otel (traces), hub (checkpoints by their names on the hub).
 ARG EXTRA=
-RUN for name in serve ${EXTRA}; do echo "--requirement ${name}.lock"; done >wanted.lock && \
+RUN if [ "${TORCH}" = none ]; then needs=; else needs=torch-needs; fi && \
+    for name in serve ${needs} ${EXTRA}; do echo "--requirement ${name}.lock"; done >wanted.lock && \
     pip install --no-compile --no-deps --requirement wanted.lock && pip check
 # Serving never reads headers for compilers and the tests of packages.
 WORKDIR /opt/venv/lib
-RUN find python3*/site-packages/torch/bin -mindepth 1 ! -name torch_shm_manager -delete && \
-    rm -r python3*/site-packages/torch/include python3*/site-packages/torch/share python3*/site-packages/torch/test && \
+RUN if [ "${TORCH}" != none ]; then \
+      find python3*/site-packages/torch/bin -mindepth 1 ! -name torch_shm_manager -delete && \
+      rm -r python3*/site-packages/torch/include python3*/site-packages/torch/share python3*/site-packages/torch/test; \
+    fi && \
     find . -type d -name tests -prune -exec rm -r {} +
 # The project lies in another folder, so that images of two versions share this layer.
 RUN echo /opt/headlight >"$(/opt/venv/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/headlight.pth"
@@ -50,8 +57,10 @@ COPY LICENSE README.md pyproject.toml setup.py ./
 COPY model model
 COPY service service
 # The training command needs packages that are not installed here.
-# Built by the setuptools that is installed, which has a hash, and not by one that pip would fetch.
-RUN pip install --no-build-isolation --no-compile --no-deps --target /opt/headlight . && \
+# Built by a setuptools that has a hash, and not by one that pip would fetch.
+ARG TORCH=
+RUN pip install --require-hashes --no-compile --no-deps --requirement build.lock && \
+    HEADLIGHT_TORCH="${TORCH}" pip install --no-build-isolation --no-compile --no-deps --target /opt/headlight . && \
     rm /opt/headlight/bin/headlight-train && ls /opt/headlight/model/backends/_kernels.so
 # SageMaker runs an image with the word `serve`, and asks on port 8080.
 # hadolint ignore=SC2016
@@ -60,11 +69,15 @@ RUN printf '#!/bin/sh\nHEADLIGHT_PORT=${HEADLIGHT_PORT:-8080} exec headlight-ser
 WORKDIR /app
 COPY deploy/healthcheck.py ./
 COPY checkpoints checkpoints
+# The second checkpoint stays out of a small image.
+RUN if [ "${TORCH}" = none ]; then rm -r checkpoints/two-classes; fi
 # Proves that the image works, and compiles exactly the modules that serving imports.
 ENV PYTHONPYCACHEPREFIX=/opt/bytecode
-RUN /opt/headlight/bin/headlight-serve --help >/dev/null && /opt/venv/bin/python -c "import pathlib, torch, model; \
-      found = [model.open_checkpoint(folder) for folder in pathlib.Path('checkpoints').iterdir()]; \
-      [model.load_predictor(one, device=torch.device('cpu'), dtype=torch.float32).warm_up() for one in found]"
+RUN /opt/headlight/bin/headlight-serve --help >/dev/null && /opt/venv/bin/python -c "import os, pathlib, model; \
+      found = [model.open_checkpoint(file.parent) for file in pathlib.Path('checkpoints').glob('*/config.json')]; \
+      loaded = [model.load_predictor(one, device='cpu', dtype='float32') for one in found]; \
+      paths = ['fused', 'explicit'] + ['gradient'] * (os.environ.get('TORCH') != 'none'); \
+      [one.probe(path) for one in loaded for path in paths]"
 # File modes of the build machine must not matter.
 RUN chmod -R a+rX /app
 

@@ -127,9 +127,14 @@ COMPILE = $(UV) pip compile --quiet --universal --python-version 3.11 --generate
 PYPI := https://pypi.org/simple
 NAMED = $(BIN)/python -c 'import sys, tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"][sys.argv[1]], sep="\n")'
 
+WITHOUT_TORCH = $(BIN)/python -c 'import tomllib; print(*(each for each in tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"] if not each.startswith("torch==")), sep="\n")'
+BUILD = $(shell sed -n 's/^requires = \["\(.*\)"\]$$/\1/p' pyproject.toml)
+
 hashes:
 	@$(COMPILE) $(PYPI) pyproject.toml --output-file build/lock/all.lock
-	@awk '/^[^ ]/ {kind = /^(cuda|nvidia|torch|triton)/ ? "torch-cuda" : "serve"} {print >"build/lock/" kind ".lock"}' build/lock/all.lock
+	@$(WITHOUT_TORCH) | $(COMPILE) $(PYPI) - --output-file build/lock/serve.lock
+	@awk 'NR == FNR {known[$$1]; next} /^[^ ]/ {kind = /^(cuda|nvidia|torch|triton)/ ? "cuda" : $$1 in known ? "" : "needs"} kind {print >"build/lock/torch-" kind ".lock"}' build/lock/serve.lock build/lock/all.lock
+	@echo '$(BUILD)' | $(COMPILE) $(PYPI) - --output-file build/lock/build.lock
 	@for extra in hub otel sbom signing; do $(NAMED) $$extra | $(COMPILE) $(PYPI) - --output-file build/lock/$$extra.lock || exit 1; done
 	@echo '$(TORCH_REQUIREMENT)+cpu' | $(COMPILE) $(CPU_INDEX_URL) --no-deps - --output-file build/lock/torch-cpu.lock || \
 	  echo "$(CPU_INDEX_URL) does not answer: requirements/torch-cpu.lock stays as it is"

@@ -3,14 +3,16 @@
 A wheel has no code for one version of Python, so it is for any. Two variables make one for another
 machine: HEADLIGHT_TARGET, as compilers name it (`aarch64-linux-gnu.2.28`), and HEADLIGHT_PLATFORM,
 as wheels do (`manylinux_2_28_aarch64`). HEADLIGHT_KERNELS=no leaves the kernels out.
+HEADLIGHT_TORCH=none makes the distribution `headlight-serve`, which serves without torch.
 """
 
 import os
 import runpy
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
-from setuptools import Extension, setup
+from setuptools import Distribution, Extension, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import CompileError
@@ -56,7 +58,21 @@ class Wheel(bdist_wheel):
         return "py3", "none", PLATFORM or super().get_tag()[2]
 
 
+class WithoutTorch(Distribution):
+    """Has another name, and does not ask for torch."""
+
+    def parse_config_files(
+        self, filenames: Iterable[str] | None = None, ignore_option_errors: bool = False
+    ) -> None:
+        """Reads pyproject.toml, and changes what differs."""
+        super().parse_config_files(filenames, ignore_option_errors)
+        self.metadata.name = "headlight-serve"
+        needed = [each for each in self.install_requires if not each.startswith("torch==")]
+        self.install_requires = self.metadata.install_requires = needed
+
+
 setup(
+    distclass=WithoutTorch if os.environ.get("HEADLIGHT_TORCH") == "none" else Distribution,
     cmdclass={"build_ext": Kernels, "bdist_wheel": Wheel},
     ext_modules=[KERNELS] if WANTED else [],
     setup_requires=[compiler["COMPILER_PACKAGE"]] if WANTED and not FOUND else [],

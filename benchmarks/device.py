@@ -7,10 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
-
 from model import Predictor, open_checkpoint
-from model.backends.base import Backend
+from model.backends.base import Backend, use_threads
 from model.backends.device import (
     choose_backend,
     choose_device,
@@ -48,12 +46,11 @@ def measure_device(checkpoint: Path, *, device: str, seconds: float) -> Iterator
 
 def native_dtypes(device: str) -> list[str]:
     """Returns float32 and the narrower types that a device multiplies natively."""
-    where = torch.device(device)
     native = {
         "float32": True,
-        "bfloat16": computes_bfloat16(where),
+        "bfloat16": computes_bfloat16(device),
         "float16": device == "cuda",
-        "int8": computes_int8(where),
+        "int8": computes_int8(device),
     }
     return [dtype for dtype, is_native in native.items() if is_native]
 
@@ -72,7 +69,7 @@ def _rate(predictor: Predictor, backend: Backend, text: str, seconds: float) -> 
     passes = [[encoding] * count] * (_PASSES_EACH * backend.workers)
     threads = max(1, backend.threads // backend.cores)
     with ThreadPoolExecutor(
-        backend.workers, initializer=torch.set_num_threads, initargs=(threads,)
+        backend.workers, initializer=use_threads, initargs=(threads,)
     ) as workers:
 
         def all_passes() -> None:

@@ -12,8 +12,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
-
 from benchmarks.errors import BenchmarkError
 from benchmarks.loads import predict_once
 from model.backends.device import computes_bfloat16
@@ -51,7 +49,7 @@ def choose_programs(names: Sequence[str], device: str, peers: Path = _PEERS) -> 
     """
     ours, *others = _programs(peers, device)
     known = {each.name: each for each in others}
-    is_fast = computes_bfloat16(torch.device(device))
+    is_fast = computes_bfloat16(device)
     chosen = names or [name for name in known if is_fast or not name.endswith("-bf16")]
     for name in chosen:
         if name not in known:

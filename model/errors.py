@@ -45,6 +45,11 @@ def install_hint(extras: str) -> str:
     return f"pip install 'headlight[{extras}]'"
 
 
+def needs_torch() -> str:
+    """Returns the end of a sentence about what cannot run without torch."""
+    return "needs torch, and that is not installed: pip install torch"
+
+
 class PortableError(Exception):
     """Goes to other processes, and is copied, with its message and its attributes."""
 

@@ -1,28 +1,28 @@
 """Loads a checkpoint into a predictor."""
 
-import torch
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from model.backends.base import Backend
-from model.backends.device import (
-    DtypeChoice,
-    choose_backend,
-    choose_device,
-    choose_dtype,
-    dtype_name,
-)
-from model.checkpoint.opening import Checkpoint
+from model.backends.base import Backend, Runner
+from model.backends.device import DtypeChoice, choose_backend, choose_device, choose_dtype
+from model.checkpoint.opening import Checkpoint, open_checkpoint
+from model.errors import CheckpointError
 from model.explain.attention_steps import HeadInspector
-from model.explain.gradients import Gradients
-from model.network.shared_weights import SharedWeights
 from model.predictor import ModelInfo, Predictor
 from model.validation import kind_of
+
+if TYPE_CHECKING:  # it imports torch
+    import torch
+
+    from model.explain.gradients import Gradients
 
 
 def load_predictor(
     checkpoint: Checkpoint,
     *,
-    device: str | torch.device = "auto",
-    dtype: str | torch.dtype | DtypeChoice = "auto",
+    device: "str | torch.device" = "auto",
+    dtype: "str | torch.dtype | DtypeChoice" = "auto",
 ) -> Predictor:
     """Loads a checkpoint to run on a device.
 
@@ -41,19 +41,16 @@ def load_predictor(
             f"load_predictor takes a Checkpoint, got {kind_of(checkpoint)}: write "
             "load_predictor(open_checkpoint(path))"
         )
-    if not isinstance(device, torch.device):
-        device = choose_device(device)
-    if not isinstance(dtype, torch.dtype | DtypeChoice):
-        dtype = choose_dtype(dtype, device, checkpoint.manifest.precision)
-    return load_on(checkpoint, choose_backend(checkpoint, device=device, dtype=dtype))
+    chosen = choose_device(str(device))
+    if not isinstance(dtype, DtypeChoice):
+        name = str(dtype).removeprefix("torch.")
+        dtype = choose_dtype(name, chosen, checkpoint.manifest.precision)
+    return load_on(checkpoint, choose_backend(checkpoint, device=chosen, dtype=dtype))
 
 
 def load_on(checkpoint: Checkpoint, backend: Backend) -> Predictor:
-    """Loads a checkpoint for the backend of `choose_backend`; raises as `load_predictor`.
-
-    The weights are read once, and the networks that serve and explain share memory.
-    """
-    network = checkpoint.load_network().to(backend.device)
+    """Loads a checkpoint for the backend of `choose_backend`; raises as `load_predictor`."""
+    runner = backend.load(checkpoint)
     config, manifest, tokenizer = checkpoint.config, checkpoint.manifest, checkpoint.tokenizer
     info = ModelInfo(
         name=checkpoint.name,
@@ -63,28 +60,56 @@ def load_on(checkpoint: Checkpoint, backend: Backend) -> Predictor:
         num_layers=config.num_layers,
         num_heads=config.num_heads,
         hidden_size=config.hidden_size,
-        parameters=sum(parameter.numel() for parameter in network.parameters()),
+        parameters=checkpoint.parameters,
         max_length=manifest.max_length,
         temperature=manifest.temperature,
-        device=str(backend.device),
+        device=backend.device,
         engine=backend.name,
-        dtype=dtype_name(backend.dtype),
+        dtype=backend.dtype,
         dtype_reason=backend.dtype_reason,
         metrics=manifest.metrics,
         thresholds=manifest.thresholds,
         language=manifest.language,
         pair_temperature=manifest.pair_temperature,
     )
-    runner = backend.load(network, pad_token_id=tokenizer.pad_token_id)
-    exact = SharedWeights(network, compact=backend.copies_layers)
     return Predictor(
         runner,
         tokenizer,
         info=info,
         backend=backend,
-        gradients=Gradients(
-            exact, config, temperature=info.temperature, pad_token_id=tokenizer.pad_token_id
+        make_gradients=lambda: _gradients(checkpoint, runner, backend.device),
+        inspector=HeadInspector(runner.project, config),
+        reopen=partial(
+            _reopen,
+            checkpoint.path.absolute(),
+            checkpoint.weights_sha256,
+            backend.device,
+            DtypeChoice(backend.dtype, backend.dtype_reason),
+            backend.threads,
         ),
-        inspector=HeadInspector(exact, config),
         residual_share=config.residual_share,
+    )
+
+
+def _gradients(checkpoint: Checkpoint, runner: Runner, device: str) -> "Gradients":
+    from model.explain.gradients import Gradients
+
+    return Gradients(
+        runner.network,
+        checkpoint.config,
+        temperature=checkpoint.manifest.temperature,
+        pad_token_id=checkpoint.tokenizer.pad_token_id,
+        device=device,
+    )
+
+
+def _reopen(path: Path, sha256: str, device: str, dtype: DtypeChoice, threads: int) -> Predictor:
+    """Loads in another process what a predictor was loaded from."""
+    checkpoint = open_checkpoint(path)
+    if checkpoint.weights_sha256 != sha256:
+        raise CheckpointError(
+            path, "holds other weights now than when the model was loaded: load it again"
+        )
+    return load_on(
+        checkpoint, choose_backend(checkpoint, device=device, dtype=dtype, threads=threads)
     )

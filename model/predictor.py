@@ -3,10 +3,11 @@
 Legend: B batch, T tokens, L chosen layers, H chosen heads.
 """
 
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,6 @@ from model.backends.base import Backend, Runner, Selection, in_halves, isolate
 from model.checkpoint.records import Metric, Thresholds
 from model.errors import NoSuchPartError, NotFiniteError
 from model.explain.attention_steps import HeadInspector
-from model.explain.gradients import Gradients
 from model.explain.interventions import check_index
 from model.explain.views import downsample
 from model.network.config import EncoderConfig
@@ -24,13 +24,15 @@ from model.tokenization.tokenizer import MAX_WINDOWS, Tokenizer, check_text
 from model.types import AttentionOptions, Choice, Encoding, Explanation, Prediction, Truncation
 from model.validation import kind_of
 
+if TYPE_CHECKING:  # it imports torch
+    from model.explain.gradients import Gradients
+
 Entry = TypeVar("Entry")
 Result = TypeVar("Result")
 #: ways through the network: without weights, with weights, and back through gradients
 PathName = Literal["fused", "explicit", "gradient"]
 
 WARM_UP_TEXT = "The light is on and the road ahead is clear."
-_WARM_UP_PASSES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,10 @@ class ModelInfo:
 
 
 class Predictor:
-    """A loaded checkpoint that answers; several threads may call it at once."""
+    """A loaded checkpoint that answers; several threads may call it at once.
+
+    It can be sent to other processes, also to ones that are spawned: they open its folder again.
+    """
 
     def __init__(
         self,
@@ -80,17 +85,42 @@ class Predictor:
         *,
         info: ModelInfo,
         backend: Backend,
-        gradients: Gradients,
+        make_gradients: "Callable[[], Gradients]",
         inspector: HeadInspector,
+        reopen: "partial[Predictor]",
         residual_share: float = EncoderConfig.residual_share,
     ) -> None:
         self.info = info
-        self.gradients = gradients
+        self._make_gradients = make_gradients
+        self._gradients: Gradients | None = None
+        self._making = threading.Lock()
         self.inspector = inspector
+        self._reopen = reopen
         self._runner = runner
         self._tokenizer = tokenizer
         self._backend = backend
         self._residual_share = residual_share
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Lets another process open the folder again; its weights are mapped, so that is cheap."""
+        return self._reopen.func, self._reopen.args
+
+    @property
+    def gradients(self) -> "Gradients":
+        """Derivatives; the first use imports torch, which takes seconds.
+
+        Raises:
+            ImportError: torch is not installed.
+        """
+        with self._making:
+            if self._gradients is None:
+                self._gradients = self._make_gradients()
+            return self._gradients
+
+    @property
+    def has_gradients(self) -> bool:
+        """Whether `gradients` are there at once."""
+        return self._gradients is not None
 
     def encode(
         self,
@@ -183,8 +213,7 @@ class Predictor:
         return self._each(self._predict, encodings, "fused")
 
     def _predict(self, encodings: Sequence[Encoding]) -> list[Prediction | NotFiniteError]:
-        started = self._runner.predict(self._runner.prepare(encodings))
-        logits = self._runner.to_host(started).logits
+        logits = self._runner.run(encodings).logits
         return Prediction.of_batch(logits, encodings, self.info.labels, self.info.temperature)
 
     def explain(
@@ -251,8 +280,7 @@ class Predictor:
             tuple(sorted({layer for each in chosen for layer in each.layers})),
             tuple(sorted({head for each in chosen for head in each.heads})),
         )
-        started = self._runner.explain(self._runner.prepare(encodings), together)
-        output = self._runner.to_host(started)
+        output = self._runner.run(encodings, together)
         predictions = Prediction.of_batch(
             output.logits, encodings, self.info.labels, self.info.temperature
         )
@@ -292,10 +320,8 @@ class Predictor:
     def warm_up(self) -> None:
         """Runs both paths, so that the first request does not wait for lazy initialisation."""
         encoding = self.encode(WARM_UP_TEXT, with_tokens=True)
-        # TorchScript profiles one pass and compiles in the next.
-        for _ in range(_WARM_UP_PASSES):
-            self.predict([encoding])
-            self.explain(encoding)
+        self.predict([encoding])
+        self.explain(encoding)
 
     def probe(self, path: PathName = "fused") -> None:
         """Sends one short text through the network and raises its errors."""

@@ -7,9 +7,7 @@ from dataclasses import replace
 from itertools import islice
 from math import nan
 from pathlib import Path
-from typing import Any, Literal, get_args
-
-import torch
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from model.checkpoint.location import local_folder
 from model.checkpoint.opening import open_checkpoint
@@ -23,6 +21,9 @@ from model.reading import ReadingOptions, leave_each_out, predict_each, read_eac
 from model.types import EncodedText, Explanation, Prediction, Reading, TextResult, Truncation
 from model.validation import folder_path, list_items, one_of, one_text
 
+if TYPE_CHECKING:
+    import torch
+
 _SHOWN = 10
 _TYPES = {"token_count": "Int64", "truncated": "boolean"}
 _TYPES |= dict.fromkeys(("label", "model_version", "error"), "string")
@@ -30,8 +31,8 @@ _TYPES |= dict.fromkeys(("label", "model_version", "error"), "string")
 
 def load(
     checkpoint: str | Path,
-    device: str | torch.device = "auto",
-    dtype: str | torch.dtype = "auto",
+    device: "str | torch.device" = "auto",
+    dtype: "str | torch.dtype" = "auto",
 ) -> "TextModel":
     """Loads a checkpoint to predict with, without a server.
 

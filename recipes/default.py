@@ -39,7 +39,7 @@ import torch
 from torch import Tensor, nn
 
 from model.atomic import remove_folder, write_whole
-from model.backends.device import choose_dtype, computes_int8
+from model.backends.device import computes_int8
 from model.checkpoint.opening import open_checkpoint
 from model.checkpoint.saving import save_precision
 from model.cli.progress import say
@@ -350,12 +350,10 @@ def calibrate(output: Path, start: InitialModel, work: Work) -> None:
     for name, figures in exported.figures.items():
         for line in figure_lines(name, figures, LABELS):
             say(line)
-    cpu = torch.device("cpu")
-    if computes_int8(cpu):
+    if computes_int8("cpu"):
         checkpoint = open_checkpoint(output)
         exact, rounded = (
-            load_predictor(checkpoint, device=cpu, dtype=choose_dtype(dtype, cpu))
-            for dtype in ("float32", "int8")
+            load_predictor(checkpoint, device="cpu", dtype=dtype) for dtype in ("float32", "int8")
         )
         record = make_record(
             checkpoint,

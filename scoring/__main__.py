@@ -169,8 +169,7 @@ def _counts(success: "Success") -> str:
 
 def _results(parsed: argparse.Namespace, started: "Started") -> "Generator[Result, None, None]":
     """Runs the parts that are left on the engine of the options."""
-    import torch
-
+    from model.backends.device import count_gpus
     from model.backends.threads import choose_threads
     from scoring.engines.local import LocalEngine
 
@@ -183,7 +182,7 @@ def _results(parsed: argparse.Namespace, started: "Started") -> "Generator[Resul
     cores = choose_threads(0)
     if job.device == "cuda":
         named = parsed.device.partition(":")[2]
-        gpus = (int(named),) if named else tuple(range(torch.cuda.device_count()))
+        gpus = (int(named),) if named else tuple(range(count_gpus()))
         return LocalEngine(job, workers=parsed.workers or len(gpus), gpus=gpus).run(started.left)
     workers = parsed.workers or cores
     job = replace(job, threads=max(1, cores // workers))

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow
 
-from model.allocator import share_one_heap
+from model.cli.process import share_one_heap
 from model.errors import ModelError, TableError
 from model.tables.columns import Columns
 from model.tables.parquet import ParquetTable

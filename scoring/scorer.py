@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
+from model.backends.base import use_threads
 from model.backends.device import DtypeChoice, choose_backend, choose_device, choose_dtype
 from model.checkpoint.location import local_folder
 from model.checkpoint.opening import Checkpoint, open_checkpoint
@@ -98,7 +98,7 @@ class Answers:
         )
 
 
-def choose(device: str, dtype: str, checkpoint: Checkpoint) -> tuple[torch.device, DtypeChoice]:
+def choose(device: str, dtype: str, checkpoint: Checkpoint) -> tuple[str, DtypeChoice]:
     """Chooses device and type for options; raises ScoringError if this machine lacks one."""
     try:
         chosen = choose_device(device)
@@ -128,8 +128,8 @@ def describe(
         labels=among.labels,
         temperature=among.temperature,
         max_length=checkpoint.manifest.max_length,
-        device=chosen.type,
-        dtype=str(choice.dtype).removeprefix("torch."),
+        device=chosen.partition(":")[0],
+        dtype=choice.dtype,
         truncation=truncation,
         granularity=granularity,
     )
@@ -187,8 +187,8 @@ class Scorer:
         self._choice = None if whole else Choice(self.model.labels, self.model.temperature)
         chosen, choice = choose(device, dtype, opened)
         backend = choose_backend(opened, device=chosen, dtype=choice, threads=threads)
-        if chosen.type == "cpu":
-            torch.set_num_threads(backend.cores)
+        if chosen == "cpu":
+            use_threads(backend.cores)
         self._backend = backend
         self._predictor: Predictor = load_on(opened, backend)
         self._reading = ReadingOptions(truncation, by_sentence=granularity == "sentence")

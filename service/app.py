@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
-from importlib.metadata import version
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.routing import APIRoute
@@ -14,7 +13,7 @@ from starlette.types import ASGIApp
 
 from model import Checkpoint
 from model.backends.base import Backend
-from model.backends.device import dtype_name
+from model.cli.arguments import project_version
 from model.loading import load_on
 from service.compat import classify, huggingface, mlflow, openinference
 from service.compat.base import TRUNCATED, repeats_detail
@@ -38,7 +37,7 @@ from service.page import problems, routes
 from service.queue.engine import Engine
 from service.queue.preparing import Preparer
 from service.routes import attention, attributions, health, model, predict
-from service.routes.openapi import DESCRIPTION, complete_openapi
+from service.routes.openapi import DESCRIPTION, write_openapi
 from service.routes.requests import DirectApp, State, direct_routes, request_limits
 from service.settings import Family, Rate, Settings
 
@@ -82,9 +81,7 @@ def create_app(
     own = (either, *_EXPLAINING)
     routers = (*own, *_OTHERS, *compat)
     counted = Metrics(_series(own), AnswerCounts(checkpoint))
-    counted.model.labels(
-        checkpoint.name, checkpoint.version, str(backend.device), dtype_name(backend.dtype)
-    )
+    counted.model.labels(checkpoint.name, checkpoint.version, backend.device, backend.dtype)
     counted.log_lines_lost.set_function(lost_lines)
     engine = Engine(
         partial(load_on, checkpoint, backend),
@@ -93,12 +90,13 @@ def create_app(
         max_queue_tokens=settings.max_queue_tokens,
         watchdog_seconds=WATCHDOG_SECONDS,
         metrics=counted,
+        preload_gradients=settings.preload == "gradients",
     )
     # Large requests take memory, and yield to the passes of small ones.
     preparer, preparer_of_large = Preparer(), Preparer(threads=2, niceness=15)
     app = DirectApp(
         title="Headlight",
-        version=version("headlight"),
+        version=project_version(),
         description=DESCRIPTION,
         lifespan=partial(_lifespan, engine, (preparer, preparer_of_large), lifecycle),
         openapi_url=None,
@@ -165,7 +163,7 @@ def create_app(
         partial(RequestMiddleware, lifecycle=lifecycle, metrics=counted),
     ]
     app.surround([layer for layer in layers if layer is not None], direct=heavy)
-    complete_openapi(app, state.limits)
+    app.describe = partial(write_openapi, app, state.limits)
     return app
 
 

@@ -7,14 +7,13 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from importlib.metadata import version
 from typing import NoReturn
 
 from model import Checkpoint
-from model.allocator import share_one_heap
 from model.backends.base import Backend
 from model.checkpoint.location import renamed
-from model.cli.arguments import LineParser, add_version
+from model.cli.arguments import LineParser, add_version, project_version
+from model.cli.process import share_one_heap
 from service.app import create_app
 from service.http.middleware import Layer, Lifecycle
 from service.http.server import listen, serve
@@ -84,7 +83,7 @@ def _tracing(checkpoint: Checkpoint, backend: Backend) -> Iterator[Layer | None]
     from service.tracing.export import Export, describe
 
     export = Export(
-        describe(version("headlight"), checkpoint.name, checkpoint.version, str(backend.device))
+        describe(project_version(), checkpoint.name, checkpoint.version, backend.device)
     )
     try:
         yield partial(TracingMiddleware, tracer=export.tracer)

@@ -16,6 +16,7 @@ ServiceError
 ├── SentenceTooLongError        422
 ├── RateLimitedError            429
 ├── InternalError               500
+├── NotInstalledError           501
 ├── OverloadedError             503
 ├── NotReadyError               503
 ├── DrainingError               503
@@ -275,6 +276,13 @@ class InternalError(ServiceError):
         "try again, unless `detail` says that it would fail too, and give the `X-Request-ID` to "
         "the operator"
     )
+
+
+class NotInstalledError(ServiceError):
+    """The method needs a package that is not installed."""
+
+    type, title, status = "not-installed", "The method is not installed", 501
+    remedy = "ask a replica that has the package, or use another method"
 
 
 class OverloadedError(ServiceError):

@@ -189,6 +189,9 @@ class Settings(BaseSettings):
     threads: Annotated[int, AfterValidator(_threads)] = Field(
         0, ge=0, description="threads of the forward pass; 0: from the CPU quota or cores"
     )
+    preload: Annotated[Literal["gradients"] | None, BeforeValidator(_blank_is_none)] = Field(
+        None, description="gradients: import torch at the start, so that the first does not wait"
+    )
     max_sentences: int = Field(256, ge=1, le=1_000_000, description="most sentences in one request")
     max_windows: int = Field(
         MAX_WINDOWS, ge=1, le=1_000_000, description="most windows of a text that is read whole"

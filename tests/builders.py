@@ -1,18 +1,22 @@
 """The smallest real models and checkpoint folders, which all suites share: nothing is mocked."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 
+from model.backends.cpu_kernels import KernelEncoder
+from model.backends.kernels import InstructionSet
 from model.checkpoint.manifest import Manifest
 from model.checkpoint.records import Baseline, Precision, PrecisionSet, Thresholds
 from model.checkpoint.saving import save_checkpoint
 from model.network.config import ConvAttentionConfig, EncoderConfig
 from model.network.conv_attention import ConvAttentionClassifier, build_conv_attention
 from model.network.encoder import EncoderClassifier, build_encoder
+from model.network.layers import EncoderLayer
 from model.tokenization.tokenizer import Tokenizer
 from model.tokenization.wordpiece import wordpiece_tokenizer
+from model.types import Batch, ClassifierOutput, Encoding
 from training.data.vocabulary import train_word_tokenizer
 
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -155,6 +159,42 @@ def precision(
             "sets": sets or (precision_set(),),
         }
     )
+
+
+class KernelNetwork:
+    """The kernels' form of an encoder, called as the encoder itself; embeddings are shared."""
+
+    def __init__(
+        self,
+        network: EncoderClassifier,
+        dtype: str = "float32",
+        instructions: InstructionSet | None = None,
+    ) -> None:
+        weights = {name: each.detach().numpy() for name, each in network.named_parameters()}
+        layer, embeddings = cast("EncoderLayer", network.layers[0]), network.embeddings
+        config = tiny_config(
+            vocab_size=embeddings.tokens.num_embeddings,
+            hidden_size=embeddings.tokens.embedding_dim,
+            num_hidden_layers=len(network.layers),
+            num_attention_heads=network.num_heads,
+            intermediate_size=layer.intermediate.out_features,
+            max_position_embeddings=embeddings.positions.num_embeddings,
+            hidden_act=layer.activation,
+            layer_norm_eps=embeddings.norm.eps,
+            labels=tuple(map(str, range(network.classifier.out_features))),
+        )
+        self.encoder = KernelEncoder(weights, config, dtype=dtype, instructions=instructions)
+
+    def __call__(self, batch: Batch, *, need_weights: bool = False) -> ClassifierOutput:
+        encodings = []
+        for row, ids in enumerate(batch.input_ids):
+            padding, masks = batch.key_padding_mask, batch.head_mask
+            own = ids if padding is None else ids[~padding[row]]
+            mask = None if masks is None else tuple(map(tuple, masks[:, row].tolist()))
+            encodings.append(Encoding(own.tolist(), truncated=False, head_mask=mask))
+        output = self.encoder(encodings, need_weights=need_weights)
+        weights = tuple(map(torch.from_numpy, output.weights))
+        return ClassifierOutput(torch.from_numpy(output.logits), weights)
 
 
 def tiny_checkpoint(

@@ -95,11 +95,14 @@ def test_python_marks_the_packages_as_typed() -> None:
 
 
 def test_the_training_command_imports_what_a_subcommand_needs_when_it_runs() -> None:
-    """Those that draw and fit baselines take as long as torch does."""
-    imported = modules_after("import training.__main__")
+    heavy = {"matplotlib", "pyarrow", "scipy", "sklearn", "torch", "transformers"}
+    assert not modules_after("import training.__main__") & heavy
 
-    assert "torch" in imported
-    assert not imported & {"matplotlib", "pyarrow", "scipy", "sklearn", "transformers"}
+
+def test_nothing_imports_torch_before_it_computes_with_it() -> None:
+    imported = modules_after("import model, service.command, service.app, scoring.scorer")
+    imported |= modules_after("import model; model.load, model.Predictor, model.Checkpoint")
+    assert not imported & {"torch", "safetensors.torch"}
 
 
 def test_the_lines_of_packages_are_counted_and_one_that_is_too_large_is_named() -> None:

@@ -14,12 +14,12 @@ from model.cli.arguments import LineParser, add_version
 from model.cli.process import prepare_process
 from model.cli.signals import Interruption, raised_signals
 from model.errors import ModelError, install_hint
-from training.cli import compare, evaluate_options, fetch, fit_options
 from training.errors import TrainingError
 
 # What needs a package, and the extras that bring it; every other package is in `train`.
 _FIT = "training.cli.fit"
 _EXTRAS = {
+    "torch": ("training needs", "train"),
     "tabulate": ("training needs and serving does not", "train"),
     "tensorboard": ("--log-to tensorboard needs", "train,tensorboard"),
     "mlflow": ("--log-to mlflow needs", "train,mlflow"),
@@ -39,15 +39,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         that interrupted it.
     """
     prepare_process()
-    parsed = _parser().parse_args(arguments)
-    parsed.typed = list(sys.argv[1:] if arguments is None else arguments)
     with raised_signals(lambda: "interrupted: run the same command again"):
-        return _reported(parsed)
+        return _reported(sys.argv[1:] if arguments is None else arguments)
 
 
-def _reported(parsed: argparse.Namespace) -> int:
+def _reported(arguments: Sequence[str]) -> int:
     """Runs the command, and reports what ends it in one line."""
     try:
+        parsed = _parser().parse_args(arguments)
+        parsed.typed = list(arguments)
         return _run(parsed)
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
@@ -151,6 +151,9 @@ def _report(message: str, code: int) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
+    # Imported here, so that `main` says what is not installed.
+    from training.cli import compare, evaluate_options, fetch, fit_options
+
     parser = LineParser(
         prog="headlight-train",
         description="Trains a sentiment classifier on your own labelled text, and measures it.",

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from model.backends.base import send
 from model.backends.device import choose_device, computes_bfloat16
+from model.backends.eager import send
 from model.backends.threads import choose_threads
 from model.errors import ConfigurationError
 from training.distributed import SINGLE_PROCESS, Ranks
@@ -68,14 +68,14 @@ def choose_accelerator(
     # Fused attention on a GPU has no deterministic form.
     torch.use_deterministic_algorithms(chosen.type == "cpu")
     return Accelerator(
-        chosen, dtype == "bfloat16" or (dtype == "auto" and computes_bfloat16(chosen))
+        chosen, dtype == "bfloat16" or (dtype == "auto" and computes_bfloat16(str(chosen)))
     )
 
 
 def find_device(name: str) -> torch.device:
     """Finds the device that the option `--device` names."""
     try:
-        return choose_device(name)
+        return torch.device(choose_device(name))
     except ConfigurationError as error:
         raise ConfigurationError(f"--device: {error}") from error
 

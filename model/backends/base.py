@@ -1,34 +1,38 @@
-"""Defines the interface to a device, pads texts for it, and repeats passes that fail on it.
+"""Defines the interface to a device, and repeats passes that fail on it.
 
 `in_halves` repeats a pass that runs out of memory; `isolate` finds the texts on which one fails.
 
-Legend: B batch, T tokens, C classes, L chosen layers, H chosen heads.
+Legend: B batch, T tokens, C classes, L chosen layers, H heads.
 """
 
 import logging
+import os
+import sys
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import chain
-from typing import TypeVar
+from functools import cache
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
+from model.backends.threads import usable_cores
+from model.checkpoint.opening import Checkpoint
 from model.errors import FAULTS
-from model.network.architecture import Network
-from model.types import Batch, Classifier, Encoding
+from model.explain.attention_steps import Projected
+from model.explain.on_demand import OnDemand
+from model.types import Encoding
+
+if TYPE_CHECKING:  # it imports torch
+    from model.network.architecture import Network
 
 Entry = TypeVar("Entry")
 Result = TypeVar("Result")
 
 _isolation_log = logging.getLogger("headlight.isolation")
 _memory_log = logging.getLogger("headlight.memory")
-
-# Messages of torch's CPU allocator, which raises a plain RuntimeError.
-_CPU_MESSAGES = ("can't allocate memory", "not enough memory")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,70 +44,30 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True)
-class Pass:
-    """A pass that has started; on a GPU it may still be running.
-
-    Args:
-        logits: [B, C], on the device or being copied to the host.
-        weights: [B, H, T, T] for each chosen layer, or one tensor [L, B, H, T, T] if they leave
-            the device in one copy; empty after `predict`.
-    """
-
-    logits: Tensor
-    weights: Tensor | tuple[Tensor, ...]
-    wait: Callable[[], None] = lambda: None
-
-
-@dataclass(frozen=True, slots=True)
-class HostOutput:
-    """The results of a pass on the host: logits float32 [B, C], and each layer's [B, H, T, T]."""
+class PassOutput:
+    """The results of a pass: logits float32 [B, C], and each chosen layer's [B, H, T, T]."""
 
     logits: NDArray[np.float32]
-    weights: tuple[NDArray[np.float32], ...]
+    weights: tuple[NDArray[np.float32], ...] = ()
 
 
-class Runner:
-    """Passes of one loaded network; several threads may run them at once."""
+class Runner(ABC):
+    """Passes of one loaded network; several threads may run them at once.
 
-    def __init__(self, network: Classifier, *, device: torch.device, pad_token_id: int) -> None:
+    Args:
+        network: the same network in float32, for derivatives.
+    """
+
+    def __init__(self, network: "OnDemand[Network]") -> None:
         self.network = network
-        self._device = device
-        self._pad_token_id = pad_token_id
 
-    def prepare(self, encodings: Sequence[Encoding]) -> Batch:
-        """Pads texts to a batch on the device."""
-        return collate(encodings, pad_token_id=self._pad_token_id, device=self._device)
+    @abstractmethod
+    def run(self, encodings: Sequence[Encoding], selection: Selection | None = None) -> PassOutput:
+        """Classifies B texts in one pass; with a selection, by the explicit path."""
 
-    def predict(self, batch: Batch) -> Pass:
-        """Starts a pass on the fused path; reads nothing on the host."""
-        return self._start(lambda: (self.network(batch).logits, ()))
-
-    def explain(self, batch: Batch, selection: Selection) -> Pass:
-        """Starts a pass on the explicit path; reads nothing on the host."""
-
-        def compute() -> tuple[Tensor, tuple[Tensor, ...]]:
-            output = self.network(batch, need_weights=True)
-            weights = [output.attention_weights[layer] for layer in selection.layers]
-            if len(selection.heads) < weights[0].shape[1]:
-                # One by one: indexing with a list would copy the list to the device first.
-                weights = [
-                    torch.stack([layer[:, head] for head in selection.heads], dim=1)
-                    for layer in weights
-                ]
-            return output.logits, tuple(weights)
-
-        return self._start(compute)
-
-    def to_host(self, started: Pass) -> HostOutput:
-        """Waits for a pass and returns its results."""
-        started.wait()
-        return HostOutput(
-            started.logits.cpu().numpy(), tuple(layer.cpu().numpy() for layer in started.weights)
-        )
-
-    def _start(self, compute: Callable[[], tuple[Tensor, tuple[Tensor, ...]]]) -> Pass:
-        with torch.inference_mode():
-            return Pass(*compute())
+    @abstractmethod
+    def project(self, encoding: Encoding, layer: int) -> Projected:
+        """Runs the layers before one of them, and its projections, in float32."""
 
 
 class Backend(ABC):
@@ -119,31 +83,31 @@ class Backend(ABC):
     default_batch_tokens: int
     #: niceness of threads that run passes, as in `nice`
     niceness: int
-    #: whether the network that runs has weights of its own in its layers
-    copies_layers = False
     #: whether padding goes through the projections too, which take most of a pass
     computes_padding = True
     #: the fewest tokens for which a single pass uses several cores
     worth_sharing_tokens: int
+    #: what a token of a derivative costs, in tokens of a prediction; None: measure it
+    gradient_cost: float | None = None
     #: why networks run in this type
     dtype_reason = "set by the caller"
 
-    def __init__(self, device: torch.device, dtype: torch.dtype, *, threads: int) -> None:
+    def __init__(self, device: str, dtype: str, *, threads: int) -> None:
         self.device = device
         self.dtype = dtype
         self.threads = threads
 
     @abstractmethod
-    def load(self, network: Network, *, pad_token_id: int) -> Runner:
-        """Prepares a network for passes."""
+    def load(self, checkpoint: Checkpoint) -> Runner:
+        """Reads the weights, and prepares the network for passes.
+
+        Raises:
+            CheckpointError: as `Checkpoint.load_weights`.
+        """
 
     def is_out_of_memory(self, error: BaseException) -> bool:
         """Returns whether an error means that the machine or the device is out of memory."""
-        if isinstance(error, MemoryError | torch.OutOfMemoryError):
-            return True
-        return isinstance(error, RuntimeError) and any(
-            message in str(error) for message in _CPU_MESSAGES
-        )
+        return isinstance(error, MemoryError)
 
     def free_memory(self) -> None:
         """Frees memory that is cached for later passes."""
@@ -155,50 +119,48 @@ class Backend(ABC):
         return False
 
 
-def collate(
-    encodings: Sequence[Encoding],
-    *,
-    pad_token_id: int,
-    device: torch.device | None = None,
-    pad_to: int | None = None,
-) -> Batch:
-    """Pads token ids on the right to the longest text of the batch.
+class Processor(Backend):
+    """A processor, each core of which runs its own passes."""
 
-    Args:
-        encodings: B texts, at least one.
-        pad_token_id: the id that fills the rest of a row.
-        device: where the tensors go; None means the CPU.
-        pad_to: pads to this length instead, for a network that reads one fixed length.
+    default_batch_tokens = 512
+    # Threads that compute yield to the one that talks to clients.
+    niceness = 10
 
-    Returns:
-        A batch of B rows. Without padding its mask is None: then fused attention kernels take
-        their fastest path.
-
-    Raises:
-        ValueError: there is no encoding, one has no tokens, or `pad_to` is below the longest text.
-    """
-    if not encodings:
-        raise ValueError("a batch needs at least one encoding, got 0")
-    lengths = np.fromiter((len(encoding.input_ids) for encoding in encodings), np.int64)
-    longest = int(lengths.max()) if pad_to is None else pad_to
-    if longest < lengths.max():
-        raise ValueError(f"pad_to is {pad_to}, but the longest text has {lengths.max()} tokens")
-    if lengths.min() < 1:
-        raise ValueError(f"text {lengths.argmin()} of the batch has no tokens, needs at least 1")
-    # One flat array: a list for each row costs several times as much.
-    ids = np.fromiter(chain.from_iterable(item.input_ids for item in encodings), np.int64)
-    mask = _join_head_masks(encodings)
-    if lengths.min() == longest:
-        batch = Batch(torch.from_numpy(ids.reshape(len(lengths), longest)), None, mask)
-    else:
-        padding = np.arange(longest) >= lengths[:, None]  # [B, T]
-        padded = np.full(padding.shape, pad_token_id)
-        padded[~padding] = ids
-        batch = Batch(torch.from_numpy(padded), torch.from_numpy(padding), mask)
-    return batch if device is None else _send_batch(batch, device)
+    def __init__(self, device: str, dtype: str, *, threads: int) -> None:
+        super().__init__(device, dtype, threads=threads)
+        self.workers = self.cores = threads
 
 
-def _join_head_masks(encodings: Sequence[Encoding]) -> Tensor | None:
+class _Own(threading.local):
+    threads: int | None = None
+
+
+_own = _Own()
+
+
+def use_threads(count: int) -> None:
+    """Sets how many threads share a pass that this thread starts, by the kernels or by torch."""
+    _own.threads = count
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(count)
+
+
+def pass_threads() -> int:
+    """Returns how many threads share a pass that this thread starts."""
+    if _own.threads is not None:
+        return _own.threads
+    # Where torch is, its setting holds for the kernels too.
+    torch = sys.modules.get("torch")
+    return _default_threads() if torch is None else int(torch.get_num_threads())
+
+
+@cache
+def _default_threads() -> int:
+    setting = os.environ.get("OMP_NUM_THREADS", "")
+    return int(setting) if setting.isdecimal() and int(setting) else usable_cores()
+
+
+def join_head_masks(encodings: Sequence[Encoding]) -> NDArray[np.float32] | None:
     """Joins the head masks of texts to [L, B, H]; None if no text has one."""
     masks = [encoding.head_mask for encoding in encodings]
     shape = next((np.shape(mask) for mask in masks if mask is not None), None)
@@ -206,20 +168,7 @@ def _join_head_masks(encodings: Sequence[Encoding]) -> Tensor | None:
         return None
     whole = np.ones(shape, np.float32)
     rows = [whole if mask is None else np.asarray(mask, np.float32) for mask in masks]
-    return torch.from_numpy(np.stack(rows, axis=1))
-
-
-def _send_batch(batch: Batch, device: torch.device) -> Batch:
-    parts = (batch.key_padding_mask, batch.head_mask)
-    sent = (None if each is None else send(each, device) for each in parts)
-    return Batch(send(batch.input_ids, device), *sent)
-
-
-def send(tensor: Tensor, device: torch.device) -> Tensor:
-    """Copies a tensor from the host to a device; a GPU keeps computing during the copy."""
-    if device.type != "cuda":
-        return tensor.to(device)
-    return tensor.pin_memory().to(device, non_blocking=True)
+    return np.stack(rows, axis=1)
 
 
 def in_halves(

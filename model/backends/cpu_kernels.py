@@ -8,16 +8,22 @@ order, whatever else is in the pass. A pass is one call without the interpreter'
 """
 
 import math
-from ctypes import Array, byref
+from collections.abc import Sequence
+from ctypes import byref
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor, nn
-from torch.nn import functional
+from numpy.typing import NDArray
 
-from model.backends.base import Runner
-from model.backends.cpu_packed import PackedEncoder, has_amx, join_inputs
-from model.backends.eager import CpuBackend
+from model.backends.base import (
+    PassOutput,
+    Processor,
+    Runner,
+    Selection,
+    join_head_masks,
+    pass_threads,
+)
 from model.backends.kernels import (
     ACTIVATIONS,
     KINDS,
@@ -30,243 +36,332 @@ from model.backends.kernels import (
     Projection,
     choose_set,
 )
-from model.network.architecture import Network as AnyNetwork
-from model.network.attention import MultiHeadAttention
+from model.checkpoint.opening import Checkpoint
+from model.checkpoint.weights import Weights
+from model.explain.attention_steps import Projected
+from model.explain.on_demand import OnDemand
 from model.network.config import EncoderConfig
-from model.network.encoder import EncoderClassifier
-from model.network.layers import EncoderLayer
-from model.types import Batch, ClassifierOutput
+from model.types import Encoding
+
+if TYPE_CHECKING:  # it imports torch
+    from model.network.architecture import Network as TorchNetwork
+
+Floats = NDArray[np.float32]
 
 _WORD_BYTES = 4
-# With AMX, oneDNN computes large bfloat16 products faster than these kernels. A pass of so few
-# tokens takes as long as its weights need to come from memory.
-_FEW_TOKENS = 48
+# A derivative in float32 by torch beside a prediction, on AVX-512; with AVX2 it is half of this.
+_GRADIENT_COST = {"float32": 5.0, "bfloat16": 7.5, "int8": 10.0}
 # Processors without VNNI add the products of two neighbours in 16 bits. With states of 8 bits, they
 # hold weights that add up to 128 where their signs are the same. So int8 is one on all processors.
 _LARGEST_PAIR = 127
 
 
-def can_run(config: EncoderConfig, dtype: torch.dtype) -> bool:
+def can_run(config: EncoderConfig, dtype: str) -> bool:
     """Returns whether the kernels compute an encoder here."""
     sizes = config.hidden_size, config.intermediate_size
     return choose_set(dtype) is not None and all(size % _WORD_BYTES == 0 for size in sizes)
 
 
-class KernelBackend(CpuBackend):
+class KernelBackend(Processor):
     """A processor with the project's own kernels, for an encoder."""
 
-    copies_layers = True
     computes_padding = False
+    # Threads that spin between the steps of a pass lose little by waiting for each other.
+    worth_sharing_tokens = 8
 
-    def __init__(self, device: torch.device, dtype: torch.dtype, *, threads: int) -> None:
+    def __init__(self, device: str, dtype: str, *, threads: int) -> None:
         super().__init__(device, dtype, threads=threads)
         chosen = choose_set(dtype)
         assert chosen is not None, "can_run asks for it first"  # noqa: S101
         self.name = f"kernels ({chosen.family})"
-        # Threads that spin between the steps of a pass lose little by waiting for each other.
-        self.worth_sharing_tokens = 8
+        self.gradient_cost = _GRADIENT_COST[dtype]
 
-    def load(self, network: AnyNetwork, *, pad_token_id: int) -> Runner:
-        """Packs the projections; embeddings are shared with the network."""
-        if not isinstance(network, EncoderClassifier):
-            raise TypeError(f"only encoders are packed, got {type(network).__name__}")
-        short = KernelEncoder(network, dtype=self.dtype)
-        served: KernelEncoder | ShortAndLong = short
-        if self.dtype == torch.bfloat16 and has_amx():
-            served = ShortAndLong(short, PackedEncoder(network))
-        network.avoid_onednn_gelu()
-        return Runner(served, device=self.device, pad_token_id=pad_token_id)
+    def load(self, checkpoint: Checkpoint) -> "KernelRunner":
+        """Packs the projections; embeddings are read where the file is mapped."""
+        return KernelRunner(checkpoint, dtype=self.dtype)
+
+
+class KernelRunner(Runner):
+    """Passes of an encoder; float32 weights are there only while steps or derivatives need them."""
+
+    def __init__(self, checkpoint: Checkpoint, *, dtype: str) -> None:
+        config = checkpoint.config
+        assert isinstance(config, EncoderConfig)  # noqa: S101 - can_run asks for it first
+        weights = checkpoint.load_weights()
+        self._encoder = KernelEncoder(weights, config, dtype=dtype)
+        weights.release()
+        self._weights, self._config = weights, config
+        self._exact = OnDemand(lambda: KernelEncoder(weights, config, dtype="float32"))
+        super().__init__(OnDemand(self._widen))
+
+    def run(self, encodings: Sequence[Encoding], selection: Selection | None = None) -> PassOutput:
+        """Classifies texts in one pass."""
+        output = self._encoder(encodings, need_weights=selection is not None)
+        if selection is None:
+            return output
+        heads: slice | list[int] = slice(None)  # a list would copy
+        if len(selection.heads) < self._config.num_heads:
+            heads = list(selection.heads)
+        chosen = (output.weights[layer] for layer in selection.layers)
+        return PassOutput(output.logits, tuple(layer[:, heads] for layer in chosen))
+
+    def project(self, encoding: Encoding, layer: int) -> Projected:
+        """Runs the layers before one of them, and its projections, in float32."""
+        with self._exact.use() as encoder:
+            states = encoder.states_before(layer, encoding)  # [T, D]
+        queries, keys, values = (
+            self._project(states, f"layers.{layer}.attention.{part}")
+            for part in ("query", "key", "value")
+        )
+        return queries, keys, values
+
+    def _project(self, states: Floats, name: str) -> Floats:
+        weight, bias = (self._weights[f"{name}.{part}"] for part in ("weight", "bias"))
+        projected = states @ weight.astype(np.float32).T + bias.astype(np.float32)  # [T, D]
+        return projected.reshape(len(states), self._config.num_heads, -1).swapaxes(0, 1)
+
+    def _widen(self) -> "TorchNetwork":
+        from model.backends.eager import avoid_kernel_cache
+        from model.network.architecture import build_undrawn, fill
+
+        network = build_undrawn(self._config, "cpu")
+        fill(network, self._weights)
+        network.requires_grad_(requires_grad=False).eval()
+        avoid_kernel_cache(network)
+        return network
 
 
 class KernelEncoder:
-    """An encoder with packed weights, for inference; it shares only the embeddings."""
+    """An encoder with packed weights, for inference.
+
+    Args:
+        weights: by our names; embeddings are used where they lie.
+        dtype: of the factors of products.
+        instructions: None: the fastest of this processor.
+    """
 
     def __init__(
         self,
-        network: EncoderClassifier,
+        weights: Weights,
+        config: EncoderConfig,
         *,
-        dtype: torch.dtype,
+        dtype: str,
         instructions: InstructionSet | None = None,
     ) -> None:
+        self._weights = weights
         self._dtype = dtype
         chosen = instructions or choose_set(dtype)
         assert chosen is not None, "can_run asks for the library first"  # noqa: S101
         self._encode = chosen.encode
         self._panel = chosen.panel_columns
-        self._kept: list[Tensor | Array[Layer]] = []  # what the structures point to
-        layers = [layer for layer in network.layers if isinstance(layer, EncoderLayer)]
-        embeddings = network.embeddings
-        positions = embeddings.position_embeddings()  # [P, D]
-        self._shape = len(layers), network.num_heads
-        self._classes = network.classifier.out_features
-        with torch.no_grad():
-            laid_out = (Layer * len(layers))(
-                *(self._layer(layer, is_last=layer is layers[-1]) for layer in layers)
-            )
-            self._kept.append(laid_out)
-            self._network = Network(
-                KINDS[dtype],
-                ACTIVATIONS[layers[0].activation],
-                ACTIVATIONS[network.pooling],
-                len(layers),
-                positions.shape[1],
-                network.num_heads,
-                layers[0].intermediate.out_features,
-                self._classes,
-                len(embeddings.tokens.weight),
-                len(positions),
-                embeddings.norm.eps,
-                self._keep(embeddings.tokens.weight),
-                self._keep(positions),
-                self._norm(embeddings.norm),
-                laid_out,
-                self._first_token(layers[-1].attention),
-                self._linear(network.pooler, torch.float32),
-                self._linear(network.classifier, torch.float32),
-            )
+        self._kept: list[NDArray[Any]] = []  # what the structures point to
+        self._heads = config.num_heads
+        self._classes = len(config.labels)
+        positions = self._read("embeddings.positions.weight")[config.position_offset :]  # [P, D]
+        if config.type_vocab_size:
+            positions = positions + self._read("embeddings.types.weight")[0]
+        tokens = weights["embeddings.tokens.weight"]
+        if tokens.dtype != np.float16:
+            tokens = tokens.astype(np.float32, copy=False)
+        last = config.num_layers - 1
+        self._layers = (Layer * config.num_layers)(
+            *(self._layer(number, is_last=number == last) for number in range(last + 1))
+        )
+        self._network = Network(
+            KINDS[dtype],
+            ACTIVATIONS[config.hidden_act],
+            ACTIVATIONS[config.pooling],
+            config.num_layers,
+            config.hidden_size,
+            config.num_heads,
+            config.intermediate_size,
+            self._classes,
+            len(tokens),
+            len(positions),
+            config.layer_norm_eps,
+            self._keep(tokens),
+            tokens.dtype == np.float16,
+            self._keep(positions),
+            self._norm("embeddings.norm"),
+            self._layers,
+            self._first_token(f"layers.{last}.attention"),
+            self._linear("pooler", "float32"),
+            self._linear("classifier", "float32"),
+        )
 
-    def __call__(self, batch: Batch, *, need_weights: bool = False) -> ClassifierOutput:
-        """Classifies a batch, as `EncoderClassifier.forward` does."""
-        ids = batch.input_ids.numpy()
-        size, longest = ids.shape
-        if batch.key_padding_mask is None:
-            lengths = np.full(size, longest)
-        else:
-            real = ~batch.key_padding_mask.numpy()
-            lengths, ids = real.sum(axis=1), ids[real]
-        ids = np.ascontiguousarray(ids)
-        logits = np.empty((size, self._classes), np.float32)
-        layers, heads = self._shape
-        shape = (layers, size, heads, longest, longest) if need_weights else (0,)
-        weights = np.zeros(shape, np.float32)  # padding stays 0
-        mask = None if batch.head_mask is None else batch.head_mask.contiguous()  # [L, B, H]
+    def __call__(self, encodings: Sequence[Encoding], *, need_weights: bool = False) -> PassOutput:
+        """Classifies B texts; with weights of every layer, float32 [B, H, T, T]."""
+        logits = np.empty((len(encodings), self._classes), np.float32)
+        longest = max(len(each.input_ids) for each in encodings)
+        shape = (len(self._layers), len(encodings), self._heads, longest, longest)
+        weights = np.zeros(shape if need_weights else (0,), np.float32)  # padding stays 0
+        self._run(self._network, encodings, longest, logits, weights if need_weights else None)
+        return PassOutput(logits, tuple(weights))
+
+    def states_before(self, layer: int, encoding: Encoding) -> Floats:
+        """Runs the layers before one of them over a text; returns its states, float32 [T, D]."""
+        network = Network.from_buffer_copy(self._network)
+        network.layers = layer + 1
+        length = len(encoding.input_ids)
+        states = np.empty((length, network.hidden), np.float32)
+        self._run(network, [encoding], length, np.empty(self._classes, np.float32), None, states)
+        return states
+
+    def _run(
+        self,
+        network: Network,
+        encodings: Sequence[Encoding],
+        longest: int,
+        logits: Floats,
+        weights: Floats | None,
+        states: Floats | None = None,
+    ) -> None:
+        # One flat array: a list for each row costs several times as much.
+        ids = np.fromiter(chain.from_iterable(each.input_ids for each in encodings), np.int64)
+        lengths = np.fromiter((len(each.input_ids) for each in encodings), np.int64)
+        mask = join_head_masks(encodings)  # [L, B, H]
+        results = (None if each is None else each.ctypes.data for each in (weights, states))
+        to_weights, to_states = results
         status = self._encode(
-            byref(self._network),
+            byref(network),
             ids.ctypes.data,
             lengths.ctypes.data,
-            size,
-            torch.get_num_threads(),
+            len(encodings),
+            pass_threads(),
             logits.ctypes.data,
-            weights.ctypes.data if need_weights else None,
+            to_weights,
             longest,
-            None if mask is None else mask.data_ptr(),
+            None if mask is None else mask.ctypes.data,
+            to_states,
         )
         if status == OUT_OF_MEMORY:
-            raise MemoryError(f"no memory for a pass of {size} texts of up to {longest} tokens")
+            raise MemoryError(
+                f"no memory for a pass of {len(encodings)} texts of up to {longest} tokens"
+            )
         if status:
             raise IndexError(
-                f"the network has {self._network.vocabulary} tokens and "
-                f"{self._network.positions} positions, and the batch asks for others"
+                f"the network has {network.vocabulary} tokens and {network.positions} positions, "
+                "and the batch asks for others"
             )
-        return ClassifierOutput(torch.from_numpy(logits), tuple(map(torch.from_numpy, weights)))
 
-    def _layer(self, layer: EncoderLayer, *, is_last: bool) -> Layer:
+    def _layer(self, number: int, *, is_last: bool) -> Layer:
+        prefix = f"layers.{number}."
+        # The last layer computes its values by `_first_token`.
+        parts = ("query", "key") if is_last else ("query", "key", "value")
+        weight, bias = (
+            np.concatenate([self._read(f"{prefix}attention.{part}.{each}") for part in parts])
+            for each in ("weight", "bias")
+        )  # [3 D, D] and [3 D]
         return Layer(
-            self._projection(*join_inputs(layer.attention, with_values=not is_last), self._dtype),
-            self._linear(layer.attention.output, self._dtype),
-            self._linear(layer.intermediate, self._dtype),
-            self._linear(layer.output, self._dtype),
-            self._norm(layer.attention_norm),
-            self._norm(layer.output_norm),
+            self._projection(weight, bias, self._dtype),
+            self._linear(f"{prefix}attention.output", self._dtype),
+            self._linear(f"{prefix}intermediate", self._dtype),
+            self._linear(f"{prefix}output", self._dtype),
+            self._norm(f"{prefix}attention_norm"),
+            self._norm(f"{prefix}output_norm"),
         )
 
-    def _first_token(self, attention: MultiHeadAttention) -> FirstToken:
-        query, key, value = attention.query, attention.key, attention.value
-        size, heads = query.in_features, attention.num_heads
-        scale = math.sqrt(size // heads)
-        keys = [pack(part.T, self._panel) for part in self._round(key.weight).view(heads, -1, size)]
-        values = [
-            pack(part, self._panel) for part in self._round(value.weight).view(heads, -1, size)
-        ]
+    def _first_token(self, attention: str) -> FirstToken:
+        query, query_bias, key, value, value_bias = (
+            self._round(self._read(f"{attention}.{name}"))
+            for name in ("query.weight", "query.bias", "key.weight", "value.weight", "value.bias")
+        )
+        size, heads = query.shape[1], self._heads
+        scale = np.float32(math.sqrt(size // heads))
+        keys = [pack(part.T, self._panel) for part in key.reshape(heads, -1, size)]
+        values = [pack(part, self._panel) for part in value.reshape(heads, -1, size)]
         return FirstToken(
-            self._projection(
-                self._round(query.weight) / scale, self._round(query.bias) / scale, torch.float32
-            ),
-            self._keep(torch.stack(keys)),
-            self._keep(torch.stack(values)),
-            self._keep(self._round(value.bias)),
-            keys[0].numel(),
-            values[0].numel(),
+            self._projection(query / scale, query_bias / scale, "float32"),
+            self._keep(np.stack(keys)),
+            self._keep(np.stack(values)),
+            self._keep(value_bias),
+            keys[0].size,
+            values[0].size,
         )
 
-    def _linear(self, part: nn.Linear, dtype: torch.dtype) -> Projection:
-        return self._projection(part.weight, part.bias, dtype)
+    def _linear(self, name: str, dtype: str) -> Projection:
+        return self._projection(self._read(f"{name}.weight"), self._read(f"{name}.bias"), dtype)
 
-    def _projection(self, weight: Tensor, bias: Tensor, dtype: torch.dtype) -> Projection:
+    def _projection(self, weight: Floats, bias: Floats, dtype: str) -> Projection:
+        factors: NDArray[Any] = weight
         scales = sums = None
-        if dtype == torch.int8:
-            weight, terms = quantize(weight, bias)
-            scales, sums = (self._keep(self._fill(row)) for row in terms[:2])
-        else:
-            weight, bias = weight.to(dtype), bias.to(dtype)
+        if dtype == "int8":
+            factors, own_scales, own_sums = quantize(weight)
+            scales, sums = self._keep(self._fill(own_scales)), self._keep(self._fill(own_sums))
+        elif dtype == "bfloat16":
+            factors, bias = to_bfloat16(weight), widen(to_bfloat16(bias))
         columns, length = weight.shape
         return Projection(
-            self._keep(pack(weight, self._panel)),
+            self._keep(pack(factors, self._panel)),
             self._keep(self._fill(bias)),
             scales,
             sums,
-            length * weight.element_size() // _WORD_BYTES,
+            length * factors.itemsize // _WORD_BYTES,
             columns,
         )
 
-    def _norm(self, norm: nn.LayerNorm) -> Norm:
-        return Norm(self._keep(norm.weight), self._keep(norm.bias))
+    def _norm(self, name: str) -> Norm:
+        weight, bias = (self._keep(self._read(f"{name}.{part}")) for part in ("weight", "bias"))
+        return Norm(weight, bias)
 
-    def _keep(self, tensor: Tensor) -> int:
-        """Returns the address of a tensor, which stays as long as this encoder."""
-        kept = tensor.detach().contiguous()
+    def _read(self, name: str) -> Floats:
+        read: Floats = self._weights[name].astype(np.float32, copy=False)
+        return read
+
+    def _keep(self, array: NDArray[Any]) -> int:
+        """Returns the address of an array, which stays as long as this encoder."""
+        kept = np.require(array, requirements=["C", "ALIGNED"])
         self._kept.append(kept)
-        return kept.data_ptr()
+        return int(kept.ctypes.data)
 
-    def _fill(self, row: Tensor) -> Tensor:
-        """Fills a row of numbers for columns up to whole panels, in float32."""
-        return functional.pad(row.float(), (0, -len(row) % self._panel))
+    def _fill(self, row: Floats) -> Floats:
+        """Fills a row of numbers for columns up to whole panels."""
+        return np.pad(row, (0, -len(row) % self._panel))
 
-    def _round(self, parameter: Tensor) -> Tensor:
+    def _round(self, parameter: Floats) -> Floats:
         """Rounds a parameter as the factors of products are rounded."""
-        return parameter if self._dtype == torch.int8 else parameter.to(self._dtype).float()
+        return widen(to_bfloat16(parameter)) if self._dtype == "bfloat16" else parameter
 
 
-class ShortAndLong:
-    """Runs passes of few tokens by one network and the others by another."""
-
-    def __init__(self, short: KernelEncoder, long: PackedEncoder) -> None:
-        self._short = short
-        self._long = long
-
-    def __call__(self, batch: Batch, *, need_weights: bool = False) -> ClassifierOutput:
-        """Classifies a batch, as `EncoderClassifier.forward` does."""
-        chosen = self._short if batch.input_ids.numel() <= _FEW_TOKENS else self._long
-        return chosen(batch, need_weights=need_weights)
+def to_bfloat16(numbers: Floats) -> NDArray[np.uint16]:
+    """Rounds finite numbers to the nearest bfloat16, to even ones in the middle."""
+    bits = np.ascontiguousarray(numbers).view(np.uint32)
+    rounded: NDArray[np.uint16] = ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
+    return rounded
 
 
-def quantize(weight: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-    """Quantizes a projection, float32 [columns, sum] with its bias [columns], to bytes.
+def widen(numbers: NDArray[np.uint16]) -> Floats:
+    """Returns bfloat16 numbers as float32."""
+    return (numbers.astype(np.uint32) << 16).view(np.float32)
+
+
+def quantize(weight: Floats) -> tuple[NDArray[np.int8], Floats, Floats]:
+    """Quantizes the weight of a projection, float32 [columns, sum], to bytes.
 
     A weight has a scale for each column, and an input one for each token (Dettmers et al. 2022,
     "LLM.int8()", section 2, without outliers), so that no scale depends on other texts of a batch.
 
     Returns:
-        The bytes, int8 [columns, sum]; and float32 [3, columns]: for each column its scale, the sum
-        of its bytes times that scale, and its bias.
+        The bytes, int8 [columns, sum]; and float32 [columns] twice: the scale of each column, and
+        the sum of its bytes times that scale.
     """
     pairs = weight.reshape(len(weight), -1, 2)
-    positive, negative = pairs.clamp(min=0).sum(2), pairs.clamp(max=0).sum(2)
-    largest = torch.maximum(positive, -negative).amax(1)
-    scales = (largest / _LARGEST_PAIR).clamp(min=1e-12)  # [columns]
-    quantized = (weight / scales[:, None]).round()
-    return quantized.to(torch.int8), torch.stack([scales, quantized.sum(1) * scales, bias])
+    positive, negative = np.maximum(pairs, 0).sum(2), np.minimum(pairs, 0).sum(2)
+    largest = np.maximum(positive, -negative).max(1)
+    scales = np.maximum(largest / np.float32(_LARGEST_PAIR), np.float32(1e-12))  # [columns]
+    quantized = np.rint(weight / scales[:, None])
+    return quantized.astype(np.int8), scales, quantized.sum(1) * scales
 
 
-def pack(weight: Tensor, panel: int) -> Tensor:
+def pack(weight: NDArray[Any], panel: int) -> NDArray[Any]:
     """Packs a weight [columns, factors of a sum] in panels of some columns.
 
     Returns:
         The same type [panels, words, columns, factors of a word]; the last panel is filled with
         zeros.
     """
-    factors = _WORD_BYTES // weight.element_size()
+    factors = _WORD_BYTES // weight.itemsize
     columns, length = weight.shape
-    filled = functional.pad(weight, (0, 0, 0, -columns % panel))
+    filled = np.pad(weight, ((0, -columns % panel), (0, 0)))
     panels = filled.reshape(-1, panel, length // factors, factors)
-    return panels.permute(0, 2, 1, 3).contiguous()
+    return np.ascontiguousarray(panels.transpose(0, 2, 1, 3))

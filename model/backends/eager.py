@@ -1,17 +1,36 @@
-"""Runs the modules of a network without compiling or packing them, on any device."""
+"""Runs the modules of a network by torch, on any device.
+
+Legend: B batch, T tokens, L chosen layers, H heads, C classes.
+"""
 
 import copy
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import chain
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from model.backends.base import Backend, Pass, Runner
+from model.backends.base import (
+    Backend,
+    PassOutput,
+    Processor,
+    Runner,
+    Selection,
+    join_head_masks,
+)
+from model.checkpoint.opening import Checkpoint
+from model.explain.attention_steps import Projected
+from model.explain.on_demand import OnDemand
 from model.network.architecture import Network
 from model.network.attention import MultiHeadAttention
 from model.network.encoder import EncoderClassifier
-from model.types import Classifier
+from model.types import Batch, Classifier, Encoding
+
+# Messages of torch's CPU allocator, which raises a plain RuntimeError.
+_CPU_MESSAGES = ("can't allocate memory", "not enough memory")
 
 # After these errors, CUDA answers every call of the process with the same error. The codes and
 # messages are those of cudaError_t in the CUDA Runtime API. Out of memory is not among them.
@@ -33,34 +52,163 @@ _FATAL_MESSAGES = (
 )
 
 
-class CpuBackend(Backend):
-    """Any processor; each core runs its own passes."""
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """A pass that has started; on a GPU it may still be running.
+
+    Args:
+        logits: [B, C], on the device or being copied to the host.
+        weights: [B, H, T, T] for each chosen layer, or one tensor [L, B, H, T, T] if they leave
+            the device in one copy; empty without a selection.
+    """
+
+    logits: Tensor
+    weights: Tensor | tuple[Tensor, ...]
+    wait: Callable[[], None] = lambda: None
+
+
+class EagerRunner(Runner):
+    """Passes of a network of torch.
+
+    Args:
+        served: what computes passes.
+        network: what `served` was made from, in float32.
+    """
+
+    def __init__(
+        self,
+        served: Classifier,
+        network: OnDemand[Network],
+        *,
+        device: torch.device,
+        pad_token_id: int,
+    ) -> None:
+        super().__init__(network)
+        self.served = served
+        self._device = device
+        self._pad_token_id = pad_token_id
+
+    def run(self, encodings: Sequence[Encoding], selection: Selection | None = None) -> PassOutput:
+        """Classifies texts in one pass."""
+        return self.finish(self.start(self.prepare(encodings), selection))
+
+    def prepare(self, encodings: Sequence[Encoding]) -> Batch:
+        """Pads texts to a batch on the device."""
+        return collate(encodings, pad_token_id=self._pad_token_id, device=self._device)
+
+    def start(self, batch: Batch, selection: Selection | None = None) -> Pass:
+        """Starts a pass; reads nothing on the host."""
+        with torch.inference_mode():
+            return Pass(*self._compute(batch, selection))
+
+    def finish(self, started: Pass) -> PassOutput:
+        """Waits for a pass and returns its results."""
+        started.wait()
+        return PassOutput(
+            started.logits.cpu().numpy(), tuple(layer.cpu().numpy() for layer in started.weights)
+        )
+
+    def project(self, encoding: Encoding, layer: int) -> Projected:
+        """Runs the layers before one of them, and its projections, in float32."""
+        length = len(encoding.input_ids)
+        with self.network.use() as network, torch.inference_mode():
+            inputs = network.attention_inputs(self.prepare([encoding]), layer)
+            # What stands behind the text is padding. A mask hides it, so its weights are 0.
+            states = inputs.hidden_states[:, :length]  # [1, T, hidden size]
+            projected = inputs.attention.project(states, states, states)
+            queries, keys, values = (part[0].float().cpu().numpy() for part in projected)
+        return queries, keys, values
+
+    def _compute(
+        self, batch: Batch, selection: Selection | None
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        if selection is None:
+            return self.served(batch).logits, ()
+        output = self.served(batch, need_weights=True)
+        weights = [output.attention_weights[layer] for layer in selection.layers]
+        if weights and len(selection.heads) < weights[0].shape[1]:
+            # One by one: indexing with a list would copy the list to the device first.
+            weights = [
+                torch.stack([layer[:, head] for head in selection.heads], dim=1)
+                for layer in weights
+            ]
+        return output.logits, tuple(weights)
+
+
+class CudaRunner(EagerRunner):
+    """Passes on a GPU; results leave it in pinned, non-blocking copies."""
+
+    def __init__(
+        self,
+        served: Classifier,
+        network: OnDemand[Network],
+        *,
+        device: torch.device,
+        pad_token_id: int,
+    ) -> None:
+        super().__init__(served, network, device=device, pad_token_id=pad_token_id)
+        # The passes of several threads share one stream. Each queues its kernels and its copy
+        # together, so that no result waits for another pass.
+        self._launching = threading.Lock()
+
+    def start(self, batch: Batch, selection: Selection | None = None) -> Pass:
+        """Starts a pass; reads nothing on the host."""
+        done = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        with self._launching, torch.cuda.device(self._device), torch.inference_mode():
+            logits, weights = self._compute(batch, selection)
+            on_host = _copy_out(logits)
+            # Stacked: all maps leave in one copy.
+            together = _copy_out(torch.stack(weights)) if weights else ()
+            done.record()
+        return Pass(on_host, together, done.synchronize)
+
+
+class TorchBackend(Backend):
+    """A device that runs networks by torch."""
+
+    runner: type[EagerRunner] = EagerRunner
+
+    def load(self, checkpoint: Checkpoint) -> EagerRunner:
+        """Copies the parameters that compute in 16 bits and shares the rest."""
+        device = torch.device(self.device)
+        network = checkpoint.load_network().to(device)
+        served = ready_copy(network, getattr(torch, self.dtype))
+        if device.type == "cpu":
+            avoid_kernel_cache(network)
+        return self.runner(
+            served,
+            OnDemand(lambda: network, linger_seconds=None),
+            device=device,
+            pad_token_id=checkpoint.tokenizer.pad_token_id,
+        )
+
+    def is_out_of_memory(self, error: BaseException) -> bool:
+        """Returns whether an error means that the machine or the device is out of memory."""
+        if isinstance(error, MemoryError | torch.OutOfMemoryError):
+            return True
+        return isinstance(error, RuntimeError) and any(
+            message in str(error) for message in _CPU_MESSAGES
+        )
+
+
+class CpuBackend(Processor, TorchBackend):
+    """A processor where torch computes."""
 
     name = "eager"
-    default_batch_tokens = 512
-    # Threads that compute yield to the one that talks to clients.
-    niceness = 10
     worth_sharing_tokens = 100
 
-    def __init__(self, device: torch.device, dtype: torch.dtype, *, threads: int) -> None:
+    def __init__(self, device: str, dtype: str, *, threads: int) -> None:
         super().__init__(device, dtype, threads=threads)
-        self.workers = self.cores = threads
-        if dtype == torch.float32:
+        if dtype == "float32":
             # Its products take longer, so threads lose a smaller share by waiting for each other.
             self.worth_sharing_tokens = 16
 
-    def load(self, network: Network, *, pad_token_id: int) -> Runner:
-        """Copies the parameters that compute in 16 bits and shares the rest."""
-        served = ready_copy(network, self.dtype)
-        if isinstance(network, EncoderClassifier):
-            network.avoid_onednn_gelu()
-        return Runner(served, device=self.device, pad_token_id=pad_token_id)
 
-
-class CudaBackend(Backend):
+class CudaBackend(TorchBackend):
     """A GPU, which runs one pass after the other while Python prepares and answers others."""
 
     name = "cuda"
+    runner = CudaRunner
     workers = 3
     cores = 1
     # Not yet measured on a GPU. At 25 tokens a text, this is 650 texts.
@@ -68,16 +216,15 @@ class CudaBackend(Backend):
     niceness = 0
     worth_sharing_tokens = 100
 
-    def load(self, network: Network, *, pad_token_id: int) -> Runner:
-        """Copies the parameters that compute in 16 bits, shares the rest, and turns TF32 off.
+    def load(self, checkpoint: Checkpoint) -> EagerRunner:
+        """Loads as on a processor, and turns TF32 off.
 
         TF32 keeps 10 bits of a float32 factor. A text by itself and in a batch would differ by more
         than the 1e-5 that float32 promises. For speed there are the 16-bit types.
         """
         torch.backends.cuda.matmul.fp32_precision = "ieee"
         torch.backends.cudnn.conv.fp32_precision = "ieee"  # type: ignore[attr-defined]
-        served = ready_copy(network, self.dtype)
-        return CudaRunner(served, device=self.device, pad_token_id=pad_token_id)
+        return super().load(checkpoint)
 
     def free_memory(self) -> None:
         """Frees the blocks that torch's allocator caches."""
@@ -92,26 +239,6 @@ class CudaBackend(Backend):
             return code in _FATAL_CODES
         text = str(error)
         return "CUDA" in text and any(message in text for message in _FATAL_MESSAGES)
-
-
-class CudaRunner(Runner):
-    """Passes on a GPU; results leave it in pinned, non-blocking copies."""
-
-    def __init__(self, network: Classifier, *, device: torch.device, pad_token_id: int) -> None:
-        super().__init__(network, device=device, pad_token_id=pad_token_id)
-        # The passes of several threads share one stream. Each queues its kernels and its copy
-        # together, so that no result waits for another pass.
-        self._launching = threading.Lock()
-
-    def _start(self, compute: Callable[[], tuple[Tensor, tuple[Tensor, ...]]]) -> Pass:
-        done = torch.cuda.Event()  # type: ignore[no-untyped-call]
-        with self._launching, torch.cuda.device(self._device), torch.inference_mode():
-            logits, weights = compute()
-            on_host = _copy_out(logits)
-            # Stacked: all maps leave in one copy.
-            together = _copy_out(torch.stack(weights)) if weights else ()
-            done.record()
-        return Pass(on_host, together, done.synchronize)
 
 
 def _copy_out(tensor: Tensor) -> Tensor:
@@ -130,3 +257,69 @@ def ready_copy(network: Network, dtype: torch.dtype) -> Network:
         if isinstance(module, MultiHeadAttention):
             module.join_projections()
     return served
+
+
+def avoid_kernel_cache(network: Network) -> None:
+    """Prevents oneDNN from keeping code for each batch size, in the network for gradients."""
+    if isinstance(network, EncoderClassifier):
+        network.avoid_onednn_gelu()
+
+
+def collate(
+    encodings: Sequence[Encoding],
+    *,
+    pad_token_id: int,
+    device: torch.device | None = None,
+    pad_to: int | None = None,
+) -> Batch:
+    """Pads token ids on the right to the longest text of the batch.
+
+    Args:
+        encodings: B texts, at least one.
+        pad_token_id: the id that fills the rest of a row.
+        device: where the tensors go; None means the CPU.
+        pad_to: pads to this length instead, for a network that reads one fixed length.
+
+    Returns:
+        A batch of B rows. Without padding its mask is None: then fused attention kernels take
+        their fastest path.
+
+    Raises:
+        ValueError: there is no encoding, one has no tokens, or `pad_to` is below the longest text.
+    """
+    if not encodings:
+        raise ValueError("a batch needs at least one encoding, got 0")
+    lengths = np.fromiter((len(encoding.input_ids) for encoding in encodings), np.int64)
+    longest = int(lengths.max()) if pad_to is None else pad_to
+    if longest < lengths.max():
+        raise ValueError(f"pad_to is {pad_to}, but the longest text has {lengths.max()} tokens")
+    if lengths.min() < 1:
+        raise ValueError(f"text {lengths.argmin()} of the batch has no tokens, needs at least 1")
+    # One flat array: a list for each row costs several times as much.
+    ids = np.fromiter(chain.from_iterable(item.input_ids for item in encodings), np.int64)
+    masks = join_head_masks(encodings)
+    mask = None if masks is None else torch.from_numpy(masks)
+    if lengths.min() == longest:
+        batch = Batch(torch.from_numpy(ids.reshape(len(lengths), longest)), None, mask)
+    else:
+        padding = np.arange(longest) >= lengths[:, None]  # [B, T]
+        padded = np.full(padding.shape, pad_token_id)
+        padded[~padding] = ids
+        batch = Batch(torch.from_numpy(padded), torch.from_numpy(padding), mask)
+    return batch if device is None else _send_batch(batch, device)
+
+
+def _send_batch(batch: Batch, device: torch.device) -> Batch:
+    padding, mask = batch.key_padding_mask, batch.head_mask
+    return Batch(
+        send(batch.input_ids, device),
+        None if padding is None else send(padding, device),
+        None if mask is None else send(mask, device),
+    )
+
+
+def send(tensor: Tensor, device: torch.device) -> Tensor:
+    """Copies a tensor from the host to a device; a GPU keeps computing during the copy."""
+    if device.type != "cuda":
+        return tensor.to(device)
+    return tensor.pin_memory().to(device, non_blocking=True)

@@ -4,7 +4,6 @@ They are compiled when the project is installed; where they are not, torch compu
 """
 
 import os
-import runpy
 import sys
 from ctypes import (
     CDLL,
@@ -17,20 +16,20 @@ from ctypes import (
     c_int,
     c_int64,
     c_void_p,
+    sizeof,
 )
 from functools import cache
 from pathlib import Path
 
-import torch
-
 #: number of each kind of factors in `model/kernels/encoder.h`
-KINDS = {torch.float32: 0, torch.bfloat16: 1, torch.int8: 2}
+KINDS = {"float32": 0, "bfloat16": 1, "int8": 2}
 #: numbers of activations in `model/kernels/vectors.h`, by their names in configurations
 ACTIVATIONS = {"gelu": 1, "gelu_new": 2, "gelu_pytorch_tanh": 2, "relu": 3, "silu": 4, "tanh": 5}
 OUT_OF_RANGE, OUT_OF_MEMORY = 1, 2
 
 _LIBRARY = Path(__file__).with_name("_kernels.dll" if sys.platform == "win32" else "_kernels.so")
-_COMPILER = Path(__file__).parents[1] / "kernels" / "compiler.py"
+# Of the interface in `model/kernels/encoder.h`; it goes up with every change there.
+_VERSION = 1
 # torch's own limit of the instructions that it uses holds for the kernels too.
 _LIMIT = "ATEN_CPU_CAPABILITY"
 
@@ -88,6 +87,7 @@ class Network(Structure):
         *((name, c_int64) for name in ("heads", "inner", "classes", "vocabulary", "positions")),
         ("eps", c_double),
         ("tokens", c_void_p),
+        ("half_tokens", c_int64),
         ("places", c_void_p),
         ("embedding_norm", Norm),
         ("layer", POINTER(Layer)),
@@ -110,7 +110,7 @@ class InstructionSet(Structure):
             CFUNCTYPE(
                 c_int,
                 *(POINTER(Network), c_void_p, c_void_p, c_int64, c_int64),
-                *(c_void_p, c_void_p, c_int64, c_void_p),
+                *(c_void_p, c_void_p, c_int64, c_void_p, c_void_p),
             ),
         ),
     )
@@ -125,9 +125,12 @@ class InstructionSet(Structure):
         """The instructions without their variant, like `avx2`."""
         return self.name.partition("_")[0]
 
-    def can_compute(self, dtype: torch.dtype) -> bool:
+    def can_compute(self, dtype: str) -> bool:
         """Returns whether it multiplies factors of a type."""
         return dtype in KINDS and bool(self.kinds >> KINDS[dtype] & 1)
+
+
+_SIZES = [sizeof(Network), sizeof(InstructionSet), _VERSION]
 
 
 def instruction_sets() -> list[InstructionSet]:
@@ -137,7 +140,7 @@ def instruction_sets() -> list[InstructionSet]:
     return [each for each in _load()[0] if families is None or each.family in families]
 
 
-def choose_set(dtype: torch.dtype) -> InstructionSet | None:
+def choose_set(dtype: str) -> InstructionSet | None:
     """Returns the fastest instructions for a type; None if torch must compute."""
     return next((each for each in instruction_sets() if each.can_compute(dtype)), None)
 
@@ -153,10 +156,9 @@ def _load() -> tuple[list[InstructionSet], str | None]:
     if not _LIBRARY.is_file():
         return [], "they are not compiled"
     compiled = CDLL(str(_LIBRARY))
-    compiled.headlight_sources.restype = c_char_p
-    # Before anything else is read: the structures of other sources may differ.
-    if _digest() not in {None, compiled.headlight_sources().decode()}:
-        return [], "they are compiled from other sources than model/kernels holds now"
+    # Before anything else is read: a library of other sources may have other structures.
+    if _sizes(compiled) != _SIZES:
+        return [], "they are compiled from other sources: compile them again (make install)"
     compiled.headlight_instruction_set.restype = c_int
     compiled.headlight_instruction_set.argtypes = (c_int64, POINTER(InstructionSet))
     sets: list[InstructionSet] = []
@@ -165,9 +167,9 @@ def _load() -> tuple[list[InstructionSet], str | None]:
     return sets, None if sets else "this processor has no AVX2"
 
 
-@cache
-def _digest() -> str | None:
-    """Returns the digest of the sources; None if they are not here."""
-    if not _COMPILER.is_file():
-        return None
-    return str(runpy.run_path(str(_COMPILER))["sources_digest"]())
+def _sizes(compiled: CDLL) -> list[int]:
+    if not hasattr(compiled, "headlight_sizes"):
+        return []
+    sizes = (c_int64 * 3)()
+    compiled.headlight_sizes(sizes)
+    return list(sizes)

@@ -5,11 +5,31 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 _ROOT = Path("/sys/fs/cgroup")
 _OWN = Path("/proc/self/cgroup")
+_PROCESSOR = Path("/proc/cpuinfo")
 _QUOTA = ["cpu.max"], ["cpu.cfs_quota_us", "cpu.cfs_period_us"]
+
+
+@cache
+def processor_features() -> frozenset[str]:
+    """Returns the instructions of this processor by the names of Linux; nothing elsewhere."""
+    try:
+        lines = _PROCESSOR.read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return frozenset()
+    named = (line.partition(":") for line in lines)
+    return next(
+        (
+            frozenset(values.split())
+            for name, _, values in named
+            if name.strip().lower() in {"flags", "features"}
+        ),
+        frozenset(),
+    )
 
 
 def choose_threads(setting: int, *, root: Path | None = None, own: Path | None = None) -> int:
@@ -20,7 +40,7 @@ def choose_threads(setting: int, *, root: Path | None = None, own: Path | None =
     if setting:
         return setting
     quotas = map(_quota, group_folders("cpu", root=root, own=own))
-    return max(1, min([_usable_cores(), *(math.ceil(quota) for quota in quotas if quota)]))
+    return max(1, min([usable_cores(), *(math.ceil(quota) for quota in quotas if quota)]))
 
 
 def group_folders(
@@ -57,7 +77,8 @@ def yield_to_others(niceness: int) -> None:
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)
 
 
-def _usable_cores() -> int:
+def usable_cores() -> int:
+    """Returns how many cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

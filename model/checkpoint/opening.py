@@ -6,30 +6,35 @@ headlight.json                    temperature, labels, figures, digests; others 
 """
 
 import hashlib
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from model.checkpoint.hub import name_of
 from model.checkpoint.manifest import MARK, Manifest, seal
 from model.checkpoint.records import Baseline, Precision, Thresholds
-from model.checkpoint.weights import check_weights, digest_weights, load_weights, read_weights
-from model.errors import CheckpointError, describe_faults
-from model.files import CONFIG, MANIFEST, WEIGHTS, check_folder, digest, read_object
-from model.network.architecture import (
-    Network,
-    NetworkConfig,
-    build_undrawn,
-    encoder_kind,
-    read_config,
+from model.checkpoint.weights import (
+    MappedWeights,
+    Shapes,
+    check_weights,
+    digest_weights,
+    map_weights,
+    read_weights,
 )
+from model.errors import CheckpointError, describe_faults, needs_torch
+from model.files import CONFIG, MANIFEST, WEIGHTS, check_folder, digest, read_object
+from model.network.config import EncoderConfig, NetworkConfig, encoder_kind, read_config
 from model.network.labels import choose_among
 from model.tokenization.reader import load_tokenizer
 from model.tokenization.sandbox import try_tokenizer
 from model.tokenization.tokenizer import Tokenizer
 from model.types import Choice
 from model.validation import folder_path
+
+if TYPE_CHECKING:  # it imports torch
+    from model.network.architecture import Network
 
 _VERSION_LENGTH = 12
 Parsed = TypeVar("Parsed")
@@ -51,23 +56,45 @@ class Checkpoint:
         """The first 12 hex digits of the SHA-256 of the weights file."""
         return self.weights_sha256[:_VERSION_LENGTH]
 
+    @property
+    def parameters(self) -> int:
+        """How many numbers the network learned."""
+        return sum(map(math.prod, _shapes(self.config, self.path / CONFIG).values()))
+
     def choice(self, labels: Iterable[str]) -> Choice:
         """Returns a choice among some of the labels; raises as `choose_among`."""
         record = self.manifest
         return choose_among(labels, record.labels, record.temperature, record.pair_temperature)
 
-    def load_network(self) -> Network:
-        """Builds the network on the CPU, in float32 and evaluation mode, and loads its weights.
+    def load_weights(self) -> MappedWeights:
+        """Maps the weights of an encoder into memory, by our names.
 
         Raises:
             CheckpointError: a weight is not finite, or the file has changed since it was checked.
         """
+        assert isinstance(self.config, EncoderConfig)  # noqa: S101 - only its names are known
+        return self._read(self.config.parameter_shapes())
+
+    def load_network(self) -> "Network":
+        """Builds the network on the CPU, in float32 and evaluation mode, and loads its weights.
+
+        Raises:
+            CheckpointError: as `load_weights`.
+        """
+        from model.network.architecture import build_undrawn, fill
+
+        network = build_undrawn(self.config, "cpu")
+        fill(network, self._read([name for name, _ in network.named_parameters()]))
+        network.requires_grad_(requires_grad=False)
+        return network.eval()
+
+    def _read(self, names: Iterable[str]) -> MappedWeights:
         path = self.path / WEIGHTS
-        # One read: the digest and the weights come from the same bytes.
-        contents = read_weights(path)
+        # One map: the digest and the weights come from the same bytes.
+        maps = map_weights(path)
         hasher = hashlib.sha256()
-        for content in contents:
-            hasher.update(content)
+        for each in maps:
+            hasher.update(each)
         sha256 = hasher.hexdigest()
         if sha256 != self.weights_sha256:
             raise CheckpointError(
@@ -75,10 +102,7 @@ class Checkpoint:
                 f"is version {sha256[:_VERSION_LENGTH]} now, and was {self.version} when it was "
                 "checked: start again",
             )
-        network = build_undrawn(self.config, "cpu")
-        load_weights(path, contents, network, encoder_kind(self.config))
-        network.requires_grad_(requires_grad=False)
-        return network.eval()
+        return read_weights(path, maps, names, encoder_kind(self.config))
 
 
 def open_checkpoint(path: str | Path, *, trial: bool = False) -> Checkpoint:
@@ -104,12 +128,7 @@ def open_checkpoint(path: str | Path, *, trial: bool = False) -> Checkpoint:
     if manifest.max_length > (limit := config.length_limit):
         fault = f"max_length is {manifest.max_length}, {CONFIG} has {limit} positions"
         raise CheckpointError(path / MANIFEST, fault)
-    try:
-        network = build_undrawn(config, "meta")
-    except RuntimeError as error:  # more bytes than torch can count
-        told = "the sizes together make a network beyond any memory"
-        raise CheckpointError(path / CONFIG, told) from error
-    check_weights(path / WEIGHTS, network, encoder_kind(config))
+    check_weights(path / WEIGHTS, _shapes(config, path / CONFIG), encoder_kind(config))
     if trial:
         try_tokenizer(path)
     tokenizer = load_tokenizer(
@@ -131,6 +150,22 @@ def open_checkpoint(path: str | Path, *, trial: bool = False) -> Checkpoint:
         manifest=manifest,
         tokenizer=tokenizer,
     )
+
+
+def _shapes(config: NetworkConfig, path: Path) -> Shapes:
+    if isinstance(config, EncoderConfig):
+        return config.parameter_shapes()
+    try:
+        from model.network.architecture import build_undrawn
+
+        network = build_undrawn(config, "meta")
+    except ImportError as error:
+        fault = f"is a {config.architecture}, which {needs_torch()}"
+        raise CheckpointError(path, fault) from error
+    except RuntimeError as error:  # more bytes than torch can count
+        fault = "the sizes together make a network beyond any memory"
+        raise CheckpointError(path, fault) from error
+    return {name: tuple(each.shape) for name, each in network.named_parameters()}
 
 
 def _parsed(

@@ -2,8 +2,7 @@
 
 import os
 from pathlib import Path
-
-import torch
+from typing import TYPE_CHECKING
 
 from model.atomic import replacing_folder, write_whole
 from model.checkpoint.manifest import FORMAT_VERSION, MARK, Manifest, sealed
@@ -22,25 +21,30 @@ from model.files import (
     sign_command,
     to_bytes,
 )
-from model.network.architecture import Network, NetworkConfig, encoder_kind, is_known
+from model.network.config import NetworkConfig, encoder_kind, is_known
 from model.tokenization.tokenizer import Tokenizer
 from model.validation import folder_path
+
+if TYPE_CHECKING:  # whose networks are saved has imported it
+    import torch
+
+    from model.network.architecture import Network
 
 
 def save_checkpoint(
     path: str | Path,
     *,
-    network: Network,
+    network: "Network",
     config: NetworkConfig,
     tokenizer: Tokenizer,
     manifest: Manifest,
-    dtype: torch.dtype = torch.float32,
+    dtype: "torch.dtype | None" = None,
 ) -> None:
     """Writes a checkpoint folder as a whole, in place of one that is there; see `replacing_folder`.
 
     Args:
         manifest: the content of `headlight.json`; its digests are filled in here.
-        dtype: the type of the stored weights.
+        dtype: the type of the stored weights; None: that of each parameter.
 
     Raises:
         CheckpointError: `path` holds something other than a checkpoint (see `check_place`).

@@ -4,24 +4,47 @@ Others may divide it into parts, which `model.safetensors.index.json` names. The
 still takes the path of `model.safetensors`.
 """
 
+import json
 import logging
-from collections.abc import Iterable, Mapping
+import mmap
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import safetensors
-import safetensors.torch
-import torch
-from torch import Tensor, nn
+from numpy.typing import NDArray
 
 from model.errors import CheckpointError, shorten
-from model.files import INDEX, digest, is_file_name, read_bytes, read_object
+from model.files import INDEX, digest, is_file_name, read_object
 from model.network.families import BERT, Kind
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+#: weights by our names, float32 or float16, as they lie on disk where that is possible
+Weights = Mapping[str, NDArray[Any]]
+Shapes = Mapping[str, tuple[int, ...]]
 
 # Old releases of transformers used these names for the parameters of a layer norm.
 _OLD_ENDINGS = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
-_FLOATS = frozenset({"F64", "F32", "F16", "BF16"})
+# NumPy has no bfloat16: the upper half of a float32.
+_FLOATS = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": np.uint16}
 
 _log = logging.getLogger("headlight.checkpoint")
+
+
+class MappedWeights(dict[str, NDArray[Any]]):
+    """Weights by our names, of files that are mapped into memory."""
+
+    maps: Sequence[mmap.mmap] = ()
+
+    def release(self) -> None:
+        """Gives the memory of the files back; what is used again comes from them."""
+        for each in self.maps:
+            if hasattr(mmap, "MADV_DONTNEED"):  # not on Windows
+                each.madvise(mmap.MADV_DONTNEED)
 
 
 def weight_files(path: Path) -> list[Path]:
@@ -48,23 +71,37 @@ def digest_weights(path: Path) -> str:
     return digest(*weight_files(path))
 
 
-def read_weights(path: Path) -> list[bytes]:
-    """Reads the file of the weights, or its parts."""
-    return [read_bytes(file) for file in weight_files(path)]
+def map_weights(path: Path) -> list[mmap.mmap]:
+    """Maps the file of the weights, or its parts, into memory, where replicas share it.
+
+    Raises:
+        CheckpointError: a file cannot be read, or is empty.
+    """
+    maps = []
+    for part in weight_files(path):
+        try:
+            with part.open("rb") as file:
+                maps.append(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
+        except FileNotFoundError as error:
+            raise CheckpointError(part, "is missing") from error
+        except (OSError, ValueError) as error:  # ValueError: it is empty
+            raise CheckpointError(part, f"cannot be read: {error}") from error
+    return maps
 
 
-def check_weights(path: Path, network: nn.Module, kind: Kind | None = BERT) -> None:
+def check_weights(path: Path, shapes: Shapes, kind: Kind | None = BERT) -> None:
     """Compares the names, shapes and types in a weights file with the parameters of a network.
 
     A weight that is no part of such a network is only logged.
 
     Args:
+        shapes: of the parameters, by our names.
         kind: whose names the file has; None: our own.
 
     Raises:
         CheckpointError: the file is missing or damaged, or does not fit.
     """
-    needed = {_stored(kind, name): tuple(each.shape) for name, each in network.named_parameters()}
+    needed = {_stored(kind, name): shape for name, shape in shapes.items()}
     found = _header(path)
     path = path if path.exists() else path.with_name(INDEX)
     if missing := sorted(needed.keys() - found.keys()):
@@ -104,7 +141,7 @@ def _header(path: Path) -> dict[str, tuple[tuple[int, ...], str]]:
                 )
             raise CheckpointError(part, told)
         try:
-            with safetensors.safe_open(part, framework="pt") as file:
+            with safetensors.safe_open(part, framework="np") as file:
                 for stored in file.keys():  # noqa: SIM118
                     name, item = _modern(stored), file.get_slice(stored)
                     if name in found:
@@ -115,23 +152,46 @@ def _header(path: Path) -> dict[str, tuple[tuple[int, ...], str]]:
     return found
 
 
-def load_weights(
-    path: Path, contents: Iterable[bytes], network: nn.Module, kind: Kind | None = BERT
-) -> None:
-    """Loads what `read_weights` returns into a network on the CPU, after `check_weights`.
+def read_weights(
+    path: Path, maps: Sequence[mmap.mmap], names: Iterable[str], kind: Kind | None = BERT
+) -> MappedWeights:
+    """Reads parameters of a network from what `map_weights` returns, after `check_weights`.
 
     Raises:
-        CheckpointError: a weight is not a finite number.
+        CheckpointError: a weight is not a finite number of float32.
     """
-    stored = _join(map(safetensors.torch.load, contents))
-    with torch.no_grad():
-        for name, parameter in network.named_parameters():
-            theirs = _stored(kind, name)
-            _copy_weight(parameter, stored[theirs], path, theirs)
+    stored = _arrays(maps)
+    theirs = {name: _stored(kind, name) for name in names}
+    read = MappedWeights({name: _finite(stored[x], path, x) for name, x in theirs.items()})
+    read.maps = maps
+    return read
 
 
-def _join(parts: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    return {_modern(name): weight for part in parts for name, weight in part.items()}
+def _arrays(maps: Iterable[mmap.mmap]) -> dict[str, NDArray[Any]]:
+    """Finds the weights in mapped files, by the names that they have there."""
+    found: dict[str, NDArray[Any]] = {}
+    for content in maps:
+        start = 8 + int.from_bytes(content[:8], "little")
+        for name, entry in json.loads(content[8:start]).items():
+            if name == "__metadata__" or entry["dtype"] not in _FLOATS:
+                continue
+            begin, end = entry["data_offsets"]
+            kind = np.dtype(_FLOATS[entry["dtype"]])
+            flat = np.frombuffer(content, kind, (end - begin) // kind.itemsize, start + begin)
+            found[_modern(name)] = flat.reshape(entry["shape"])
+    return found
+
+
+def _finite(weight: NDArray[Any], path: Path, name: str) -> NDArray[Any]:
+    """Returns a weight in float16 as it is, any other one in float32."""
+    if weight.dtype == np.uint16:
+        weight = (weight.astype(np.uint32) << 16).view(np.float32)
+    elif weight.dtype == np.float64:
+        with np.errstate(over="ignore"):  # a number can be too large for float32
+            weight = weight.astype(np.float32)
+    if not np.isfinite(weight).all():
+        raise CheckpointError(path, f"{name} holds values that are not finite float32 numbers")
+    return weight
 
 
 def _modern(name: str) -> str:
@@ -141,77 +201,74 @@ def _modern(name: str) -> str:
     return name
 
 
-def _copy_weight(parameter: Tensor, weight: Tensor, path: Path, name: str) -> None:
-    parameter.copy_(weight)
-    # After the copy: a float64 number can be too large for float32.
-    if not torch.isfinite(parameter).all():
-        raise CheckpointError(path, f"{name} holds values that are not finite float32 numbers")
-
-
 def save_weights(
-    path: Path, weights: Mapping[str, Tensor], kind: Kind | None = BERT, *, dtype: torch.dtype
+    path: Path,
+    weights: "Mapping[str, Tensor]",
+    kind: Kind | None = BERT,
+    *,
+    dtype: "torch.dtype | None",
 ) -> None:
     """Writes the parameters of a network."""
+    import safetensors.torch
+
     stored = {
-        _stored(kind, name): weight.detach().to("cpu", dtype).contiguous()
+        _stored(kind, name): weight.detach().to("cpu", dtype=dtype).contiguous()
         for name, weight in weights.items()
     }
     # Only the owner may read a file of save_file, but the service runs as another user.
     path.write_bytes(safetensors.torch.save(stored, metadata={"format": "pt"}))
 
 
-def load_encoder_weights(
+def read_encoder_weights(
     path: Path,
-    network: nn.Module,
+    fresh: Weights,
     kind: Kind = BERT,
     *,
     classes: Mapping[int, int] | None = None,
-) -> list[str]:
-    """Loads the weights of a pretrained encoder; a head that does not fit keeps its fresh weights.
+) -> tuple[Weights, list[str]]:
+    """Reads the weights of a pretrained encoder; a head that does not fit keeps its fresh weights.
 
     Args:
         path: a safetensors file of any network of this kind, with or without the kind's prefix in
             its names, and with or without a head.
-        network: on the CPU, with fresh weights.
-        classes: rows of the last layer to load, as numbers of classes of the network, and of the
+        fresh: the parameters of the network, float32.
+        classes: rows of the last layer to read, as numbers of classes of the network, and of the
             file; None: all, if there are as many.
 
     Returns:
-        Our names of the parameters that were not loaded, or not in full.
+        The parameters, and the names of those that were not read, or not in full.
 
     Raises:
         CheckpointError: the file is damaged, or a weight is missing, misshapen or not finite.
     """
     shapes = {name: shape for name, (shape, _) in _header(path).items()}
     is_bare = not any(name.startswith(kind.prefix) for name in shapes)
-    fresh: list[str] = []
-    stored = _join(map(safetensors.torch.load_file, weight_files(path)))
-    with torch.no_grad():
-        for name, parameter in network.named_parameters():
-            theirs = kind.stored_name(name)
-            theirs = theirs.removeprefix(kind.prefix) if is_bare else theirs
-            shape = shapes.get(theirs)
-            rows = classes if name.startswith("classifier.") else None
-            if rows is None and shape == tuple(parameter.shape):
-                _copy_weight(parameter, stored[theirs], path, theirs)
-            elif (
-                (rows and shape is not None)
-                and shape[1:] == tuple(parameter.shape[1:])
-                and max(rows.values()) < shape[0]
-            ):
-                weight = parameter.to(stored[theirs].dtype)
-                weight[list(rows)] = stored[theirs][list(rows.values())]
-                _copy_weight(parameter, weight, path, theirs)
-                if len(rows) < len(parameter):
-                    fresh.append(name)
-            elif name.startswith(("classifier.", "pooler.")):
-                fresh.append(name)
-            else:
-                fault = "is missing" if shape is None else f"has shape {shape}"
-                raise CheckpointError(
-                    path, f"{theirs} {fault}, the network needs {tuple(parameter.shape)}"
-                )
-    return fresh
+    stored = _arrays(map_weights(path))
+    read: dict[str, NDArray[Any]] = {}
+    kept: list[str] = []
+    for name, parameter in fresh.items():
+        theirs = kind.stored_name(name)
+        theirs = theirs.removeprefix(kind.prefix) if is_bare else theirs
+        shape = shapes.get(theirs)
+        rows = classes if name.startswith("classifier.") else None
+        if rows is None and shape == parameter.shape:
+            read[name] = _finite(stored[theirs], path, theirs)
+        elif (
+            (rows and shape is not None)
+            and shape[1:] == parameter.shape[1:]
+            and max(rows.values()) < shape[0]
+        ):
+            whole = _finite(stored[theirs], path, theirs)
+            read[name] = parameter.copy()
+            read[name][list(rows)] = whole[list(rows.values())]
+            if len(rows) < len(parameter):
+                kept.append(name)
+        elif name.startswith(("classifier.", "pooler.")):
+            kept.append(name)
+        else:
+            fault = "is missing" if shape is None else f"has shape {shape}"
+            raise CheckpointError(path, f"{theirs} {fault}, the network needs {parameter.shape}")
+    return {**fresh, **read}, kept
 
 
 def _some(names: list[str]) -> str:

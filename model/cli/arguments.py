@@ -3,7 +3,7 @@
 import argparse
 import codecs
 from collections.abc import Iterator, Sequence
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NoReturn
 
 from model.validation import nearest
@@ -62,12 +62,20 @@ def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
                 yield from _options(command)
 
 
+def project_version() -> str:
+    """Returns the version of the project, whichever of its two distributions is installed."""
+    try:
+        return version("headlight")
+    except PackageNotFoundError:
+        return version("headlight-serve")
+
+
 def add_version(parser: argparse.ArgumentParser) -> None:
     """Adds `--version`, which prints the name of the command and the project's version."""
     parser.add_argument(
         "--version",
         action="version",
-        version=f"{parser.prog} {version('headlight')}",
+        version=f"{parser.prog} {project_version()}",
         help="print the version",
     )
 

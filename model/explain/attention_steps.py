@@ -6,21 +6,20 @@ The steps are those of Vaswani et al. 2017, section 3.2, for the row of one quer
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from model.errors import NotFiniteError
 from model.explain.interventions import check_index
-from model.network.architecture import NetworkConfig
-from model.network.attention import AttentionInputs
-from model.network.shared_weights import SharedWeights
+from model.network.config import NetworkConfig
 from model.types import Encoding
 
 Floats = NDArray[np.float32]
+#: queries, keys and values of a text in one layer, each float32 [H, T, D]
+Projected = tuple[Floats, Floats, Floats]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +52,11 @@ class HeadSteps:
 class HeadInspector:
     """Steps of the heads of one checkpoint; several threads may use it at once."""
 
-    def __init__(self, network: SharedWeights, config: NetworkConfig) -> None:
+    def __init__(
+        self, project: Callable[[Encoding, int], Projected], config: NetworkConfig
+    ) -> None:
         self.head_dim = config.head_dim
-        self._network = network
+        self._project = project
         self._num_layers, self._num_heads = config.num_layers, config.num_heads
 
     def count_numbers(self, length: int) -> int:
@@ -74,22 +75,17 @@ class HeadInspector:
         check_index(layer, self._num_layers, "layer")
         check_index(head, self._num_heads, "head")
         check_index(query, length, "token", owner="the text")
-        with self._network.use() as network, torch.no_grad():
-            computed = _compute(
-                network.attention_inputs(self._network.batch(encoding), layer), head, query, length
-            )
-        steps = [tensor.float().cpu().numpy() for tensor in computed]
+        queries, keys, values = (each[head] for each in self._project(encoding, layer))  # [T, D]
+        steps = _compute(queries[query], keys, values)
         if not all(np.isfinite(step).all() for step in steps):
             raise NotFiniteError(1, 1, what="steps of a head")
         return HeadSteps(encoding, layer, head, query, 1 / math.sqrt(self.head_dim), *steps)
 
 
-def _compute(inputs: AttentionInputs, head: int, query: int, length: int) -> list[Tensor]:
+def _compute(query: Floats, keys: Floats, values: Floats) -> tuple[Floats, ...]:
     """Computes the steps in the order of the fields of `HeadSteps`."""
-    # What stands behind the text is padding. A mask hides it, so its weights are 0.
-    states = inputs.hidden_states[:, :length]  # [1, T, hidden size]
-    projected = inputs.attention.project(states, states, states)
-    queries, keys, values = (part[0, head] for part in projected)  # [T, D]
-    scores = keys @ queries[query] / math.sqrt(keys.shape[-1])  # [T]
-    weights = scores.softmax(dim=-1)  # [T]
-    return [queries[query], keys, scores, weights, values, weights @ values]
+    with np.errstate(all="ignore"):  # the caller looks for numbers that are not finite
+        scores = keys @ query / np.float32(math.sqrt(len(query)))  # [T]
+        powers = np.exp(scores - scores.max())
+        weights = powers / powers.sum()  # [T]
+        return query, keys, scores, weights, values, weights @ values

@@ -13,15 +13,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from model.explain.gradients import Endpoints, Gradients
 from model.tokenization.words import group_words, sum_words
 from model.types import Choice, Encoding, Prediction, Token
 from model.validation import one_of
+
+if TYPE_CHECKING:  # it imports torch
+    from model.explain.gradients import Endpoints, Gradients
 
 Method = Literal["integrated_gradients", "gradient_x_input"]
 
@@ -65,6 +67,20 @@ class Attribution:
         return replace(self, tokens=words.tokens, attributions=sums)
 
 
+@dataclass(frozen=True, slots=True)
+class HeadImportance:
+    """How much the log-odds f of a label depend on each head, for one text.
+
+    Args:
+        importance: |df / d xi| at xi = 1, float64 [L, H]; xi multiplies the output of head h of
+            layer l.
+    """
+
+    prediction: Prediction
+    label: str
+    importance: NDArray[np.float64]
+
+
 class Attributor:
     """The attribution of one prediction, computed in pieces that any threads may compute.
 
@@ -81,7 +97,7 @@ class Attributor:
 
     def __init__(
         self,
-        gradients: Gradients,
+        gradients: "Gradients",
         encoding: Encoding,
         *,
         label: str | None = None,
@@ -142,7 +158,7 @@ class Attributor:
             baseline_value=ends.baseline_value,
         )
 
-    def _start(self) -> Endpoints:
+    def _start(self) -> "Endpoints":
         with self._lock:  # other threads wait: the label may depend on the prediction
             if self._ends is None:
                 self._ends = self._gradients.ends(
@@ -152,7 +168,7 @@ class Attributor:
 
 
 def attribute(
-    gradients: Gradients,
+    gradients: "Gradients",
     encoding: Encoding,
     *,
     label: str | None = None,

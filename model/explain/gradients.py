@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from model.errors import NotFiniteError
-from model.network.architecture import NetworkConfig
-from model.network.shared_weights import SharedWeights
-from model.types import Choice, Encoding, Prediction
+from model.explain.attribution import HeadImportance
+from model.explain.on_demand import OnDemand
+from model.network.architecture import Network
+from model.network.config import NetworkConfig
+from model.types import Batch, Choice, Encoding, Prediction
 
 _MOST_BASELINES = 512  # of texts with as many different lengths
 
@@ -43,32 +45,20 @@ class Endpoints:
     baseline: Tensor
 
 
-@dataclass(frozen=True, slots=True)
-class HeadImportance:
-    """How much the log-odds f of a label depend on each head, for one text.
-
-    Args:
-        importance: |df / d xi| at xi = 1, float64 [L, H]; xi multiplies the output of head h of
-            layer l.
-    """
-
-    prediction: Prediction
-    label: str
-    importance: NDArray[np.float64]
-
-
 class Gradients:
     """Derivatives for one checkpoint; several threads may use them at once."""
 
     def __init__(
         self,
-        network: SharedWeights,
+        network: OnDemand[Network],
         config: NetworkConfig,
         *,
         temperature: float,
         pad_token_id: int,
+        device: str = "cpu",
     ) -> None:
         self._network = network
+        self._device = torch.device(device)
         self._whole = Choice(config.labels, temperature)
         self._heads = config.num_layers, config.num_heads
         self._pad_token_id = pad_token_id
@@ -87,9 +77,7 @@ class Gradients:
         """
         text, baseline, below = self._embed(encoding)
         with self._network.use() as network, torch.no_grad():
-            logits = network(
-                self._network.batch(encoding), token_embeddings=text[None]
-            ).logits  # [1, C]
+            logits = network(self._batch(encoding), token_embeddings=text[None]).logits  # [1, C]
         return self._ends(encoding, label, choice, logits[0], text, baseline, below)
 
     def at_text(
@@ -102,7 +90,7 @@ class Gradients:
         text, baseline, below = self._embed(encoding)
         with self._network.use() as network, torch.enable_grad():
             at = text[None].clone().requires_grad_()  # [1, T, D]
-            logits = network(self._network.batch(encoding), token_embeddings=at).logits  # [1, C]
+            logits = network(self._batch(encoding), token_embeddings=at).logits  # [1, C]
             found = logits[0].detach()
             ends = self._ends(encoding, label, choice, found, text, baseline, below)
             (gradient,) = torch.autograd.grad(
@@ -125,11 +113,11 @@ class Gradients:
         Raises:
             NotFiniteError: a gradient overflowed.
         """
-        steps = torch.tensor(points, dtype=torch.float32, device=self._network.device)
+        steps = torch.tensor(points, dtype=torch.float32, device=self._device)
         at = torch.lerp(ends.baseline, ends.text, steps[:, None, None])  # [K, T, D]
         with self._network.use() as network, torch.enable_grad():
             at.requires_grad_()
-            batch = self._network.batch(ends.encoding, len(points))
+            batch = self._batch(ends.encoding, len(points))
             logits = network(batch, token_embeddings=at).logits  # [K, C]
             # Each term of the sum depends on one row, so each row gets its own gradient.
             (gradient,) = torch.autograd.grad(
@@ -144,25 +132,30 @@ class Gradients:
 
         Michel, Levy and Neubig 2019 average the derivative of the loss over a data set instead.
         """
-        heads = torch.ones(self._heads, device=self._network.device)
+        heads = torch.ones(self._heads, device=self._device)
         with self._network.use() as network, torch.enable_grad():
             heads.requires_grad_()
-            logits = network(self._network.batch(encoding), head_mask=heads).logits  # [1, C]
+            logits = network(self._batch(encoding), head_mask=heads).logits  # [1, C]
             prediction = self._predict(logits[0].detach(), encoding, choice)
             label = prediction.best if label is None else label
             log_odds = self._log_odds(logits, label, choice or self._whole)
             (gradient,) = torch.autograd.grad(log_odds.sum(), heads)  # [L, H]
         return HeadImportance(prediction, label, _finite(gradient.abs().double().cpu().numpy()))
 
-    def release(self) -> None:
-        """Drops weights that are kept for the next gradients."""
-        self._network.release()
-
     def probe(self, encoding: Encoding) -> None:
         """Runs both kinds of gradients once and raises their errors."""
         self.along(self.ends(encoding), np.ones(1), np.ones(1))
         self.at_text(encoding)
         self.head_importance(encoding)
+
+    def _batch(self, encoding: Encoding, size: int = 1) -> Batch:
+        """Repeats a text, for passes over rows that differ in their embeddings."""
+        ids = torch.tensor(encoding.input_ids, dtype=torch.int64, device=self._device)  # [T]
+        mask: Tensor | None = None
+        if encoding.head_mask is not None:
+            mask = torch.tensor(encoding.head_mask, device=self._device)[:, None]  # [L, 1, H]
+            mask = mask.expand(-1, size, -1)
+        return Batch(ids.expand(size, -1), None, mask)
 
     def _embed(self, encoding: Encoding) -> tuple[Tensor, Tensor, Tensor]:
         """Embeds a text and its baseline, float32 [T, D]; computes the baseline's logits, [C]."""
@@ -172,12 +165,10 @@ class Gradients:
         special = torch.tensor([token.special for token in encoding.tokens], dtype=torch.bool)
         padded = torch.where(special, ids, self._pad_token_id)  # [T]
         with self._network.use() as network, torch.no_grad():
-            both = network.embed_tokens(
-                torch.stack([ids, padded]).to(self._network.device)
-            )  # [2, T, D]
+            both = network.embed_tokens(torch.stack([ids, padded]).to(self._device))  # [2, T, D]
             logits = self._baselines.get(key := padded.numpy().tobytes())
             if logits is None:
-                output = network(self._network.batch(encoding), token_embeddings=both[1:])
+                output = network(self._batch(encoding), token_embeddings=both[1:])
                 # Several threads share the dictionary, so each change of it is one call.
                 self._baselines[key] = logits = output.logits[0].clone()
                 if len(self._baselines) > _MOST_BASELINES:

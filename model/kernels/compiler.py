@@ -5,7 +5,6 @@
 The library holds the passes once for each set of instructions, and chooses when it is loaded.
 """
 
-import hashlib
 import importlib.util
 import os
 import platform
@@ -68,12 +67,6 @@ def find_compiler(*, cross: bool = False) -> list[str] | None:
     return None
 
 
-def sources_digest() -> str:
-    """Computes what tells a library of these sources from one of others."""
-    files = sorted(path for path in SOURCES.iterdir() if path.suffix in {".cpp", ".h", ".py"})
-    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
-
-
 def compile_library(
     output: Path,
     compiler: Sequence[str],
@@ -113,15 +106,12 @@ def compile_library(
         names = [name for name, fault in faults.items() if not fault]
         if not names:
             raise CompilerError(faults.popitem()[1])
-        macros = [
-            f"-DHEADLIGHT_SETS={' '.join(f'SET({name})' for name in names)}",
-            f'-DHEADLIGHT_SOURCES="{sources_digest()}"',
-        ]
+        macro = f"-DHEADLIGHT_SETS={' '.join(f'SET({name})' for name in names)}"
         parts = [str(SOURCES / "library.cpp"), *([str(program)] if program else [])]
         # With -c nothing is linked.
         # Of a function that several sets have, the first one stays: the one for most processors.
         objects = [] if "-c" in options else [f"{folder}/{name}.o" for name in reversed(names)]
-        link = [*command, *macros, *parts, *objects, "-pthread", "-o", output.name]
+        link = [*command, macro, *parts, *objects, "-pthread", "-o", output.name]
         # Some compilers write more files beside it, and the path that they are given into it.
         (linked := Path(folder) / "linked").mkdir()
         if fault := _run(link, folder=linked):

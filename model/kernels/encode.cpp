@@ -79,14 +79,15 @@ void run(const Network& network, const Request& request, std::int64_t threads) {
 //     stay as they are.
 //   longest: tokens of the longest text.
 //   head_mask: factor of each head's output, float32 [layers, texts, H], or null.
+//   states: gets the states before the last layer, float32 [tokens, D], or null.
 //
 // Returns 0; 1 if an id or a length is outside the network's tables, 2 without memory: then nothing
 // was written.
 int encode(const Network* network, const std::int64_t* ids, const std::int64_t* lengths,
            std::int64_t texts, std::int64_t threads, float* logits, float* weights,
-           std::int64_t longest, const float* head_mask) noexcept {
+           std::int64_t longest, const float* head_mask, float* states) noexcept {
   const Request request = {ids,    lengths, static_cast<Index>(texts), static_cast<Index>(longest),
-                           logits, weights, head_mask};
+                           logits, weights, head_mask, states};
   if (!is_in_range(*network, request)) return kOutOfRange;
   try {
     switch (static_cast<Kind>(network->kind)) {

@@ -10,6 +10,9 @@ namespace headlight {
 
 using Index = std::ptrdiff_t;
 
+// Goes up with every change of this file or of what its functions mean.
+constexpr std::int64_t kVersion = 1;
+
 // The factors of products.
 enum class Kind { kFloat32, kBfloat16, kInt8 };
 
@@ -50,7 +53,8 @@ struct Network {
   std::int64_t kind, activation, pooling, layers, hidden, heads, inner, classes, vocabulary;
   std::int64_t positions;
   double eps;
-  const float* tokens;  // [vocabulary, D]
+  const void* tokens;        // [vocabulary, D], float32 or float16
+  std::int64_t half_tokens;  // whether they are float16
   const float* places;  // [P, D]
   Norm embedding_norm;
   const Layer* layer;
@@ -65,7 +69,7 @@ struct InstructionSet {
   std::int64_t panel_columns;  // in which weights are packed
   int (*encode)(const Network* network, const std::int64_t* ids, const std::int64_t* lengths,
                 std::int64_t texts, std::int64_t threads, float* logits, float* weights,
-                std::int64_t longest, const float* head_mask) noexcept;
+                std::int64_t longest, const float* head_mask, float* states) noexcept;
 };
 
 }  // namespace headlight

@@ -112,5 +112,9 @@ EXPORTED int headlight_instruction_set(std::int64_t number, headlight::Instructi
   return 0;
 }
 
-// The digest of the sources that this library was compiled from.
-EXPORTED const char* headlight_sources() noexcept { return HEADLIGHT_SOURCES; }
+// Writes three numbers that a program of other sources would not expect.
+EXPORTED void headlight_sizes(std::int64_t* out) noexcept {
+  out[0] = sizeof(headlight::Network);
+  out[1] = sizeof(headlight::InstructionSet);
+  out[2] = headlight::kVersion;
+}

@@ -30,6 +30,7 @@ struct Request {
   Index texts, longest;
   float *logits, *weights;
   const float* head_mask;
+  float* states;
 };
 
 // Texts whose tokens lie side by side, from `begin` to `end`.
@@ -80,6 +81,7 @@ class Pass {
     for (Index number = 0; number < last; ++number) {
       for (Group group; next(group);) run_layer(number, group);
     }
+    if (request_.states) std::memcpy(request_.states, hidden_, tokens() * size_ * sizeof(float));
     if (request_.weights) {
       for (Group group; next(group);) {
         join(network_.layer[last], group);
@@ -149,10 +151,16 @@ class Pass {
   void embed() {
     for (Index text = 0; text < request_.texts; ++text) {
       for (Index row = starts_[text]; row < starts_[text + 1]; ++row) {
-        const float* token = network_.tokens + request_.ids[row] * size_;
+        const Index start = request_.ids[row] * size_;
         const float* place = network_.places + (row - starts_[text]) * size_;
         float* state = hidden_ + row * size_;
-        for (Index at = 0; at < size_; ++at) state[at] = token[at] + place[at];
+        if (network_.half_tokens) {
+          const std::uint16_t* token = static_cast<const std::uint16_t*>(network_.tokens) + start;
+          for (Index at = 0; at < size_; ++at) state[at] = from_half(token[at]) + place[at];
+        } else {
+          const float* token = static_cast<const float*>(network_.tokens) + start;
+          for (Index at = 0; at < size_; ++at) state[at] = token[at] + place[at];
+        }
       }
     }
     normalize_rows(0, tokens(), hidden_, network_.embedding_norm);

@@ -10,6 +10,15 @@
 
 namespace headlight::HEADLIGHT_SET {
 
+// Widens a float16; exact, also below the normal numbers.
+inline float from_half(std::uint16_t half) {
+  const std::uint32_t scaled = (half & 0x7fffu) << 13;  // times 2^-112
+  float value;
+  std::memcpy(&value, &scaled, sizeof value);
+  value *= 0x1p112f;
+  return half & 0x8000u ? -value : value;
+}
+
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNotANumber = std::numeric_limits<float>::quiet_NaN();
 

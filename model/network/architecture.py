@@ -1,47 +1,18 @@
-"""Maps `model_type` to sizes, network and names of parameters."""
+"""Builds the network of a configuration."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+from numpy.typing import NDArray
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from model.errors import shorten
-from model.network.config import ConvAttentionConfig, EncoderConfig
+from model.network.config import ConvAttentionConfig, NetworkConfig
 from model.network.conv_attention import ConvAttentionClassifier, build_conv_attention
 from model.network.encoder import EncoderClassifier, build_encoder
-from model.network.families import KINDS, Kind
 
-NetworkConfig = EncoderConfig | ConvAttentionConfig
 Network = EncoderClassifier | ConvAttentionClassifier
-
-_CONFIGS: Mapping[str, type[EncoderConfig] | type[ConvAttentionConfig]] = {
-    **dict.fromkeys(KINDS, EncoderConfig),
-    "conv_attention": ConvAttentionConfig,
-}
-
-
-def read_config(content: Mapping[str, Any]) -> NetworkConfig:
-    """Reads the content of a `config.json`.
-
-    Raises:
-        pydantic.ValidationError: a size is missing, of the wrong type or does not fit.
-        ValueError: this kind of network cannot be loaded.
-    """
-    if not is_known(content):
-        *most, last = map(repr, _CONFIGS)
-        raise ValueError(
-            f"model_type is {shorten(repr(content.get('model_type')))}, only {', '.join(most)} and "
-            f"{last} can be loaded"
-        )
-    return _CONFIGS[content["model_type"]].from_json(content)
-
-
-def is_known(content: Mapping[str, Any]) -> bool:
-    """Returns whether a `config.json` names a kind of network that can be loaded."""
-    kind = content.get("model_type")
-    return isinstance(kind, str) and kind in _CONFIGS
 
 
 def build_undrawn(config: NetworkConfig, device: str) -> Network:
@@ -54,6 +25,13 @@ def build_undrawn(config: NetworkConfig, device: str) -> Network:
         if isinstance(config, ConvAttentionConfig):
             return build_conv_attention(config)
         return build_encoder(config)
+
+
+def fill(network: Network, weights: Mapping[str, NDArray[Any]]) -> None:
+    """Copies weights, float32 or narrower, into a network on the CPU."""
+    with torch.no_grad():
+        for name, parameter in network.named_parameters():
+            parameter.copy_(torch.from_numpy(weights[name]))
 
 
 class _NoDrawing(TorchFunctionMode):
@@ -71,8 +49,3 @@ class _NoDrawing(TorchFunctionMode):
         if getattr(func, "__module__", None) == nn.init.__name__:
             return args[0] if args else options["tensor"]
         return func(*args, **options)
-
-
-def encoder_kind(config: NetworkConfig) -> Kind | None:
-    """Returns the kind of an encoder; None for a network that stores weights under our names."""
-    return KINDS[config.kind] if isinstance(config, EncoderConfig) else None

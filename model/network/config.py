@@ -140,6 +140,27 @@ class EncoderConfig(BaseModel):
         """The most tokens that the network can read."""
         return self.max_position_embeddings - self.position_offset
 
+    def parameter_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Returns the shape of each parameter of the network by its name."""
+        size, inner = self.hidden_size, self.intermediate_size
+        shapes: dict[str, tuple[int, ...]] = {
+            "embeddings.tokens.weight": (self.vocab_size, size),
+            "embeddings.positions.weight": (self.max_position_embeddings, size),
+        }
+        if self.type_vocab_size:
+            shapes["embeddings.types.weight"] = (self.type_vocab_size, size)
+        linear = {"pooler": (size, size), "classifier": (len(self.labels), size)}
+        norms = ["embeddings.norm"]
+        for prefix in (f"layers.{number}." for number in range(self.num_hidden_layers)):
+            for part in ("query", "key", "value", "output"):
+                linear[f"{prefix}attention.{part}"] = (size, size)
+            linear[f"{prefix}intermediate"] = (inner, size)
+            linear[f"{prefix}output"] = (size, inner)
+            norms += [f"{prefix}attention_norm", f"{prefix}output_norm"]
+        for name, shape in {**linear, **dict.fromkeys(norms, (size,))}.items():
+            shapes[f"{name}.weight"], shapes[f"{name}.bias"] = shape, shape[:1]
+        return shapes
+
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
         """Reads the content of a `config.json` that transformers or this project wrote.
@@ -245,6 +266,41 @@ class ConvAttentionConfig(BaseModel):
             **self.model_dump(exclude={"labels"}),
             **_label_maps(self.labels),
         }
+
+
+NetworkConfig = EncoderConfig | ConvAttentionConfig
+
+_CONFIGS: Mapping[str, type[NetworkConfig]] = {
+    **dict.fromkeys(KINDS, EncoderConfig),
+    "conv_attention": ConvAttentionConfig,
+}
+
+
+def read_config(content: Mapping[str, Any]) -> NetworkConfig:
+    """Reads the content of a `config.json`.
+
+    Raises:
+        pydantic.ValidationError: a size is missing, of the wrong type or does not fit.
+        ValueError: this kind of network cannot be loaded.
+    """
+    if not is_known(content):
+        *most, last = map(repr, _CONFIGS)
+        raise ValueError(
+            f"model_type is {shorten(repr(content.get('model_type')))}, only {', '.join(most)} and "
+            f"{last} can be loaded"
+        )
+    return _CONFIGS[content["model_type"]].from_json(content)
+
+
+def is_known(content: Mapping[str, Any]) -> bool:
+    """Returns whether a `config.json` names a kind of network that can be loaded."""
+    kind = content.get("model_type")
+    return isinstance(kind, str) and kind in _CONFIGS
+
+
+def encoder_kind(config: NetworkConfig) -> Kind | None:
+    """Returns the kind of an encoder; None for a network that stores weights under our names."""
+    return KINDS[config.kind] if isinstance(config, EncoderConfig) else None
 
 
 def _label_maps(labels: tuple[str, ...]) -> dict[str, Any]:

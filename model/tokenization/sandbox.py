@@ -4,16 +4,32 @@ A tokenizer that fills the memory or never ends takes its whole process along. H
 with limits, and the folder is refused by name.
 """
 
+import hashlib
 import json
+import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import tokenizers
+
 from model.errors import CheckpointError
 
-# A script, not a module: `-m` would import the package, and with it torch.
+# What `reader` reads. A tokenizer with this digest of them ships with the project.
+_FILES = (
+    *("config.json", "tokenizer.json", "tokenizer_config.json", "added_tokens.json"),
+    "vocab.txt",
+)
+_SHIPPED = frozenset(
+    {
+        "49732e10baa6212f1ad014db896eb2972f90b72eaa5f716babf25118618ce749",
+        "53f68ec9b7be02b396fc4989b71a84d23a5a417d795f31abd1babc830ab8032e",
+    }
+)
+# A script, not a module, so that it depends on nothing that the package imports.
 _SCRIPT = Path(__file__).with_name("sandbox_child.py")
 _CAUSES = {
     -signal.SIGABRT: " (most likely out of memory)",
@@ -26,9 +42,41 @@ _MOST_SECONDS = 120.0
 def try_tokenizer(folder: Path, *, timeout: float = _MOST_SECONDS) -> None:
     """Opens the tokenizer of a checkpoint folder in a child process, and encodes hard texts.
 
+    One that ships, or that this user has tried before, is not tried again.
+
     Raises:
         CheckpointError: the folder was refused there, or the child died or took too many seconds.
     """
+    digest = _digest(folder)
+    record = _record(digest)
+    if digest.partition("-")[0] in _SHIPPED or (record is not None and record.exists()):
+        return
+    _try(folder, timeout)
+    if record is not None:
+        with suppress(OSError):  # a file system that is read-only
+            record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            record.touch()
+
+
+def _digest(folder: Path) -> str:
+    """Computes what tells a tokenizer, and the library that reads it, from others."""
+    hasher = hashlib.sha256()
+    for name in _FILES:
+        content = (folder / name).read_bytes() if (folder / name).is_file() else b""
+        hasher.update(hashlib.sha256(content).digest())
+    return f"{hasher.hexdigest()}-{tokenizers.__version__}"
+
+
+def _record(digest: str) -> Path | None:
+    """Returns the file that says that this user has tried a tokenizer; None without a home."""
+    try:
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+    except RuntimeError:
+        return None
+    return cache / "headlight" / "tokenizers" / digest
+
+
+def _try(folder: Path, timeout: float) -> None:
     path = folder / "tokenizer.json"
     if not path.is_file():
         path = folder / "vocab.txt"

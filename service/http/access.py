@@ -25,8 +25,8 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from model.allocator import return_memory
 from model.backends.threads import group_folders
+from model.cli.process import return_memory
 from service.errors import (
     MisdirectedError,
     OverloadedError,

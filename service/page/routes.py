@@ -60,7 +60,7 @@ async def openapi(request: Request) -> Response:
     """Describes the interface for machines."""
     require_access(request, state_of(request).settings.docs)
     choose_form(request, JSON)
-    return Response(request.app.document, media_type=JSON)
+    return Response(await request.app.document(), media_type=JSON)
 
 
 def _answer_page(

@@ -7,21 +7,22 @@ import time
 from collections.abc import Callable, Coroutine, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Literal, TypeVar
-
-import torch
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from model import AttentionOptions, ModelInfo, Predictor
-from model.allocator import return_memory
-from model.backends.base import Backend
+from model.backends.base import Backend, use_threads
 from model.backends.threads import yield_to_others
+from model.cli.process import return_memory
 from model.predictor import WARM_UP_TEXT, PathName
-from service.errors import InternalError, NotReadyError, OverloadedError
+from service.errors import InternalError, NotInstalledError, NotReadyError, OverloadedError
 from service.logs import safe_message
 from service.metrics import EXPLICIT, FUSED, GRADIENT, Metrics
 from service.queue.admission import NO_LIMITS, Pace, WorkLimits
 from service.queue.queue import EXTRA_WORKERS, Queue
 from service.queue.scheduler import Job, Weight
+
+if TYPE_CHECKING:  # it imports torch
+    from model.explain.gradients import Gradients
 
 Result = TypeVar("Result")
 logger = logging.getLogger("headlight.engine")
@@ -57,7 +58,9 @@ class Engine:
         max_queue_tokens: int,
         watchdog_seconds: float,
         metrics: Metrics,
+        preload_gradients: bool = False,
     ) -> None:
+        self._preload_gradients = preload_gradients
         self._load = load
         self._backend = backend
         self.max_batch_tokens = (
@@ -69,7 +72,7 @@ class Engine:
         self._executor = ThreadPoolExecutor(
             max_workers=backend.workers + len(EXTRA_WORKERS),
             thread_name_prefix="forward",
-            initializer=partial(torch.set_num_threads, backend.threads),
+            initializer=partial(use_threads, backend.threads),
         )
         self._tasks: set[asyncio.Task[None]] = set()
         self._predictor: Predictor | None = None
@@ -128,6 +131,25 @@ class Engine:
         if self._queue is None or self._lost is not None:
             raise NotReadyError(self._lost or self._not_loaded or _LOADING, retry_after=1)
         return self._queue
+
+    async def gradients(self) -> "Gradients":
+        """Returns derivatives; the first call imports torch, on a thread.
+
+        Raises:
+            NotInstalledError: torch is not installed.
+            NotReadyError: there is no model.
+        """
+        predictor = self.predictor
+        _ = self.queue  # not before a device that is lost
+        try:
+            if predictor.has_gradients:
+                return predictor.gradients
+            return await asyncio.to_thread(lambda: predictor.gradients)
+        except ImportError as error:
+            raise NotInstalledError(
+                f"Derivatives need the package {error.name or 'torch'}, which is not installed "
+                "here. The method leave_out does without."
+            ) from error
 
     def start(self) -> None:
         """Starts to load the model and to warm it up, in the background."""
@@ -190,7 +212,7 @@ class Engine:
             limits=self.limits,
             metrics=self._metrics,
             begin=self._begin_worker,
-            use_threads=torch.set_num_threads,
+            use_threads=use_threads,
             on_pass=self._note_pass,
             on_lost=self._lose_workers,
         )
@@ -211,6 +233,8 @@ class Engine:
 
     def _load_and_warm_up(self) -> Predictor:
         predictor = self._load()
+        if self._preload_gradients:
+            predictor.gradients.probe(predictor.encode(WARM_UP_TEXT, with_tokens=True))
         predictor.warm_up()
         self.limits = WorkLimits(
             measure_pace(predictor, self._backend, self.max_batch_tokens),
@@ -222,8 +246,7 @@ class Engine:
         # All objects so far stay; to collect garbage among them takes a fifth of a second.
         gc.collect()
         gc.freeze()
-        # Loading took the weights several times over, and the first gradients widened them.
-        predictor.gradients.release()
+        # Loading took some weights several times over.
         return_memory()
         return predictor
 
@@ -251,7 +274,7 @@ class Engine:
     def _check_device(self, error: BaseException | None) -> None:
         """Ends all work if an error means that the device is lost."""
         if error is not None and self._backend.is_fatal(error) and self._lost is None:
-            logger.critical("the device is lost", extra={"device": str(self._backend.device)})
+            logger.critical("the device is lost", extra={"device": self._backend.device})
             self._lose(_LOST.format(self._backend.device))
 
     def _lose(self, reason: str) -> None:
@@ -295,15 +318,17 @@ def measure_pace(predictor: Predictor, backend: Backend, max_batch_tokens: int) 
     those of the clock.
     """
     # Cores that share parts are slower together.
-    with ThreadPoolExecutor(backend.cores) as pool:
+    with ThreadPoolExecutor(backend.cores, initializer=use_threads, initargs=(1,)) as pool:
         run = partial(_measure_here, predictor, backend, max_batch_tokens)
         measured = list(pool.map(lambda _: run(), range(backend.cores)))
-    torch.set_num_threads(backend.threads)
-    return {path: sum(each[path] for each in measured) / len(measured) for path in measured[0]}
+    pace = {path: sum(each[path] for each in measured) / len(measured) for path in measured[0]}
+    if backend.gradient_cost is not None:
+        # To measure them would import torch. Weights cost less than a long text does.
+        pace |= {EXPLICIT: pace[FUSED], GRADIENT: backend.gradient_cost * pace[FUSED]}
+    return pace
 
 
 def _measure_here(predictor: Predictor, backend: Backend, max_batch_tokens: int) -> Pace:
-    torch.set_num_threads(1)
     text = predictor.encode(WARM_UP_TEXT * _TIMES_WARM_UP_TEXT, with_tokens=True)
     long = predictor.encode(WARM_UP_TEXT * _TIMES_LONG)
     length, most = len(text.input_ids), len(long.input_ids)
@@ -314,7 +339,9 @@ def _measure_here(predictor: Predictor, backend: Backend, max_batch_tokens: int)
         (EXPLICIT, lambda: predictor.explain_batch(options), length * len(options)),
         (GRADIENT, lambda: predictor.gradients.head_importance(text, label=None), length),
     ]
-    clock = time.thread_time if backend.device.type == "cpu" else time.perf_counter
+    if backend.gradient_cost is not None:
+        del timed[1:]
+    clock = time.thread_time if backend.device == "cpu" else time.perf_counter
     return {path: _seconds(run, clock) / tokens for path, run, tokens in timed}
 
 

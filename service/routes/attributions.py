@@ -97,7 +97,7 @@ async def attributions_of_body(
     if request.method == "integrated_gradients":
         engine.limits.check_steps(steps, len(encoding.input_ids), context.client.seconds)
     attributor = Attributor(
-        engine.predictor.gradients,
+        await engine.gradients(),
         encoding,
         label=request.label,
         choice=choice_of(context, request.labels),
@@ -135,7 +135,7 @@ async def importance_of_body(
     engine = context.state.engine
     encoding = await encode_one(context, request)
     work = partial(
-        engine.predictor.gradients.head_importance,
+        (await engine.gradients()).head_importance,
         encoding,
         label=request.label,
         choice=choice_of(context, request.labels),

@@ -1,11 +1,12 @@
 """Answers `GET /model` with a description of the served model and its limits."""
 
 from dataclasses import asdict
+from typing import get_args
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from model.explain.attribution import MOST_STEPS
+from model.explain.attribution import MOST_STEPS, Method
 from model.explain.views import MOST_SIDE
 from model.tokenization.sentences import MAX_SENTENCES
 from model.tokenization.tokenizer import MOST_GROWN
@@ -42,9 +43,16 @@ async def model(request: Request) -> Response:
             "metrics": [metric.model_dump() for metric in info.metrics],
             "thresholds": kept
             and {"sets": kept.sets, "rows": kept.rows, "by_threshold": kept.reports()},
+            "methods": _methods(state),
             "limits": _limits(state),
         }
     )
+
+
+def _methods(state: State) -> list[str]:
+    """Returns what can be asked without a wait for what it needs."""
+    derived = [*get_args(Method), "importance"]
+    return ["leave_out", *(derived if state.engine.predictor.has_gradients else ())]
 
 
 def _limits(state: State) -> dict[str, object]:

@@ -276,6 +276,9 @@ class ModelAnswer(BaseModel):
     pair_temperature: float | None = Field(
         description="Of a choice between `negative` and `positive`; null: `temperature`."
     )
+    methods: list[str] = Field(
+        description="What can be asked at once; the first of the others loads what it needs."
+    )
     limits: LimitsAnswer
 
 

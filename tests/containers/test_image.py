@@ -15,6 +15,8 @@ from tests.deploy.test_files import canonical, pins
 from tests.model.keys import elliptic_pair, sign
 
 _MOST_BYTES = 1_000_000_000
+# Beside its base.
+_MOST_SMALL_BYTES = 190_000_000
 _VERSION = "from service.preflight import prepare; print(prepare({})[2].version)"
 
 
@@ -65,7 +67,7 @@ def test_a_release_says_what_it_is(engine: Engine, image: str) -> None:
 def test_holds_exactly_what_the_locks_pin(engine: Engine, image: str) -> None:
     found = _installed(engine, image)
     del found["headlight"]
-    assert found == pins("torch-cpu", "serve")
+    assert found == pins("torch-cpu", "torch-needs", "serve")
 
 
 def test_lists_exactly_its_packages(engine: Engine, image: str, config: dict[str, Any]) -> None:
@@ -109,7 +111,7 @@ def test_can_be_built_with_extras(engine: Engine, image: str, tmp_path: Path) ->
     engine.docker("build", "--build-arg", "EXTRA=otel hub signing", "--tag", tag, ".")
     found = _installed(engine, tag)
     del found["headlight"]
-    assert found == pins("torch-cpu", "serve", "otel", "hub", "signing")
+    assert found == pins("torch-cpu", "torch-needs", "serve", "otel", "hub", "signing")
 
     folder = tiny_checkpoint(tmp_path / "tiny")
     keys = elliptic_pair(tmp_path / "keys")
@@ -130,6 +132,27 @@ def test_can_be_built_with_extras(engine: Engine, image: str, tmp_path: Path) ->
         engine.docker(*serve, image)
     with pytest.raises(CommandError, match=without):
         engine.docker(*serve, image, "serve")  # as SageMaker runs it
+
+
+def test_a_small_image_serves_without_torch(engine: Engine, image: str) -> None:
+    tag = f"{image}-small"
+    engine.docker("build", "--build-arg", "TORCH=none", "--tag", tag, ".")
+    found = _installed(engine, tag)
+    del found["headlight-serve"]
+    assert found == pins("serve")
+    size, base = (engine.inspect(name)["Size"] for name in (tag, "python:3.11-slim-bookworm"))
+    assert size - base < _MOST_SMALL_BYTES
+    script = """
+import model
+loaded = model.load("checkpoints/default")
+print(loaded.predict(["What a wonderful film."])[0].label)
+try:
+    loaded.attributions("What a wonderful film.")
+except ImportError as error:
+    print(error.name)
+"""
+    answers = engine.docker("run", "--rm", "--network", "none", tag, "python", "-c", script)
+    assert answers.split() == ["positive", "torch"]
 
 
 def _copy_context(target: Path) -> Path:
@@ -160,6 +183,6 @@ import importlib, pathlib, sys
 importlib.import_module("service.command")
 cached = {getattr(module, "__cached__", None) for module in sys.modules.values()}
 files = [pathlib.Path(name) for name in cached if isinstance(name, str)]
-print(len(files) > 1000, [name for name in files if not name.is_file()])
+print(len(files) > 300, [name for name in files if not name.is_file()])
 """
     assert engine.docker("run", "--rm", image, "python", "-c", script) == "True []"

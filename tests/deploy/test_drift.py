@@ -93,7 +93,7 @@ def test_it_is_what_numpy_computes(tmp_path: Path) -> None:
     scores, lengths = np.zeros((2, 4)), np.zeros(3)
     for (encoding,), prediction in texts:
         bin_of_score = int((prediction.score > np.array(baseline.score_bounds)).sum())
-        scores[["negative", "positive"].index(prediction.label), bin_of_score] += 1
+        scores[["negative", "positive"].index(prediction.best), bin_of_score] += 1
         lengths[int((len(encoding.input_ids) > np.array(baseline.length_bounds)).sum())] += 1
     was = np.array([baseline.scores["negative"], baseline.scores["positive"]]) / baseline.rows
     long = np.array(baseline.lengths) / baseline.rows

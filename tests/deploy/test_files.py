@@ -31,7 +31,8 @@ SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 KUBERNETES: list[dict[str, Any]] = list(
     yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text(encoding="utf-8"))
 )
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+_PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT, BUILD = _PYPROJECT["project"], _PYPROJECT["build-system"]
 PROVISIONING = DEPLOY / "grafana" / "provisioning"
 
 
@@ -65,7 +66,7 @@ def test_every_setting_that_is_named_exists() -> None:
     files.append((DEPLOY / "kubernetes.yaml").read_text().replace("PORT=tcp", "PORT"))
     named = {name for file in files for name in re.findall(rf"\b{PREFIX}[A-Z_]+", file)}
     settings = {PREFIX + name.upper() for name in Settings.model_fields}
-    assert named - settings == {PREFIX + "KERNELS"}  # of setup.py
+    assert named - settings == {PREFIX + "KERNELS", PREFIX + "TORCH"}  # of setup.py
     assert {PREFIX + "HOST", PREFIX + "PORT"} <= named
 
 
@@ -181,11 +182,15 @@ def test_every_package_is_pinned_alike() -> None:
 
 @pytest.mark.parametrize(
     "names",
-    [("serve", "torch-cpu"), ("serve", "torch-cuda"), ("hub",), ("otel",), ("sbom",), ("signing",)],
+    [
+        ("serve", "torch-needs", "torch-cpu"),
+        ("serve", "torch-needs", "torch-cuda"),
+        *((name,) for name in ("hub", "otel", "sbom", "signing", "build")),
+    ],
 )
 def test_a_lock_pins_what_the_project_names_with_hashes(names: tuple[str, ...]) -> None:
     extras = PROJECT["optional-dependencies"]
-    named = PROJECT["dependencies"] if names[0] == "serve" else extras[names[0]]
+    named = {"serve": PROJECT["dependencies"], "build": BUILD["requires"], **extras}[names[0]]
     wanted = dict(map(pin, named))
     found = {name: version.partition("+")[0] for name, version in pins(*names).items()}
     assert {name: found.get(name) for name in wanted} == wanted
@@ -193,7 +198,7 @@ def test_a_lock_pins_what_the_project_names_with_hashes(names: tuple[str, ...]) 
         # Not even an index: whatever mirror gives the file, only its content counts.
         text = (LOCKS / f"{name}.lock").read_text(encoding="utf-8")
         assert "/" not in text.partition("\n")[2]
-        if name.startswith("torch"):  # one file for x86-64 and one for ARM, at least
+        if name in ("torch-cpu", "torch-cuda"):  # one file for x86-64 and one for ARM, at least
             [torch] = [entry for entry in entries(name) if entry["name"] == "torch"]
             assert torch["hashes"].count("sha256:") >= 2
         else:
@@ -201,10 +206,15 @@ def test_a_lock_pins_what_the_project_names_with_hashes(names: tuple[str, ...]) 
             assert {package: pinned.get(package) for package in pins(name)} == pins(name)
 
 
+def test_an_image_without_torch_installs_nothing_that_only_torch_needs() -> None:
+    assert not set(pins("serve")) & {"torch", "sympy", "networkx", "setuptools"}
+    assert {"sympy", "networkx", "setuptools"} <= set(pins("torch-needs"))
+
+
 def test_the_image_installs_only_files_with_a_hash() -> None:
     steps = re.sub(r"\\\n", " ", DOCKERFILE)
     installs = re.findall(r"pip install [^;&\n]*", steps)
-    assert len(installs) == 5
+    assert len(installs) == 6
     [own] = [command for command in installs if "--requirement" not in command]
     assert own.rstrip().endswith(" .")
     assert {"--no-build-isolation", "--no-deps"} <= set(own.split())

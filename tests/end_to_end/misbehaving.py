@@ -10,8 +10,7 @@ FOLDER OPTIONS` runs one. The files in the folder:
 - `explicit`: as `pass`, only for explanations
 - `computed`, `begun`: get a line with the number of texts for each pass that was computed, and for
   each fused one that began
-- `lost`: the stage at which the device is lost: `predict`, `explain`, `to_host`, `gradients` or
-  `probe`
+- `lost`: the stage at which the device is lost: `predict`, `explain`, `gradients` or `probe`
 - `poison`: the word whose embedding is too large to compute with, read at the start
 - `tokenizer`: while it is there at the start, the tokenizer panics at 40 times the letter x
 - `watchdog`: while it is there at the start, a pass may take one second
@@ -19,25 +18,27 @@ FOLDER OPTIONS` runs one. The files in the folder:
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import partial, partialmethod
 from pathlib import Path
 from unittest import mock
 
-import torch
+import numpy as np
 from tokenizers import Regex, pre_tokenizers
 
 import service.app
 from model import AttentionOptions, Checkpoint, Encoding, Predictor
-from model.backends.base import Backend
-from model.backends.eager import CpuBackend, CudaBackend
+from model.backends.base import Backend, Processor
+from model.backends.eager import CudaBackend
+from model.checkpoint.weights import MappedWeights
 from model.loading import load_on
 from service.__main__ import main
 from service.queue import engine
 
 # Seconds after which a pass goes on all the same, so that a test that failed lets go of it.
 _LONGEST_HOLD = 60.0
+_READ = Checkpoint._read
 
 
 def count(file: Path, texts: int) -> None:
@@ -98,7 +99,8 @@ def precede(part: object, name: str, before: Callable[..., None]) -> None:
 def load_misbehaving(folder: Path, checkpoint: Checkpoint, backend: Backend) -> Predictor:
     """Loads a real predictor whose parts do as the files say before they compute."""
     misbehave(folder / "load")
-    predictor = load_on(checkpoint, backend)
+    with mock.patch.object(Checkpoint, "_read", partialmethod(_read_poisoned, folder / "poison")):
+        predictor = load_on(checkpoint, backend)
     order = folder / "pass"
 
     def fused(encodings: Sequence[Encoding]) -> None:
@@ -111,6 +113,9 @@ def load_misbehaving(folder: Path, checkpoint: Checkpoint, backend: Backend) -> 
         misbehave(order, [question.encoding for question in questions])
         count(folder / "computed", len(questions))
 
+    def run(_: object, selection: object = None) -> None:
+        lose(folder, "predict" if selection is None else "explain")
+
     def gradient(encoding: Encoding, *_: object, **__: object) -> None:
         lose(folder, "gradients")
         misbehave(order, [encoding])
@@ -118,16 +123,10 @@ def load_misbehaving(folder: Path, checkpoint: Checkpoint, backend: Backend) -> 
 
     precede(predictor, "_predict", fused)
     precede(predictor, "_explain", explicit)
-    precede(predictor.gradients._network, "batch", gradient)  # steps use the same network
+    precede(predictor.gradients, "_batch", gradient)
+    precede(predictor.inspector, "_project", gradient)
     precede(predictor, "probe", lambda *_: lose(folder, "probe"))
-    for stage in ("predict", "explain", "to_host"):
-        precede(predictor._runner, stage, lambda *_, stage=stage: lose(folder, stage))
-    if poisoned := read(folder / "poison"):
-        # Both networks share the embeddings.
-        token = predictor._tokenizer.token_id(poisoned)
-        with torch.no_grad(), predictor.gradients._network.use() as network:
-            # Not all features: the norm of equal numbers is finite, however large they are.
-            network.get_parameter("embeddings.tokens.weight")[token, ::2] = 1e30
+    precede(predictor._runner, "run", run)
     if (folder / "tokenizer").exists():
         rules = predictor._tokenizer._backend
         split = pre_tokenizers.Split(Regex("(x+x+)+y"), "isolated")
@@ -135,12 +134,24 @@ def load_misbehaving(folder: Path, checkpoint: Checkpoint, backend: Backend) -> 
     return predictor
 
 
+def _read_poisoned(checkpoint: Checkpoint, order: Path, names: Iterable[str]) -> MappedWeights:
+    """Reads the weights; the embedding of a word is too large to compute with."""
+    weights = _READ(checkpoint, names)
+    if not (word := read(order)):
+        return weights
+    tokens = weights["embeddings.tokens.weight"].astype(np.float32)
+    # Not all features: the norm of equal numbers is finite, however large they are.
+    tokens[checkpoint.tokenizer.token_id(word), ::2] = 1e30
+    weights["embeddings.tokens.weight"] = tokens
+    return weights
+
+
 @contextmanager
 def patches(folder: Path) -> Iterator[None]:
     """Lets services of this process that start meanwhile do as the files in a folder say."""
     with (
         mock.patch.object(service.app, "load_on", partial(load_misbehaving, folder)),
-        mock.patch.object(CpuBackend, "is_fatal", CudaBackend.is_fatal),
+        mock.patch.object(Processor, "is_fatal", CudaBackend.is_fatal),
         mock.patch.object(engine, "_PROBE_SECONDS", 0.1),
     ):
         yield

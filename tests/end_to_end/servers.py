@@ -19,14 +19,11 @@ from unittest import mock
 
 import httpx
 import pytest
-from fastapi import FastAPI
 
 from model.checkpoint import opening
-from service import app as application
 from service import command
 from service.http import server
 from service.logs import LineFormatter, json_line
-from service.routes.openapi import complete_openapi
 
 ROOT = Path(__file__).parents[2]
 _ADDRESS = re.compile(r"listening at (http://\S+?)/[\"\s]")
@@ -220,7 +217,6 @@ def local_service(
         start.enter_context(mock.patch.object(command, "share_one_heap"))
         start.enter_context(mock.patch.object(server, "DrainingServer", _LocalServer))
         start.enter_context(mock.patch.object(opening, "try_tokenizer"))
-        start.enter_context(mock.patch.object(application, "complete_openapi", _complete_later))
         own.addHandler(log)
         own.setLevel(logging.INFO)
         _LocalServer.latest = None
@@ -270,20 +266,6 @@ def _variables(settings: Mapping[str, str]) -> Iterator[None]:
         for name, value in settings.items():
             variables.setenv(name, value)
         yield
-
-
-def _complete_later(app: FastAPI, limits: Mapping[str, Any]) -> None:
-    """Completes the description of the interface when it is first asked for."""
-    make = app.openapi
-    completed: list[bool] = []
-
-    def openapi() -> dict[str, Any]:
-        if not completed:
-            completed.append(True)
-            complete_openapi(app, limits)
-        return make()
-
-    app.openapi = openapi  # type: ignore[method-assign]
 
 
 def _is_started(thread: threading.Thread) -> bool:

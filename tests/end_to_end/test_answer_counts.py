@@ -67,7 +67,7 @@ def expected(predictor: Predictor, texts: list[str]) -> Counter[Series]:
         (answer,) = predictor.predict([encoding])
         score = scores[bisect_left(baseline.score_bounds, answer.score)]
         tokens = lengths[bisect_left(baseline.length_bounds, answer.token_count)]
-        found["answers_total", (answer.label, score)] += 1
+        found["answers_total", (answer.best, score)] += 1
         found["answer_lengths_total", (tokens,)] += 1
         found["truncated_answers_total", ()] += answer.truncated
         found["answer_tokens_total", ()] += answer.token_count

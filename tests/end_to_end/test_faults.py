@@ -349,7 +349,6 @@ def assert_over(client: httpx.Client, running: RunningService, reason: str) -> N
     [
         ("predict", "predict"),
         ("explain", "attention"),
-        ("to_host", "predict"),
         ("gradients", "importance"),
         ("probe", "predict"),
     ],

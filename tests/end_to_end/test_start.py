@@ -11,8 +11,8 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
-import torch
 
+from model.backends import device
 from model.backends.kernels import instruction_sets
 from model.checkpoint.opening import open_checkpoint
 from model.checkpoint.saving import save_precision
@@ -116,7 +116,7 @@ def test_the_model_and_the_log_say_why(tmp_path: Path) -> None:
     record = precision(precision_set(lost=9), weights=checkpoint.weights_sha256)
     save_precision(checkpoint, record)
     # As if the processor had no bfloat16.
-    changes = mock.patch.object(torch.cpu, "get_capabilities", return_value={})
+    changes = mock.patch.object(device, "processor_features", frozenset)
     reason = (
         "is fastest in int8, but int8 was not within 0.2 points of float32 "
         "(-0.90 over 1,000 rows); next is float32"

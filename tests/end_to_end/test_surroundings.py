@@ -9,7 +9,6 @@ from typing import Any
 import httpx
 import jsonschema
 import pytest
-import torch
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as read_text
 
@@ -37,7 +36,7 @@ def series(client: httpx.Client) -> dict[str, float]:
 def test_model(client: httpx.Client) -> None:
     answer = client.get("/model").json()
     predicted = client.post("/predict", json={"sentences": ["a"]}).json()["model"]
-    kernels = choose_set(torch.float32)
+    kernels = choose_set("float32")
     assert answer == {
         "name": predicted["name"],
         "version": predicted["version"],

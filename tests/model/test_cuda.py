@@ -19,12 +19,11 @@ pytestmark = [
 ]
 
 DEFAULT = Path(__file__).parents[2] / "checkpoints" / "default"
-CPU = torch.device("cpu")
 # The largest difference from float32 on the processor: of a probability, and of a weight.
 BOUNDS = {
-    torch.float32: (1e-5, 1e-5),
-    torch.bfloat16: (0.02, 0.05),
-    torch.float16: (0.005, 0.01),
+    "float32": (1e-5, 1e-5),
+    "bfloat16": (0.02, 0.05),
+    "float16": (0.005, 0.01),
 }
 TEXTS = [
     "What a wonderful film.",
@@ -43,25 +42,24 @@ def checkpoint() -> Checkpoint:
 @pytest.fixture(scope="module")
 def exact(checkpoint: Checkpoint) -> Predictor:
     """Float32 on the processor."""
-    return load_on(checkpoint, choose_backend(checkpoint, device=CPU, dtype=torch.float32))
+    return load_on(checkpoint, choose_backend(checkpoint, device="cpu", dtype="float32"))
 
 
-@pytest.fixture(params=list(BOUNDS), ids=str)
-def dtype(request: pytest.FixtureRequest) -> torch.dtype:
-    kind: torch.dtype = request.param
-    if kind is torch.bfloat16 and torch.cuda.get_device_capability() < (8, 0):
+@pytest.fixture(params=list(BOUNDS))
+def dtype(request: pytest.FixtureRequest) -> str:
+    kind: str = request.param
+    if kind == "bfloat16" and torch.cuda.get_device_capability() < (8, 0):
         pytest.skip("this GPU has no bfloat16")
     return kind
 
 
 @pytest.fixture
-def predictor(checkpoint: Checkpoint, dtype: torch.dtype) -> Predictor:
-    device = torch.device("cuda", 0)
-    return load_on(checkpoint, choose_backend(checkpoint, device=device, dtype=dtype))
+def predictor(checkpoint: Checkpoint, dtype: str) -> Predictor:
+    return load_on(checkpoint, choose_backend(checkpoint, device="cuda:0", dtype=dtype))
 
 
 def test_probabilities_and_every_map_are_those_of_the_processor(
-    predictor: Predictor, exact: Predictor, dtype: torch.dtype
+    predictor: Predictor, exact: Predictor, dtype: str
 ) -> None:
     probability, weight = BOUNDS[dtype]
     encodings = [exact.encode(text, with_tokens=True) for text in TEXTS]
@@ -109,13 +107,13 @@ def test_nothing_waits_for_the_gpu_within_a_pass(
 
     batch = runner.prepare(encodings)
     started = [
-        runner.predict(batch),
-        runner.explain(batch, Selection((0, 5), (1, 2))),
-        runner.explain(batch, Selection(tuple(range(6)), tuple(range(12)))),
+        runner.start(batch),
+        runner.start(batch, Selection((0, 5), (1, 2))),
+        runner.start(batch, Selection(tuple(range(6)), tuple(range(12)))),
     ]
 
     torch.cuda.set_sync_debug_mode("default")
-    assert [runner.to_host(each).logits.shape for each in started] == [(len(TEXTS), 2)] * 3
+    assert [runner.finish(each).logits.shape for each in started] == [(len(TEXTS), 3)] * 3
 
 
 @pytest.mark.slow

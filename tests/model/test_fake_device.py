@@ -9,8 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from model.backends.base import Runner, Selection
-from model.backends.eager import ready_copy
+from model.backends.base import Selection
+from model.backends.eager import EagerRunner, ready_copy
+from model.explain.on_demand import OnDemand
 from model.network.architecture import Network
 from model.network.attention import MultiHeadAttention
 from model.network.conv_attention import ConvAttentionClassifier
@@ -55,12 +56,12 @@ def test_both_paths(make: Callable[[], Network], padded: bool, dtype: torch.dtyp
     chosen: list[tuple[tuple[int, ...], tuple[int, ...]]]
     chosen = [((0,), (1,))] if make is tiny_conv_network else [((0, 1), (0, 1)), ((1,), (0,))]
     with device.on():
-        runner = Runner(network, device=DEVICE, pad_token_id=0)
+        runner = EagerRunner(network, OnDemand(lambda: plain), device=DEVICE, pad_token_id=0)
         batch = batch_on(device, padded=padded)
 
-        check(runner.predict(batch).logits, TEXTS, LABELS)
+        check(runner.start(batch).logits, TEXTS, LABELS)
         for layers, heads in chosen:
-            explained = runner.explain(batch, Selection(layers, heads))
+            explained = runner.start(batch, Selection(layers, heads))
             check(explained.logits, TEXTS, LABELS)
             assert len(explained.weights) == len(layers)
             for weights in explained.weights:

@@ -28,8 +28,8 @@ def test_all_stages_and_only_those_that_are_not_done(
     assert list(manifest.recipe["stages"]) == ["teacher", "student", "steady"]
     assert [(metric.name, metric.rows) for metric in manifest.metrics] == [("validation", 64)]
     records = [(record.dtype, record.sets[0].rows) for record in manifest.precision]
-    assert records == ([("int8", 64)] if computes_int8(torch.device("cpu")) else [])
-    predictor = load_predictor(checkpoint, device=torch.device("cpu"), dtype=torch.float32)
+    assert records == ([("int8", 64)] if computes_int8("cpu") else [])
+    predictor = load_predictor(checkpoint, device="cpu", dtype="float32")
     (answer,) = predictor.predict([predictor.encode("Good \N{THUMBS UP SIGN}")])
     assert sum(answer.probabilities.values()) == pytest.approx(1.0)
     work = tmp_path / "out.work"

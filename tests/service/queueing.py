@@ -93,7 +93,7 @@ class Recorder:
 
 def label_of(_: int, explanation: Explanation) -> str:
     """What a request makes of its explanation, in these tests."""
-    return str(explanation.prediction.label)
+    return explanation.prediction.best
 
 
 class Setting:

@@ -23,6 +23,7 @@ TABLE = {
     "text-too-long": 422,
     "rate-limited": 429,
     "internal": 500,
+    "not-installed": 501,
     "overloaded": 503,
     "not-ready": 503,
     "draining": 503,

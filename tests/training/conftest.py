@@ -15,7 +15,7 @@ from training.__main__ import main
 def one_core() -> Iterator[None]:
     """Lets commands compute with one thread: on busy cores two take many times as long."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("model.backends.threads._usable_cores", lambda: 1)
+        patch.setattr("model.backends.threads.usable_cores", lambda: 1)
         yield
 
 

@@ -16,7 +16,7 @@ CPU = torch.device("cpu")
 
 @pytest.mark.parametrize(
     ("dtype", "bfloat16"),
-    [("float32", False), ("bfloat16", True), ("auto", computes_bfloat16(CPU))],
+    [("float32", False), ("bfloat16", True), ("auto", computes_bfloat16("cpu"))],
 )
 def test_a_run_on_the_cpu_is_deterministic(dtype: str, *, bfloat16: bool) -> None:
     chosen = choose_accelerator("cpu", threads=2, dtype=dtype)

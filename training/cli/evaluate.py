@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
     """
     _check_outputs(arguments)
     torch.set_num_threads(choose_threads(arguments.threads or 0))
-    device = find_device(_device_name(arguments))
+    device = str(find_device(_device_name(arguments)))
     checkpoint = open_checkpoint(local_folder(arguments.checkpoint), trial=True)
     arguments.files = local_files(arguments.files)
     try:
@@ -146,7 +146,7 @@ def _device_name(arguments: argparse.Namespace) -> str:
             f"{name}: use cpu, or leave it out"
         )
     try:
-        choose_dtype(arguments.record_dtype, torch.device("cpu"))
+        choose_dtype(arguments.record_dtype, "cpu")
     except ConfigurationError as error:
         raise ConfigurationError(f"--record-dtype: {error}") from error
     return "cpu"

@@ -4,8 +4,6 @@ import argparse
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-import torch
-
 from model.checkpoint.location import DEFAULT, local_folder
 from model.checkpoint.opening import open_checkpoint
 from model.cli.progress import say
@@ -113,7 +111,7 @@ def _start(fit: Run) -> tuple[str, float] | None:
         if set(known) != set(validation.labels):
             return None
         device = fit.context.accelerator.device
-        predictor = load_predictor(checkpoint, device=device, dtype=torch.float32)
+        predictor = load_predictor(checkpoint, device=device, dtype="float32")
         answers = predict_probabilities(predictor, validation.texts, label="before training")
     except (CheckpointError, KeyboardInterrupt):  # an encoder without a classifier, or Ctrl-C
         return None

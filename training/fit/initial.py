@@ -8,11 +8,11 @@ from typing import Any
 import torch
 
 from model.checkpoint.hub import name_of, origin_of
-from model.checkpoint.weights import digest_weights, load_encoder_weights
+from model.checkpoint.weights import digest_weights, read_encoder_weights
 from model.errors import CheckpointError, describe_faults
 from model.files import CONFIG, MANIFEST, WEIGHTS, check_folder, read_object
-from model.network.architecture import Network, NetworkConfig
-from model.network.config import ConvAttentionConfig, EncoderConfig
+from model.network.architecture import Network, fill
+from model.network.config import ConvAttentionConfig, EncoderConfig, NetworkConfig
 from model.network.conv_attention import build_conv_attention
 from model.network.encoder import EncoderClassifier, build_encoder
 from model.network.families import KINDS
@@ -123,7 +123,11 @@ def init_from_pretrained(recipe: Recipe, folder: Path, labels: Sequence[str]) ->
         )
     network = _draw(config, recipe.seed)
     classes = _same_classes(labels, content.get("id2label"))
-    fresh = load_encoder_weights(folder / WEIGHTS, network, KINDS[config.kind], classes=classes)
+    drawn = {name: each.detach().numpy() for name, each in network.named_parameters()}
+    weights, fresh = read_encoder_weights(
+        folder / WEIGHTS, drawn, KINDS[config.kind], classes=classes
+    )
+    fill(network, weights)
     has_head = "classifier.weight" not in fresh or 0 < len(classes) < len(labels)
     return InitialModel(
         config,

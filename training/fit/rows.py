@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax
 from torch import Tensor, nn
 
-from model.backends.base import collate
+from model.backends.eager import collate
 from model.cli.progress import silent
 from model.tokenization.tokenizer import Tokenizer
 from model.types import Batch, Encoding

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from model.backends.base import collate
+from model.backends.eager import collate
 from model.cli.progress import progress
 from model.predictor import Predictor
 from model.tokenization.tokenizer import count_unknown

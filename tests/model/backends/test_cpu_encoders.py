@@ -1,4 +1,4 @@
-"""Faster forms of the encoder: the network's own numbers, by every set of instructions here."""
+"""Encoders by the kernels: the numbers of the network, by every set of instructions here."""
 
 import os
 import platform
@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import get_args
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -18,38 +17,31 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from model.backends.base import Selection, collate
-from model.backends.cpu_kernels import KernelBackend, KernelEncoder, ShortAndLong, can_run
-from model.backends.cpu_packed import PackedEncoder, _round_up
-from model.backends.kernels import choose_set, instruction_sets, reason_unavailable
+from model.backends.base import Selection
+from model.backends.cpu_kernels import KernelBackend, can_run
+from model.backends.eager import collate
+from model.backends.kernels import instruction_sets, reason_unavailable
+from model.checkpoint.opening import open_checkpoint
 from model.kernels.compiler import SETS
 from model.network.config import Activation
 from model.network.encoder import EncoderClassifier, build_encoder
 from model.types import Batch, ClassifierOutput, Encoding
-from tests.builders import tiny_config
+from tests.builders import KernelNetwork, tiny_checkpoint, tiny_config
 
 ROOT = Path(__file__).parents[3]
-CPU = torch.device("cpu")
-Fast = KernelEncoder | PackedEncoder
 VOCAB_SIZE = 40
 # On both sides of where panels, tiles and groups end, and where the rounding of sizes changes.
 LONG = (15, 16, 17, 31, 32, 33, 40, 63, 64, 65, 127, 128, 129)
 # How far logits and weights may be from those of the network in float32.
-TOLERANCES = {torch.float32: (2e-5, 1e-5), torch.bfloat16: (0.05, 0.03), torch.int8: (0.1, 0.1)}
+TOLERANCES = {"float32": (2e-5, 1e-5), "bfloat16": (0.05, 0.03), "int8": (0.1, 0.1)}
 BY_KERNELS = [
     (name, dtype)
     for name, options in SETS.get(platform.machine(), {"avx2": ()}).items()
     for dtype in TOLERANCES
-    if dtype != torch.bfloat16 or "bf16" in " ".join(options)
+    if dtype != "bfloat16" or "bf16" in " ".join(options)
 ]
-# oneDNN's packed form is for bfloat16 only.
-PACKED = ("onednn", torch.bfloat16)
-FORMS = pytest.mark.parametrize("form", [*BY_KERNELS, PACKED], ids=str)
 ON_KERNELS = pytest.mark.parametrize("form", BY_KERNELS, ids=str)
-ONEDNN = pytest.mark.skipif(
-    not torch.ops.mkldnn._is_mkldnn_bf16_supported(), reason="oneDNN has no bfloat16 here"
-)
-Form = tuple[str, torch.dtype]
+Form = tuple[str, str]
 
 lengths = st.lists(st.integers(1, 12), min_size=1, max_size=6) | st.lists(
     st.integers(1, 12) | st.sampled_from(LONG), min_size=1, max_size=4
@@ -58,18 +50,14 @@ lengths = st.lists(st.integers(1, 12), min_size=1, max_size=6) | st.lists(
 sizes = st.sampled_from([(4, 4, 4), (8, 2, 32), (12, 3, 20), (20, 5, 12), (36, 1, 4), (40, 4, 68)])
 
 
-def make(form: Form, network: EncoderClassifier) -> Fast:
+def make(form: Form, network: EncoderClassifier) -> KernelNetwork:
     """Skips what this processor cannot compute; in CI a library of kernels must be there."""
     name, dtype = form
-    if form == PACKED:
-        if not torch.ops.mkldnn._is_mkldnn_bf16_supported():
-            pytest.skip("oneDNN has no bfloat16 here")
-        return PackedEncoder(network)
     need_kernels()
     chosen = next((each for each in instruction_sets() if each.name == name), None)
     if chosen is None or not chosen.can_compute(dtype):
         pytest.skip(f"this processor has no {name} for {dtype}")
-    return KernelEncoder(network, dtype=dtype, instructions=chosen)
+    return KernelNetwork(network, dtype, chosen)
 
 
 def need_kernels() -> None:
@@ -93,15 +81,15 @@ def plain() -> EncoderClassifier:
 
 
 @cache
-def served(form: Form) -> Fast:
+def served(form: Form) -> KernelNetwork:
     return make(form, plain())
 
 
 @cache
-def fastest() -> KernelEncoder:
+def fastest() -> KernelNetwork:
     """What serves float32 here."""
     need_kernels()
-    return KernelEncoder(plain(), dtype=torch.float32)
+    return KernelNetwork(plain())
 
 
 def batch_of(lengths: Sequence[int]) -> Batch:
@@ -128,7 +116,7 @@ def check(
     own: Callable[..., ClassifierOutput],
     other: EncoderClassifier,
     lengths: Sequence[int],
-    dtype: torch.dtype,
+    dtype: str,
 ) -> None:
     """Compares numbers with those of the network."""
     batch = batch_of(lengths)
@@ -147,28 +135,25 @@ def check(
         torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:2]))
 
 
-@FORMS
+@ON_KERNELS
 @settings(max_examples=40)
 @given(lengths=lengths)
 def test_the_numbers_are_those_of_the_network(form: Form, lengths: list[int]) -> None:
     check(served(form), plain(), lengths, form[1])
 
 
-@FORMS
+@ON_KERNELS
 @pytest.mark.parametrize("activation", get_args(Activation))
 def test_every_activation(form: Form, activation: str) -> None:
     other = network(hidden_act=activation, num_hidden_layers=1)
     check(make(form, other), other, [5, 9, 9], form[1])
 
 
-@FORMS
+@ON_KERNELS
 def test_it_shares_the_embeddings_and_copies_the_projections(form: Form) -> None:
     shared = network()
     own = make(form, shared)
-    tokens = (
-        own._network.tokens if isinstance(own, KernelEncoder) else own._embeddings[0].data_ptr()
-    )
-    assert tokens == shared.embeddings.tokens.weight.data_ptr()
+    assert own.encoder._network.tokens == shared.embeddings.tokens.weight.data_ptr()
     before = own(batch_of([3, 4])).logits
     with torch.no_grad():
         for name, parameter in shared.layers.named_parameters():
@@ -177,19 +162,18 @@ def test_it_shares_the_embeddings_and_copies_the_projections(form: Form) -> None
     assert torch.equal(own(batch_of([3, 4])).logits, before)
 
 
-@FORMS
+@ON_KERNELS
 def test_several_threads_at_once_get_their_own_answers(form: Form) -> None:
     """One at a time has the helpers of the kernels' team."""
     own = served(form)
     batches = [batch_of([length, 3 * length]) for length in range(1, 9)]
     expected = [own(batch).logits for batch in batches]
     wrong: list[int] = []
-    bound = 1e-6 if form == PACKED else 0.0
 
     def ask(place: int) -> None:
-        torch.set_num_threads(1 if form == PACKED else 1 + place % 3)
+        torch.set_num_threads(1 + place % 3)
         for _ in range(30):
-            if (own(batches[place]).logits - expected[place]).abs().max() > bound:
+            if (own(batches[place]).logits - expected[place]).abs().max():
                 wrong.append(place)
 
     threads = [threading.Thread(target=ask, args=(place,)) for place in range(len(batches))]
@@ -229,13 +213,13 @@ def test_networks_of_any_size(
     )
     own = make(form, small)
 
-    if form[1] == torch.float32:
+    if form[1] == "float32":
         check(own, small, lengths, form[1])
     # In few bits a network of four features is too rough to be compared, but not to be exact.
     _check_equal(own, lengths)
 
 
-def _check_equal(own: Fast, lengths: Sequence[int]) -> None:
+def _check_equal(own: KernelNetwork, lengths: Sequence[int]) -> None:
     """Asserts the same numbers by itself and in a batch, and for any number of threads."""
     batch = batch_of(lengths)
     explained = own(batch, need_weights=True)
@@ -257,10 +241,11 @@ def _check_equal(own: Fast, lengths: Sequence[int]) -> None:
 
 def test_what_stands_for_no_token_has_the_weight_0(monkeypatch: pytest.MonkeyPatch) -> None:
     """In memory as it comes there may be anything."""
+    own = fastest()
     monkeypatch.setattr(np, "empty", lambda shape, kind: np.full(shape, np.nan, kind))
     lengths = [3, 70, 9]
 
-    output = fastest()(batch_of(lengths), need_weights=True)
+    output = own(batch_of(lengths), need_weights=True)
 
     for layer in output.attention_weights:
         for row, length in enumerate(lengths):
@@ -270,10 +255,8 @@ def test_what_stands_for_no_token_has_the_weight_0(monkeypatch: pytest.MonkeyPat
 
 @settings(max_examples=20)
 @given(lengths=lengths)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.int8], ids=str)
-def test_every_set_of_instructions_gives_the_same_bits(
-    dtype: torch.dtype, lengths: list[int]
-) -> None:
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_every_set_of_instructions_gives_the_same_bits(dtype: str, lengths: list[int]) -> None:
     """Row sums have one order, whatever the width of a vector."""
     need_kernels()
     batch = batch_of(lengths)
@@ -370,46 +353,25 @@ def test_passes_end_after_a_fork_and_the_next_one_after_a_lack_of_memory() -> No
     ]
 
 
-@ONEDNN
-def test_by_its_tokens_a_pass_is_short_or_long() -> None:
-    short, long = Mock(wraps=fastest()), Mock(wraps=PackedEncoder(plain()))
-    with torch.inference_mode():
-        for lengths in ([48], [24, 20], [49], [25, 2]):
-            ShortAndLong(short, long)(batch_of(lengths), need_weights=True)
-    assert (short.call_count, long.call_count) == (2, 2)
+def test_a_backend_runs_passes(tmp_path: Path) -> None:
+    need_kernels()
+    backend = KernelBackend("cpu", "float32", threads=2)
 
+    runner = backend.load(open_checkpoint(tiny_checkpoint(tmp_path / "tiny")))
 
-@ONEDNN
-@pytest.mark.parametrize(("amx", "kind"), [(False, KernelEncoder), (True, ShortAndLong)])
-def test_with_amx_long_passes_are_left_to_onednn(
-    amx: bool, kind: type, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if choose_set(torch.bfloat16) is None:
-        pytest.skip("this processor has no bfloat16")
-    monkeypatch.setattr("model.backends.cpu_kernels.has_amx", lambda: amx)
-    backend = KernelBackend(CPU, torch.bfloat16, threads=2)
-
-    runner = backend.load(network(), pad_token_id=0)
-
-    assert type(runner.network) is kind
     assert (backend.workers, backend.worth_sharing_tokens) == (2, 8)
     assert not backend.computes_padding
-    batch = runner.prepare([Encoding([1, 2, 3], False)])
-    output = runner.to_host(runner.explain(batch, Selection((1,), (0,))))
+    texts = [Encoding([1, 2, 3], False)]
+    whole = runner.run(texts, Selection((0, 1), (0, 1)))
+    output = runner.run(texts, Selection((1,), (0,)))
     assert [layer.shape for layer in output.weights] == [(1, 1, 3, 3)]
+    np.testing.assert_array_equal(output.weights[0], whole.weights[1][:, :1])
+    assert runner.run(texts).weights == ()
+    np.testing.assert_array_equal(runner.run(texts).logits, whole.logits)
 
 
 @pytest.mark.parametrize(("hidden", "inner"), [(8, 16), (6, 16), (8, 18)])
 def test_rows_of_factors_fill_words(hidden: int, inner: int) -> None:
     need_kernels()
     config = tiny_config(hidden_size=hidden, intermediate_size=inner)
-    assert can_run(config, torch.float32) is (hidden % 4 == inner % 4 == 0)
-
-
-def test_passes_have_few_different_sizes() -> None:
-    """OneDNN keeps code for 1024 of them, and then drops the oldest."""
-    sizes = {len(_round_up(torch.arange(count))) for count in range(1, 4096)}
-
-    assert len(sizes) < 1024 // 2
-    assert all(len(_round_up(torch.arange(count))) == count for count in range(1, 33))
-    assert _round_up(torch.arange(33)).tolist() == [*range(33), *[0] * 7]
+    assert can_run(config, "float32") is (hidden % 4 == inner % 4 == 0)

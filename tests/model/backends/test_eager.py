@@ -2,21 +2,23 @@
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor
 
 from model.backends import eager
-from model.backends.base import Selection, collate
-from model.backends.eager import CpuBackend, CudaBackend, CudaRunner, ready_copy
+from model.backends.base import Selection
+from model.backends.eager import CpuBackend, CudaBackend, CudaRunner, collate, ready_copy
+from model.checkpoint.opening import open_checkpoint
+from model.explain.on_demand import OnDemand
 from model.network.architecture import Network
 from model.network.attention import MultiHeadAttention
 from model.network.encoder import EncoderClassifier
 from model.types import Batch, Encoding
-from tests.builders import tiny_conv_network, tiny_network
+from tests.builders import tiny_checkpoint, tiny_conv_network, tiny_network
 
-CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
 TEXTS = [Encoding([2, 5, 6, 7, 3], truncated=False), Encoding([2, 8, 3], truncated=False)]
 
 
@@ -45,16 +47,17 @@ def test_fatal_errors_of_a_gpu_are_told_apart(
     if code is not None:
         error.error_code = code  # type: ignore[attr-defined]
 
-    assert CudaBackend(GPU, torch.float32, threads=1).is_fatal(error) is fatal
-    assert not CpuBackend(CPU, torch.float32, threads=1).is_fatal(error)
+    assert CudaBackend("cuda:0", "float32", threads=1).is_fatal(error) is fatal
+    assert not CpuBackend("cpu", "float32", threads=1).is_fatal(error)
 
 
-def test_float32_on_a_gpu_is_float32() -> None:
+def test_float32_on_a_gpu_is_float32(tmp_path: Path) -> None:
     matmul, conv = torch.backends.cuda.matmul, torch.backends.cudnn.conv  # type: ignore[attr-defined]
     before = matmul.fp32_precision, conv.fp32_precision
     matmul.fp32_precision = conv.fp32_precision = "tf32"
+    backend = CudaBackend("cpu", "float32", threads=1)
     try:
-        runner = CudaBackend(GPU, torch.float32, threads=1).load(tiny_network(), pad_token_id=0)
+        runner = backend.load(open_checkpoint(tiny_checkpoint(tmp_path / "tiny")))
         assert isinstance(runner, CudaRunner)
         assert (matmul.fp32_precision, conv.fp32_precision) == ("ieee", "ieee")
     finally:
@@ -152,16 +155,17 @@ def test_what_leaves_a_gpu_is_cut_stacked_and_copied_once(monkeypatch: pytest.Mo
     monkeypatch.setattr(torch.cuda, "device", lambda _: nullcontext())
     monkeypatch.setattr(eager, "_copy_out", copy_out)
     network = tiny_network().eval()
-    runner = CudaRunner(network, device=CPU, pad_token_id=0)
+    device = torch.device("cpu")
+    runner = CudaRunner(network, OnDemand(lambda: network), device=device, pad_token_id=0)
 
-    started = runner.explain(batch(), Selection((1,), (0,)))
+    started = runner.start(batch(), Selection((1,), (0,)))
     assert told == [(2, 2), (1, 2, 1, 5, 5), "record"]
-    output = runner.to_host(started)
+    output = runner.finish(started)
     assert told[-1] == "wait"
     with torch.inference_mode():
         expected = network(batch(), need_weights=True).attention_weights[1][:, :1]
     assert [layer.shape for layer in output.weights] == [(2, 1, 5, 5)]
     torch.testing.assert_close(torch.from_numpy(output.weights[0]), expected)
     told.clear()
-    assert runner.to_host(runner.predict(batch())).weights == ()
+    assert runner.finish(runner.start(batch())).weights == ()
     assert told == [(2, 2), "record", "wait"]

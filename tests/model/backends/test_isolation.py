@@ -25,7 +25,7 @@ class Fragile(CpuBackend):
         return str(error) == "lost"
 
 
-BACKEND = Fragile(torch.device("cpu"), torch.float32, threads=1)
+BACKEND = Fragile("cpu", "float32", threads=1)
 
 
 class Work:
@@ -137,7 +137,7 @@ def test_an_error_keeps_no_result_alive(monkeypatch: pytest.MonkeyPatch) -> None
         gc.enable()
 
 
-CPU_BACKEND = CpuBackend(torch.device("cpu"), torch.float32, threads=1)
+CPU_BACKEND = CpuBackend("cpu", "float32", threads=1)
 ERRORS = [
     MemoryError(),
     torch.OutOfMemoryError("CUDA out of memory"),

@@ -11,7 +11,7 @@ from transformers import (
     AutoTokenizer,
 )
 
-from model.backends.base import collate
+from model.backends.eager import collate
 from model.checkpoint.opening import open_checkpoint
 from model.files import CONFIG, MANIFEST
 from model.loading import load_predictor

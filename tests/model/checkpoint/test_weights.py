@@ -14,19 +14,21 @@ from torch import Tensor
 from model.checkpoint.weights import (
     check_weights,
     digest_weights,
-    load_encoder_weights,
-    load_weights,
+    map_weights,
+    read_encoder_weights,
     read_weights,
     save_weights,
 )
 from model.errors import CheckpointError
 from model.files import INDEX, WEIGHTS
+from model.network.architecture import fill
 from model.network.encoder import EncoderClassifier
-from tests.builders import tiny_network
+from tests.builders import tiny_config, tiny_network
 from tests.matching import exactly
 from tests.model.folders import write
 
 Change = Callable[[dict[str, Tensor]], None]
+SHAPES = tiny_config().parameter_shapes()
 QUERY = "bert.encoder.layer.1.attention.self.query.weight"
 
 
@@ -35,6 +37,17 @@ def path(tmp_path: Path) -> Path:
     path = tmp_path / "model.safetensors"
     save_weights(path, tiny_network().state_dict(), dtype=torch.float32)
     return path
+
+
+def load(path: Path, network: EncoderClassifier) -> None:
+    fill(network, read_weights(path, map_weights(path), SHAPES))
+
+
+def load_encoder(path: Path, network: EncoderClassifier) -> list[str]:
+    fresh = {name: each.detach().numpy() for name, each in network.named_parameters()}
+    weights, kept = read_encoder_weights(path, fresh)
+    fill(network, weights)
+    return kept
 
 
 def change(path: Path, edit: Change) -> None:
@@ -74,7 +87,7 @@ def test_saved_and_loaded_is_the_same(edit: Change, dtype: torch.dtype, path: Pa
     assert {weight.dtype for weight in load_file(path).values()} == {dtype}
     change(path, edit)
     network = tiny_network(seed=1)
-    load_weights(path, [path.read_bytes()], network)
+    load(path, network)
 
     assert {weight.dtype for weight in network.parameters()} == {torch.float32}
     assert same(network, tiny_network().to(dtype).float())
@@ -129,7 +142,7 @@ def test_what_does_not_fit_is_refused(edit: Change, fault: str, path: Path) -> N
     change(path, edit)
 
     with pytest.raises(CheckpointError, match=exactly(f"{path}: {fault}")):
-        check_weights(path, tiny_network())
+        check_weights(path, SHAPES)
 
 
 @pytest.mark.parametrize(
@@ -146,12 +159,12 @@ def test_numbers_that_are_not_finite_are_refused(
     weight[3, 4] = value
     change(path, replace(QUERY, weight))
 
-    check_weights(path, tiny_network())  # reads no weights
+    check_weights(path, SHAPES)  # reads no weights
     message = exactly(f"{path}: {QUERY} holds values that are not finite float32 numbers")
     with pytest.raises(CheckpointError, match=message):
-        load_weights(path, [path.read_bytes()], tiny_network())
+        load(path, tiny_network())
     with pytest.raises(CheckpointError, match=message):
-        load_encoder_weights(path, tiny_network())
+        load_encoder(path, tiny_network())
 
 
 def in_parts(path: Path, weights: dict[str, Tensor], *, places: object = None) -> list[Path]:
@@ -172,17 +185,17 @@ def test_weights_in_parts_are_those_of_one_file(path: Path, tmp_path: Path) -> N
     first, second = in_parts(apart, load_file(path))
     network, encoder = tiny_network(seed=1), tiny_network(seed=2)
 
-    check_weights(apart, network)
-    load_weights(apart, read_weights(apart), network)
+    check_weights(apart, SHAPES)
+    load(apart, network)
     assert same(network, tiny_network())
-    assert load_encoder_weights(apart, encoder) == []
+    assert load_encoder(apart, encoder) == []
     assert same(encoder, tiny_network())
     joined = first.read_bytes() + second.read_bytes()
     assert digest_weights(apart) == hashlib.sha256(joined).hexdigest()
 
     second.unlink()
     with pytest.raises(CheckpointError, match=exactly(f"{second}: is missing")):
-        check_weights(apart, network)
+        check_weights(apart, SHAPES)
 
 
 @pytest.mark.parametrize(
@@ -201,7 +214,7 @@ def test_an_index_that_does_not_fit_is_refused(places: object, fault: str, path:
     place = re.escape(f"{path.with_name(INDEX)}: {fault}")
 
     with pytest.raises(CheckpointError, match=f"^{place}"):
-        check_weights(path, tiny_network())
+        check_weights(path, SHAPES)
 
 
 def test_a_weight_in_two_parts_is_refused(path: Path) -> None:
@@ -209,7 +222,7 @@ def test_a_weight_in_two_parts_is_refused(path: Path) -> None:
     shutil.copy(first, second)
 
     with pytest.raises(CheckpointError, match=f"^{second}: holds .*, as another name does$"):
-        check_weights(path, tiny_network())
+        check_weights(path, SHAPES)
 
 
 def test_weights_of_other_heads_are_named_and_not_read(
@@ -218,7 +231,7 @@ def test_weights_of_other_heads_are_named_and_not_read(
     names = ["cls.predictions.bias", "lm_head.decoder.weight", "loss.weight"]
     change(path, lambda weights: weights.update({name: torch.zeros(1) for name in names}))
 
-    check_weights(path, tiny_network())
+    check_weights(path, SHAPES)
 
     (record,) = caplog.records
     assert record.getMessage() == "weights that no classifier has are not read"
@@ -235,7 +248,7 @@ def test_a_pickle_is_never_read(tmp_path: Path) -> None:
     )
 
     with pytest.raises(CheckpointError, match=exactly(message)):
-        check_weights(path, tiny_network())
+        check_weights(path, SHAPES)
 
 
 def expected_from_encoder(*fresh: str) -> EncoderClassifier:
@@ -281,7 +294,7 @@ def test_an_encoder_gives_what_it_has(edit: Change, fresh: tuple[str, ...], path
     change(path, edit)
     network = tiny_network(seed=1)
 
-    assert tuple(load_encoder_weights(path, network)) == fresh
+    assert tuple(load_encoder(path, network)) == fresh
     assert same(network, expected_from_encoder(*fresh))
 
 
@@ -299,4 +312,4 @@ def test_an_encoder_that_does_not_fit_is_refused(edit: Change, fault: str, path:
     change(path, edit)
 
     with pytest.raises(CheckpointError, match=exactly(f"{path}: {fault}")):
-        load_encoder_weights(path, tiny_network())
+        load_encoder(path, tiny_network())

@@ -7,28 +7,26 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from model.backends.base import collate
+from model.backends.eager import collate
 from model.checkpoint.opening import open_checkpoint
 from model.errors import NotFiniteError
-from model.explain.attention_steps import HeadInspector, HeadSteps
+from model.explain.attention_steps import HeadSteps
 from model.explain.interventions import Head, leave_out, switch_off
 from model.loading import load_predictor
 from model.network.attention import MultiHeadAttention
-from model.network.shared_weights import SharedWeights
 from model.predictor import Predictor
 from model.types import Encoding
-from tests.builders import tiny_checkpoint, tiny_config, tiny_conv_checkpoint, tiny_network
+from tests.builders import tiny_checkpoint, tiny_conv_checkpoint, tiny_network
 from tests.matching import exactly
 
-CPU = torch.device("cpu")
 TEXTS = ["bad", "The plot is slow, but!"]
 KINDS = ["encoder", "conv", "conv without a mask"]
 CLOSE = 1e-5
 NUMBERS = ("query_vector", "keys", "scores", "weights", "values", "result")
 
 
-def load(folder: Path, dtype: torch.dtype = torch.float32) -> Predictor:
-    return load_predictor(open_checkpoint(folder), device=CPU, dtype=dtype)
+def load(folder: Path, dtype: str = "float32") -> Predictor:
+    return load_predictor(open_checkpoint(folder), device="cpu", dtype=dtype)
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -62,7 +60,7 @@ def projections(
 ) -> dict[str, NDArray[np.float32]]:
     """What the modules of a layer make of a text, [T, H * D] each, as hooks see it."""
     seen: dict[str, NDArray[np.float32]] = {}
-    with predictor.inspector._network.use() as network, torch.no_grad():
+    with predictor._runner.network.use() as network, torch.no_grad():
         attention = [each for each in network.modules() if isinstance(each, MultiHeadAttention)][
             layer
         ]
@@ -127,12 +125,12 @@ def test_a_token_that_is_not_there_is_named(predictor: Predictor) -> None:
         predictor.inspector.steps(encoding, layer=0, head=0, query=count)
 
 
-def test_a_network_that_overflows_says_so() -> None:
+def test_a_network_that_overflows_says_so(tmp_path: Path) -> None:
     network = tiny_network()
     with torch.no_grad():
         for name, parameter in network.named_parameters():
             if name in {"layers.0.attention.query.bias", "layers.0.attention.key.bias"}:
                 parameter.fill_(3e38)
-    inspector = HeadInspector(SharedWeights(network, compact=False), tiny_config())
+    inspector = load(tiny_checkpoint(tmp_path / "tiny", network=network)).inspector
     with pytest.raises(NotFiniteError, match=r"^steps of a head of 1 of 1 texts are not finite"):
         inspector.steps(Encoding([2, 7, 3], truncated=False), layer=0, head=0, query=0)

@@ -163,8 +163,8 @@ def test_a_baseline_is_computed_once_for_each_length(
 ) -> None:
     predictor = load(checkpoint_folder)
     monkeypatch.setattr("model.explain.gradients._MOST_BASELINES", 2)
-    passes = Mock(wraps=predictor.gradients._network.batch)
-    monkeypatch.setattr(predictor.gradients._network, "batch", passes)
+    passes = Mock(wraps=predictor.gradients._batch)
+    monkeypatch.setattr(predictor.gradients, "_batch", passes)
     values = []
     # The second has the length of the first, which the fourth drops: the oldest.
     texts = {"good film": 2, "bad plot": 1, "good": 2, "a good film": 2, "dull film": 2}
@@ -224,7 +224,7 @@ def test_nothing_is_kept_for_each_size(
     checkpoint_folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """oneDNN makes and keeps code for each size that it meets; it says what it runs."""
-    backend = CpuBackend(CPU, torch.float32, threads=1)
+    backend = CpuBackend("cpu", "float32", threads=1)
     predictor = load_for(open_checkpoint(checkpoint_folder), backend)
     encoding = predictor.encode("a good film", with_tokens=True)
     mkldnn = torch.backends.mkldnn

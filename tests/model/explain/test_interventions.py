@@ -11,15 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model import Head, leave_out, switch_off
-from model.backends.base import collate
-from model.backends.cpu_kernels import KernelEncoder
-from model.backends.cpu_packed import PackedEncoder
+from model.backends.eager import collate
 from model.backends.kernels import choose_set
 from model.errors import NoSuchPartError
 from model.network.encoder import EncoderClassifier
 from model.network.layers import EncoderLayer
 from model.types import ClassifierOutput, Encoding
-from tests.builders import tiny_network, tiny_tokenizer
+from tests.builders import KernelNetwork, tiny_network, tiny_tokenizer
 from tests.matching import exactly
 
 LAYERS, HEADS = 2, 2
@@ -52,20 +50,16 @@ def without(heads: Sequence[Head]) -> EncoderClassifier:
 def served(name: str) -> Callable[..., ClassifierOutput]:
     if name == "modules":
         return network()
-    if name == "onednn":
-        if not torch.ops.mkldnn._is_mkldnn_bf16_supported():
-            pytest.skip("oneDNN has no bfloat16 here")
-        return PackedEncoder(network())
-    if choose_set(torch.float32) is None:
+    if choose_set("float32") is None:
         pytest.skip("this processor has no kernels of ours")
-    return KernelEncoder(network(), dtype=torch.float32)
+    return KernelNetwork(network())
 
 
 heads = st.builds(Head, st.integers(0, LAYERS - 1), st.none() | st.integers(0, HEADS - 1))
 texts = st.lists(st.tuples(st.integers(1, 80), st.lists(heads, max_size=3)), min_size=1, max_size=4)
 
 
-@pytest.mark.parametrize("name", ["modules", "onednn", "kernels"])
+@pytest.mark.parametrize("name", ["modules", "kernels"])
 @settings(max_examples=30)
 @given(texts=texts)
 def test_a_head_that_is_off_gives_nothing_to_its_own_text_alone(

@@ -143,7 +143,7 @@ class Check {
     own_.weights.assign(network_.layers * texts * heads * longest * longest, 0.0f);
     const int fault = set_.encode(&network_, ids, texts_.lengths.data() + first, texts, threads,
                                   own_.logits.data(), needs_weights ? own_.weights.data() : nullptr,
-                                  longest, is_masked ? mask.data() : nullptr);
+                                  longest, is_masked ? mask.data() : nullptr, nullptr);
     const Results& expected = expected_[is_masked];
     bool is_right = fault == 0;
     is_right &= agree(&own_.logits[0], &expected.logits[first * network_.classes],

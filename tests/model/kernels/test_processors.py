@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from ctypes import addressof
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 import pytest
@@ -16,13 +16,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from model.backends.base import collate
-from model.backends.cpu_kernels import KernelEncoder
+from model.backends.eager import collate
 from model.backends.kernels import KINDS, InstructionSet, instruction_sets, reason_unavailable
 from model.kernels import compiler
 from model.network.encoder import build_encoder
 from model.types import Batch, Encoding
-from tests.builders import tiny_config
+from tests.builders import KernelNetwork, tiny_config
 
 CHECK = Path(__file__).with_name("check.cpp")
 # Of texts: on both sides of where blocks and panels end, and more tokens than a group has.
@@ -44,12 +43,9 @@ def need(what: str, *, found: bool) -> None:
         (pytest.fail if "CI" in os.environ else pytest.skip)(f"{what} is not installed")
 
 
-def write(file: BinaryIO, *parts: bytes | NDArray[np.int64] | Tensor) -> None:
+def write(file: BinaryIO, *parts: bytes | NDArray[Any] | Tensor) -> None:
     for part in parts:
-        if isinstance(part, Tensor):  # NumPy has no bfloat16
-            content = part.contiguous().flatten().view(torch.uint8).numpy().tobytes()
-        else:
-            content = bytes(part)
+        content = part.numpy().tobytes() if isinstance(part, Tensor) else bytes(part)
         file.write(len(content).to_bytes(8, "little") + content)
 
 
@@ -76,19 +72,15 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
         write(file, np.array(LENGTHS), np.concatenate(texts), mask)
         for dtype in KINDS:
             # Where bfloat16 is not computed here, and it is nowhere computed alike.
-            exact = torch.float32 if dtype == torch.bfloat16 else dtype
+            exact = "float32" if dtype == "bfloat16" else dtype
             results = [
-                KernelEncoder(network, dtype=exact)(each, need_weights=True)
-                for each in (batch, masked)
+                KernelNetwork(network, exact)(each, need_weights=True) for each in (batch, masked)
             ]
             for panel in (16, 32):
-                packed = KernelEncoder(
-                    network, dtype=dtype, instructions=InstructionSet(panel_columns=panel)
-                )
-                tensors = [each for each in packed._kept if isinstance(each, Tensor)]
-                (layers,) = (each for each in packed._kept if not isinstance(each, Tensor))
-                addresses = [panel, addressof(layers), *(each.data_ptr() for each in tensors)]
-                write(file, np.array(addresses), bytes(packed._network), bytes(layers), *tensors)
+                packed = KernelNetwork(network, dtype, InstructionSet(panel_columns=panel)).encoder
+                arrays, layers = packed._kept, packed._layers
+                addresses = [panel, addressof(layers), *(each.ctypes.data for each in arrays)]
+                write(file, np.array(addresses), bytes(packed._network), bytes(layers), *arrays)
                 for output in results:
                     write(file, output.logits, torch.stack(output.attention_weights))
     return path

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.backends.base import collate
+from model.backends.eager import collate
 from model.types import Encoding
 from tests.matching import exactly
 

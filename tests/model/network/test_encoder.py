@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from model.backends.base import collate
+from model.backends.eager import collate
 from model.network.config import Activation
 from model.network.encoder import EncoderClassifier
 from model.types import Batch, Encoding

@@ -2,17 +2,19 @@
 
 import math
 import traceback
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NoReturn
+from unittest import mock
 
 import numpy as np
 import pytest
 import tokenizers
-import torch
 from tokenizers import Regex, models, pre_tokenizers
 
 from model import AttentionOptions, Attributor, Prediction, Predictor
-from model.checkpoint.opening import open_checkpoint
+from model.checkpoint.opening import Checkpoint, open_checkpoint
+from model.checkpoint.weights import MappedWeights
 from model.cli.signals import Interruption
 from model.errors import NotFiniteError, TokenizerError
 from model.loading import load_predictor
@@ -20,22 +22,34 @@ from model.predictor import PathName
 from model.tokenization.tokenizer import Tokenizer
 from model.types import Explanation
 from scoring.scorer import Scorer
-from tests.builders import tiny_checkpoint
+from tests.builders import tiny_checkpoint, tiny_tokenizer
 
 TEXTS = ["a good film", "a superb film", "bad"]
 BAD = 1
 
 
+def poisoned(folder: Path, name: str, index: Any, value: float) -> Predictor:  # noqa: ANN401
+    """Loads a checkpoint of which a parameter changes as it is read."""
+    checkpoint = open_checkpoint(tiny_checkpoint(folder))
+    read = Checkpoint._read
+
+    def spoiled(self: Checkpoint, names: Iterable[str]) -> MappedWeights:
+        weights = read(self, names)
+        weights[name] = weights[name].copy()
+        weights[name][index] = value
+        return weights
+
+    with mock.patch.object(Checkpoint, "_read", spoiled):
+        return load_predictor(checkpoint, device="cpu", dtype="float32")
+
+
 @pytest.fixture
 def predictor(tmp_path: Path) -> Predictor:
-    """Loaded while sound; then the embedding of `superb` is poisoned."""
-    checkpoint = open_checkpoint(tiny_checkpoint(tmp_path / "tiny"))
-    predictor = load_predictor(checkpoint, device=torch.device("cpu"), dtype=torch.float32)
-    with torch.no_grad(), predictor.gradients._network.use() as network:
-        embeddings = network.get_parameter("embeddings.tokens.weight")
-        # Not all features: the norm of equal numbers is finite, however large they are.
-        embeddings[predictor._tokenizer.token_id("superb"), ::2] = 1e30
-    return predictor
+    """The embedding of `superb` is poisoned."""
+    token = tiny_tokenizer().token_id("superb")
+    # Not all features: the norm of equal numbers is finite, however large they are.
+    columns = (token, slice(None, None, 2))
+    return poisoned(tmp_path / "tiny", "embeddings.tokens.weight", columns, 1e30)
 
 
 def test_an_answer_beside_it_is_as_it_is_alone(predictor: Predictor) -> None:
@@ -64,12 +78,9 @@ def test_an_answer_beside_it_is_as_it_is_alone(predictor: Predictor) -> None:
     assert isinstance(predictor.attempt(lambda: attributor.integrate(range(32))), NotFiniteError)
 
 
-def test_if_every_text_overflows_the_pass_fails(predictor: Predictor) -> None:
+def test_if_every_text_overflows_the_pass_fails(tmp_path: Path) -> None:
+    predictor = poisoned(tmp_path / "tiny", "embeddings.norm.weight", slice(None), math.nan)
     encoding = predictor.encode("good", with_tokens=True)
-    with torch.no_grad(), predictor.gradients._network.use() as network:
-        # Both networks share it.
-        network.get_parameter("embeddings.norm.weight").fill_(math.nan)
-
     with pytest.raises(NotFiniteError):
         predictor.predict_each([encoding])
     with pytest.raises(NotFiniteError):
@@ -85,14 +96,14 @@ def test_if_every_text_overflows_the_pass_fails(predictor: Predictor) -> None:
 def test_weights_that_overflow_are_no_answer(
     predictor: Predictor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    to_host = predictor._runner.to_host
+    run = predictor._runner.run
 
-    def spoiled(started: Any) -> object:  # noqa: ANN401
-        output = to_host(started)
+    def spoiled(*arguments: Any) -> object:  # noqa: ANN401
+        output = run(*arguments)
         output.weights[-1][0, 0, 1] = math.nan
         return output
 
-    monkeypatch.setattr(predictor._runner, "to_host", spoiled)
+    monkeypatch.setattr(predictor._runner, "run", spoiled)
     with pytest.raises(NotFiniteError, match=r"^attention weights of 1 of 1 texts are not finite"):
         predictor.explain(predictor.encode("good", with_tokens=True))
 

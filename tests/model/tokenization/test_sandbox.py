@@ -5,8 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
+import tokenizers
 
 from model.checkpoint.opening import open_checkpoint
 from model.errors import CheckpointError
@@ -17,8 +19,14 @@ from tests.builders import VOCABULARY, tiny_tokenizer
 from tests.matching import exactly
 from tests.model.folders import edit, read
 
+ROOT = Path(__file__).parents[3]
 SOUND: dict[str, Any] = json.loads(tiny_tokenizer().to_json())
 REPEATS = "(a+)+$"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
 def replace_script(folder: Path, monkeypatch: pytest.MonkeyPatch, content: str) -> None:
@@ -44,6 +52,23 @@ def added(content: object) -> list[object]:
     flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "special"), False)
     number = len(SOUND["model"]["vocab"])
     return [{"id": number, "content": content, "normalized": True, **flags}]
+
+
+def test_a_tokenizer_is_tried_once(foreign: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Mock(wraps=subprocess.run)
+    monkeypatch.setattr(subprocess, "run", run)
+    for _ in range(2):
+        try_tokenizer(foreign)
+        assert run.call_count == 1
+    edit(foreign / "tokenizer.json", model=wordpiece(max_input_chars_per_word=50))
+    try_tokenizer(foreign)
+    assert run.call_count == 2
+    monkeypatch.setattr(tokenizers, "__version__", "0")
+    try_tokenizer(foreign)
+    assert run.call_count == 3
+    for shipped in (ROOT / "checkpoints").glob("*/config.json"):
+        try_tokenizer(shipped.parent)
+    assert run.call_count == 3
 
 
 def test_a_sound_folder_passes(foreign: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import httpx
 import pytest
-import torch
 from fastapi import FastAPI
 from starlette.requests import ClientDisconnect
 from starlette.responses import StreamingResponse
@@ -30,7 +29,7 @@ def application(
     """An application whose model never loads."""
     settings = Settings(device="cpu", request_timeout=0.2, **options)
     checkpoint = open_checkpoint(checkpoint_folder)
-    backend = choose_backend(checkpoint, device=torch.device("cpu"), dtype=torch.float32)
+    backend = choose_backend(checkpoint, device="cpu", dtype="float32")
     return create_app(settings, checkpoint, backend, api_keys=ApiKeys({}), lifecycle=lifecycle)
 
 

@@ -13,7 +13,6 @@ from typing import Any
 from unittest import mock
 
 import pytest
-import torch
 
 from model import (
     AttentionOptions,
@@ -22,8 +21,7 @@ from model import (
     load_predictor,
     open_checkpoint,
 )
-from model.backends import base as base_module
-from model.backends.base import Backend, collate
+from model.backends.base import Backend
 from model.backends.eager import CpuBackend
 from service.errors import DrainingError, InternalError, NotReadyError
 from service.metrics import EXPLICIT, FUSED, GRADIENT, Metrics
@@ -40,9 +38,7 @@ LOST = "The device cpu is lost to this process: it has to be restarted."
 
 @pytest.fixture(scope="module")
 def predictor(checkpoint_folder: Path) -> Predictor:
-    return load_predictor(
-        open_checkpoint(checkpoint_folder), device=torch.device("cpu"), dtype=torch.float32
-    )
+    return load_predictor(open_checkpoint(checkpoint_folder), device="cpu", dtype="float32")
 
 
 @pytest.fixture(autouse=True)
@@ -55,12 +51,12 @@ def make(
     *,
     watchdog_seconds: float = 30.0,
     threads: int = 1,
-    dtype: torch.dtype = torch.float32,
+    dtype: str = "float32",
     kind: type[CpuBackend] = CpuBackend,
 ) -> Engine:
     return Engine(
         load,
-        kind(torch.device("cpu"), dtype, threads=threads),
+        kind("cpu", dtype, threads=threads),
         max_batch_tokens=100,
         max_queue_tokens=1000,
         watchdog_seconds=watchdog_seconds,
@@ -85,7 +81,7 @@ async def test_it_probes_itself_until_a_pass_works(predictor: Predictor) -> None
     engine = await start(predictor)
     broken = RuntimeError("told to fail")
     with (
-        mock.patch.object(base_module, "collate", side_effect=broken),
+        mock.patch.object(predictor._runner, "run", side_effect=broken),
         # Each pass that fails asks once whether a sound text fails too.
         mock.patch.object(predictor, "probe", side_effect=[broken] * 4 + [None]) as probe,
     ):
@@ -111,7 +107,7 @@ async def test_the_log_tells_what_torch_says_and_nothing_that_may_hold_a_text(
     with caplog.at_level("ERROR", "headlight.engine"):
         engine = await start(predictor)
         with (
-            mock.patch.object(base_module, "collate", side_effect=error),
+            mock.patch.object(predictor._runner, "run", side_effect=error),
             mock.patch.object(predictor, "probe", side_effect=[error, error, None]),
         ):
             with pytest.raises(InternalError):
@@ -129,7 +125,7 @@ async def test_a_pass_that_works_ends_the_probes(predictor: Predictor) -> None:
     engine = await start(predictor)
     with mock.patch.object(predictor, "probe", side_effect=RuntimeError):
         with (
-            mock.patch.object(base_module, "collate", side_effect=RuntimeError),
+            mock.patch.object(predictor._runner, "run", side_effect=RuntimeError),
             pytest.raises(InternalError),
         ):
             await explain(engine)
@@ -145,16 +141,18 @@ async def test_a_pass_that_works_ends_the_probes(predictor: Predictor) -> None:
 async def test_a_pass_that_began_before_an_error_does_not_clear_it(predictor: Predictor) -> None:
     entered, leave = threading.Event(), threading.Event()
 
+    run = predictor._runner.run
+
     def hold(*args: Any, **options: Any) -> object:  # noqa: ANN401
         if threading.current_thread().name.startswith("forward") and not entered.is_set():
             entered.set()
             assert leave.wait(20)
-            return collate(*args, **options)
+            return run(*args, **options)
         raise RuntimeError
 
     engine = await start(predictor, threads=2)
     with (
-        mock.patch.object(base_module, "collate", side_effect=hold),
+        mock.patch.object(predictor._runner, "run", side_effect=hold),
         mock.patch.object(predictor, "probe", side_effect=RuntimeError),
     ):
         early = asyncio.create_task(engine.queue.predict([predictor.encode("good")]))
@@ -193,7 +191,7 @@ async def test_a_lost_device_is_told_apart_and_not_probed(
                 ("the device fell off the bus", LOST),
             ):
                 with (
-                    mock.patch.object(base_module, "collate", side_effect=RuntimeError(message)),
+                    mock.patch.object(predictor._runner, "run", side_effect=RuntimeError(message)),
                     pytest.raises(InternalError),
                 ):
                     await engine.queue.predict([predictor.encode("good")])
@@ -247,7 +245,7 @@ async def test_closing_while_it_loads_or_probes(predictor: Predictor) -> None:
     await loading.close()
     probing = await start(predictor)
     with (
-        mock.patch.object(base_module, "collate", side_effect=RuntimeError),
+        mock.patch.object(predictor._runner, "run", side_effect=RuntimeError),
         mock.patch.object(predictor, "probe", side_effect=RuntimeError),
     ):
         with pytest.raises(InternalError):
@@ -286,7 +284,7 @@ async def test_a_pass_that_does_not_end_is_told_and_does_not_hold_up_the_end(
 
     engine = await start(predictor, watchdog_seconds=0.05)
     assert engine.stuck is None
-    with mock.patch.object(base_module, "collate", side_effect=lambda *_, **__: release.wait()):
+    with mock.patch.object(predictor._runner, "run", side_effect=lambda *_, **__: release.wait()):
         waiting = asyncio.create_task(engine.queue.predict([predictor.encode("good")]))
         await until(lambda: engine.stuck is not None)
         assert engine.stuck == engine.not_ready
@@ -308,11 +306,13 @@ async def test_a_pass_that_does_not_end_makes_a_replica_look_full_and_not_idle(
     assert engine.backlog_seconds(full=0.5) == 0
     text = engine.predictor.encode("good")
 
-    def hold(*arguments: object, **options: object) -> object:
-        release.wait(20)
-        return collate(*arguments, **options)  # type: ignore[arg-type]
+    run = predictor._runner.run
 
-    with mock.patch.object(base_module, "collate", side_effect=hold):
+    def hold(*arguments: Any, **options: Any) -> object:  # noqa: ANN401
+        release.wait(20)
+        return run(*arguments, **options)
+
+    with mock.patch.object(predictor._runner, "run", side_effect=hold):
         waiting = asyncio.create_task(engine.queue.predict([text]))
         await until(lambda: engine.backlog_seconds(full=0.5) > 0)
         first = engine.backlog_seconds(full=0.5)
@@ -333,23 +333,21 @@ class Elsewhere(CpuBackend):
     """Says that it computes on another device than the processor."""
 
     def __init__(self) -> None:
-        super().__init__(torch.device("cpu"), torch.float32, threads=2)
-        self.device = torch.device("meta")
+        super().__init__("cpu", "float32", threads=2)
+        self.device = "meta"
 
 
 @pytest.mark.parametrize(
     ("backend", "clock"),
     [
-        (CpuBackend(torch.device("cpu"), torch.float32, threads=2), "thread_time"),
+        (CpuBackend("cpu", "float32", threads=2), "thread_time"),
         (Elsewhere(), "perf_counter"),
     ],
 )
 def test_the_pace_is_that_of_the_processor_or_of_the_clock_on_every_core(
     backend: Backend, clock: str, checkpoint_folder: Path
 ) -> None:
-    predictor = load_predictor(
-        open_checkpoint(checkpoint_folder), device=torch.device("cpu"), dtype=torch.float32
-    )
+    predictor = load_predictor(open_checkpoint(checkpoint_folder), device="cpu", dtype="float32")
     readings: dict[int, Iterator[float]] = {}  # of two runs, the first takes longer
 
     def tick() -> float:

@@ -292,7 +292,7 @@ async def test_the_first_of_a_pass_is_answered_while_the_next_is_being_finished(
     answered = threading.Event()
 
     def second(_: int, explanation: Explanation) -> tuple[str, bool]:
-        return str(explanation.prediction.label), answered.wait(20)
+        return explanation.prediction.best, answered.wait(20)
 
     setting = Setting()
     async with setting.held():

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from model import load_predictor, open_checkpoint
+from model.backends import device
 from model.backends.device import choose_dtype, computes_int8
 from model.checkpoint.records import Precision, judge
 from model.files import MANIFEST, SIGNATURE
@@ -17,7 +18,7 @@ from tests.training.tiny_runs import Refusal
 from training.__main__ import main
 from training.measure.metrics import measure
 
-CPU = torch.device("cpu")
+CPU = "cpu"
 ROWS = 300
 # Each type with what the machine must have for it.
 TYPES = [
@@ -149,7 +150,7 @@ def test_evaluate_in_auto_follows_the_record(
     assert main([*typed, "--record-dtype", "int8"]) == 0
     found = open_checkpoint(folder).manifest.precision
     target = tmp_path / "figures.json"
-    monkeypatch.setattr(torch.cpu, "get_capabilities", dict)
+    monkeypatch.setattr(device, "processor_features", frozenset)
 
     assert main([*typed, "--dtype", "auto", "--json", str(target)]) == 0
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from model.backends.base import collate
+from model.backends.eager import collate
 from model.network.encoder import EncoderClassifier
 from model.tokenization.tokenizer import Tokenizer
 from model.types import Batch
