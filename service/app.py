@@ -92,8 +92,8 @@ def create_app(
         metrics=counted,
         preload_gradients=settings.preload == "gradients",
     )
-    # Large requests take memory, and yield to the passes of small ones.
-    preparer, preparer_of_large = Preparer(), Preparer(threads=2, niceness=15)
+    # Each large request takes memory.
+    preparer, preparer_of_large = Preparer(), Preparer(threads=2)
     app = DirectApp(
         title="Headlight",
         version=project_version(),

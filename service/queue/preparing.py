@@ -28,6 +28,8 @@ Steps = Generator[None, None, Result]
 INLINE_SECONDS = 0.001
 # How long a thread works for one client at a time.
 _TURN_SECONDS = 0.002
+# Threads yield to the passes of small requests.
+_NICENESS = 15
 # Clients whose use is remembered while others wait.
 _MOST_CLIENTS = 10_000
 
@@ -72,12 +74,12 @@ class _Task:
 
 
 class Preparer:
-    """The threads, and the work that waits for them; `niceness` is that of the threads."""
+    """The threads, and the work that waits for them."""
 
-    def __init__(self, threads: int = 1, niceness: int = 0) -> None:
+    def __init__(self, threads: int = 1) -> None:
         self._count = threads
         self._threads = ThreadPoolExecutor(
-            threads, "prepare", initializer=yield_to_others, initargs=(niceness,)
+            threads, "prepare", initializer=yield_to_others, initargs=(_NICENESS,)
         )
         self._lock = threading.Lock()  # guards what follows
         self._waiting: dict[Hashable, deque[_Task]] = {}
