@@ -58,8 +58,8 @@ Maybe = TypeVar("Maybe", Prediction, Prediction | None)
 
 router = make_router()
 
-# Leaving out ends after this share of the time; the rest is for the answer.
-_SHARE_OF_TIME = 0.9
+# The text may take the first share of the time; leaving out ends after the second.
+_SHARE_OF_WHOLE, _SHARE_OF_TIME = 0.75, 0.9
 
 _OF_WORDS: dict[str, Any] = {
     "attributions": {"summary": "Of words", "value": {"sentence": EXAMPLE, "level": "word"}},
@@ -149,8 +149,9 @@ async def _leave_out(context: RequestContext, request: AttributionsRequest) -> R
     engine, now = context.state.engine, asyncio.get_running_loop().time()
     until = now + _SHARE_OF_TIME * (context.deadline - now)
     text = await context.prepare(_read_units(context, request), [request.sentence])
-    count, half = sum(len(each.input_ids) for each in text.whole), context.client.seconds / 2
-    engine.limits.check(FUSED, count, half, what="Half of the time is for the text, which takes")
+    count, seconds = sum(len(each.input_ids) for each in text.whole), context.client.seconds
+    what = "Three quarters of the time are for the text, which takes"
+    engine.limits.check(FUSED, count, _SHARE_OF_WHOLE * seconds, what=what)
     whole = await engine.queue.predict(text.whole, deadline=until, caller=context.client)
     work = LeaveOut(
         text,
