@@ -122,11 +122,9 @@ class KernelRunner(Runner):
 
     def _widen(self) -> "TorchNetwork":
         from model.backends.eager import avoid_kernel_cache
-        from model.network.architecture import build_undrawn, fill
+        from model.network.architecture import load
 
-        network = build_undrawn(self._config, "cpu")
-        fill(network, self._weights)
-        network.requires_grad_(requires_grad=False).eval()
+        network = load(self._config, self._weights)
         avoid_kernel_cache(network)
         return network
 

@@ -26,7 +26,7 @@ from model.explain.attention_steps import Projected
 from model.explain.on_demand import OnDemand
 from model.network.architecture import Network
 from model.network.attention import MultiHeadAttention
-from model.network.encoder import EncoderClassifier
+from model.network.layers import EncoderLayer
 from model.types import Batch, Classifier, Encoding
 
 # Messages of torch's CPU allocator, which raises a plain RuntimeError.
@@ -87,6 +87,9 @@ class EagerRunner(Runner):
         self.served = served
         self._device = device
         self._pad_token_id = pad_token_id
+        # The passes of several threads share one stream of a GPU. Each queues its kernels and its
+        # copy together, so that no result waits for another pass.
+        self._launching = threading.Lock()
 
     def run(self, encodings: Sequence[Encoding], selection: Selection | None = None) -> PassOutput:
         """Classifies texts in one pass."""
@@ -112,10 +115,10 @@ class EagerRunner(Runner):
         """Runs the layers before one of them, and its projections, in float32."""
         length = len(encoding.input_ids)
         with self.network.use() as network, torch.inference_mode():
-            inputs = network.attention_inputs(self.prepare([encoding]), layer)
+            attention, states = network.attention_inputs(self.prepare([encoding]), layer)
             # What stands behind the text is padding. A mask hides it, so its weights are 0.
-            states = inputs.hidden_states[:, :length]  # [1, T, hidden size]
-            projected = inputs.attention.project(states, states, states)
+            states = states[:, :length]  # [1, T, hidden size]
+            projected = attention.project(states, states, states)
             queries, keys, values = (part[0].float().cpu().numpy() for part in projected)
         return queries, keys, values
 
@@ -137,19 +140,6 @@ class EagerRunner(Runner):
 
 class CudaRunner(EagerRunner):
     """Passes on a GPU; results leave it in pinned, non-blocking copies."""
-
-    def __init__(
-        self,
-        served: Classifier,
-        network: OnDemand[Network],
-        *,
-        device: torch.device,
-        pad_token_id: int,
-    ) -> None:
-        super().__init__(served, network, device=device, pad_token_id=pad_token_id)
-        # The passes of several threads share one stream. Each queues its kernels and its copy
-        # together, so that no result waits for another pass.
-        self._launching = threading.Lock()
 
     def start(self, batch: Batch, selection: Selection | None = None) -> Pass:
         """Starts a pass; reads nothing on the host."""
@@ -260,9 +250,10 @@ def ready_copy(network: Network, dtype: torch.dtype) -> Network:
 
 
 def avoid_kernel_cache(network: Network) -> None:
-    """Prevents oneDNN from keeping code for each batch size, in the network for gradients."""
-    if isinstance(network, EncoderClassifier):
-        network.avoid_onednn_gelu()
+    """Prevents oneDNN from compiling and keeping GELU for each size of a batch."""
+    for module in network.modules():
+        if isinstance(module, EncoderLayer):
+            module.gelu_by_erf = True
 
 
 def collate(

@@ -25,7 +25,7 @@ from pathlib import Path
 KINDS = {"float32": 0, "bfloat16": 1, "int8": 2}
 #: numbers of activations in `model/kernels/vectors.h`, by their names in configurations
 ACTIVATIONS = {"gelu": 1, "gelu_new": 2, "gelu_pytorch_tanh": 2, "relu": 3, "silu": 4, "tanh": 5}
-OUT_OF_RANGE, OUT_OF_MEMORY = 1, 2
+OUT_OF_MEMORY = 2
 
 _LIBRARY = Path(__file__).with_name("_kernels.dll" if sys.platform == "win32" else "_kernels.so")
 # Of the interface in `model/kernels/encoder.h`; it goes up with every change there.
@@ -38,12 +38,8 @@ class Projection(Structure):
     """A packed linear layer; see `model/kernels/encoder.h`, as for all structures here."""
 
     _fields_ = (
-        ("words", c_void_p),
-        ("bias", c_void_p),
-        ("scales", c_void_p),
-        ("sums", c_void_p),
-        ("length", c_int64),
-        ("columns", c_int64),
+        *((name, c_void_p) for name in ("words", "bias", "scales", "sums")),
+        *((name, c_int64) for name in ("length", "columns")),
     )
 
 
@@ -57,12 +53,8 @@ class Layer(Structure):
     """A layer of the encoder."""
 
     _fields_ = (
-        ("joined", Projection),
-        ("output", Projection),
-        ("intermediate", Projection),
-        ("outer", Projection),
-        ("attention_norm", Norm),
-        ("output_norm", Norm),
+        *((name, Projection) for name in ("joined", "output", "intermediate", "outer")),
+        *((name, Norm) for name in ("attention_norm", "output_norm")),
     )
 
 
@@ -71,11 +63,8 @@ class FirstToken(Structure):
 
     _fields_ = (
         ("queries", Projection),
-        ("keys", c_void_p),
-        ("values", c_void_p),
-        ("value_bias", c_void_p),
-        ("key_words", c_int64),
-        ("value_words", c_int64),
+        *((name, c_void_p) for name in ("keys", "values", "value_bias")),
+        *((name, c_int64) for name in ("key_words", "value_words")),
     )
 
 

@@ -67,28 +67,11 @@ class Checkpoint:
         return choose_among(labels, record.labels, record.temperature, record.pair_temperature)
 
     def load_weights(self) -> MappedWeights:
-        """Maps the weights of an encoder into memory, by our names.
+        """Maps the weights into memory, by our names.
 
         Raises:
             CheckpointError: a weight is not finite, or the file has changed since it was checked.
         """
-        assert isinstance(self.config, EncoderConfig)  # noqa: S101 - only its names are known
-        return self._read(self.config.parameter_shapes())
-
-    def load_network(self) -> "Network":
-        """Builds the network on the CPU, in float32 and evaluation mode, and loads its weights.
-
-        Raises:
-            CheckpointError: as `load_weights`.
-        """
-        from model.network.architecture import build_undrawn, fill
-
-        network = build_undrawn(self.config, "cpu")
-        fill(network, self._read([name for name, _ in network.named_parameters()]))
-        network.requires_grad_(requires_grad=False)
-        return network.eval()
-
-    def _read(self, names: Iterable[str]) -> MappedWeights:
         path = self.path / WEIGHTS
         # One map: the digest and the weights come from the same bytes.
         maps = map_weights(path)
@@ -102,7 +85,14 @@ class Checkpoint:
                 f"is version {sha256[:_VERSION_LENGTH]} now, and was {self.version} when it was "
                 "checked: start again",
             )
+        names = _shapes(self.config, self.path / CONFIG)
         return read_weights(path, maps, names, encoder_kind(self.config))
+
+    def load_network(self) -> "Network":
+        """Loads the network on the CPU for inference, in float32; raises as `load_weights`."""
+        from model.network.architecture import load
+
+        return load(self.config, self.load_weights())
 
 
 def open_checkpoint(path: str | Path, *, trial: bool = False) -> Checkpoint:

@@ -27,6 +27,13 @@ def build_undrawn(config: NetworkConfig, device: str) -> Network:
         return build_encoder(config)
 
 
+def load(config: NetworkConfig, weights: Mapping[str, NDArray[Any]]) -> Network:
+    """Builds a network on the CPU for inference, in float32."""
+    network = build_undrawn(config, "cpu")
+    fill(network, weights)
+    return network.requires_grad_(requires_grad=False).eval()
+
+
 def fill(network: Network, weights: Mapping[str, NDArray[Any]]) -> None:
     """Copies weights, float32 or narrower, into a network on the CPU."""
     with torch.no_grad():

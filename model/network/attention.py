@@ -34,13 +34,6 @@ class AttentionOutput(NamedTuple):
     attention_weights: Tensor | None
 
 
-class AttentionInputs(NamedTuple):
-    """What one layer of self-attention computes with: its module, and states [B, T, query_size]."""
-
-    attention: "MultiHeadAttention"
-    hidden_states: Tensor
-
-
 class AdditiveScore(LazyModuleMixin, nn.Module):
     """The score w . tanh(query + key), with one vector w per head (Bahdanau et al. 2015)."""
 

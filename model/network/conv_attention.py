@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from model.errors import ConfigurationError
-from model.network.attention import AttentionInputs, MultiHeadAttention
+from model.network.attention import MultiHeadAttention
 from model.network.config import ConvAttentionConfig
 from model.network.masks import mask_bias
 from model.types import Batch, ClassifierOutput
@@ -133,8 +133,8 @@ class ConvAttentionClassifier(nn.Module):
             logits = torch.cat([logits.new_zeros(batch_size, 1), logits], dim=1)  # [B, 2]
         return ClassifierOutput(logits, weights)
 
-    def attention_inputs(self, batch: Batch, layer: int) -> AttentionInputs:
-        """Runs what comes before attention, for layer 0; hidden states of the result are [B, M, F].
+    def attention_inputs(self, batch: Batch, layer: int) -> tuple[MultiHeadAttention, Tensor]:
+        """Runs what comes before attention, for layer 0; returns attention, and states [B, M, F].
 
         Raises:
             ConfigurationError: the batch is longer than M, or there is no such layer.
@@ -143,8 +143,7 @@ class ConvAttentionClassifier(nn.Module):
             count = int(self.attention is not None)
             raise ConfigurationError(f"layer {layer} does not exist: attention has {count} layers")
         states, _ = self._embed(batch, None)  # [B, M, F]
-        inputs = states.to(self.attention.query.weight.dtype)
-        return AttentionInputs(self.attention, inputs)
+        return self.attention, states.to(self.attention.query.weight.dtype)
 
     def _embed(self, batch: Batch, token_embeddings: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """Returns features of the positions [B, M, F], and the mask of padding [B, 1, 1, M]."""

@@ -13,7 +13,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from model.network.attention import AttentionInputs
+from model.network.attention import MultiHeadAttention
 from model.network.config import Activation, EncoderConfig
 from model.network.families import Pooling
 from model.network.layers import Embeddings, EncoderLayer
@@ -123,16 +123,15 @@ class EncoderClassifier(nn.Module):
         logits = self.classifier(self.classifier_dropout(pooled))  # [B, C]
         return ClassifierOutput(logits.float(), tuple(weights))
 
-    def attention_inputs(self, batch: Batch, layer: int) -> AttentionInputs:
-        """Runs the layers before one of them; hidden states of the result are [B, T, D]."""
+    def attention_inputs(self, batch: Batch, layer: int) -> tuple[MultiHeadAttention, Tensor]:
+        """Runs the layers before one of them; returns its attention, and states [B, T, D]."""
         hidden_states = self.embeddings(batch.input_ids)  # [B, T, D]
         bias, head_mask = self._bias(batch), batch.head_mask
         for index, each in enumerate(self.layers[:layer]):
             mask = None if head_mask is None else head_mask[index]
             hidden_states, _ = each(hidden_states, bias=bias, need_weights=False, head_mask=mask)
         chosen = cast("EncoderLayer", self.layers[layer])
-        inputs = hidden_states.to(chosen.intermediate.weight.dtype)
-        return AttentionInputs(chosen.attention, inputs)
+        return chosen.attention, hidden_states.to(chosen.intermediate.weight.dtype)
 
     def _bias(self, batch: Batch) -> Tensor | None:
         """Turns the padding of a batch into what is added to scores."""
@@ -160,12 +159,6 @@ class EncoderClassifier(nn.Module):
             if isinstance(module, nn.LayerNorm):
                 nn.init.ones_(module.weight)
                 nn.init.zeros_(module.bias)
-
-    def avoid_onednn_gelu(self) -> None:
-        """Computes GELU without oneDNN, which compiles and keeps code for each size of batch."""
-        for layer in self.layers:
-            if isinstance(layer, EncoderLayer):
-                layer.gelu_by_erf = True
 
     def compute_in(self, dtype: torch.dtype) -> None:
         """Converts the projections of the layers, where nearly all work is, to another type."""

@@ -46,16 +46,13 @@ class Embeddings(nn.Module):
 
     def forward(self, input_ids: Tensor, *, tokens: Tensor | None = None) -> Tensor:
         """Embeds int64 [B, T] to float32 [B, T, D]; `tokens` replace the embeddings of the ids."""
-        positions = self.position_embeddings(input_ids.shape[1])  # [T, D]
+        first = self.position_offset
+        positions = self.positions.weight[first : first + input_ids.shape[1]]  # [T, D]
+        if self.types is not None:
+            positions = positions + self.types.weight[0]
         tokens = self.embed_tokens(input_ids) if tokens is None else tokens  # [B, T, D]
         embedded: Tensor = self.dropout(self.norm(tokens + positions))  # [B, T, D]
         return embedded
-
-    def position_embeddings(self, length: int | None = None) -> Tensor:
-        """Sums the embeddings of positions and the first segment, [T, D]; None: all positions."""
-        stop = None if length is None else self.position_offset + length
-        positions = self.positions.weight[self.position_offset : stop]  # [T, D]
-        return positions if self.types is None else positions + self.types.weight[0]
 
     def embed_tokens(self, input_ids: Tensor) -> Tensor:
         """Embeds tokens without their positions: int64 [B, T] to float32 [B, T, D]."""

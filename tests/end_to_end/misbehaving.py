@@ -18,7 +18,7 @@ FOLDER OPTIONS` runs one. The files in the folder:
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial, partialmethod
 from pathlib import Path
@@ -38,7 +38,7 @@ from service.queue import engine
 
 # Seconds after which a pass goes on all the same, so that a test that failed lets go of it.
 _LONGEST_HOLD = 60.0
-_READ = Checkpoint._read
+_READ = Checkpoint.load_weights
 
 
 def count(file: Path, texts: int) -> None:
@@ -99,7 +99,8 @@ def precede(part: object, name: str, before: Callable[..., None]) -> None:
 def load_misbehaving(folder: Path, checkpoint: Checkpoint, backend: Backend) -> Predictor:
     """Loads a real predictor whose parts do as the files say before they compute."""
     misbehave(folder / "load")
-    with mock.patch.object(Checkpoint, "_read", partialmethod(_read_poisoned, folder / "poison")):
+    poisoned = partialmethod(_read_poisoned, folder / "poison")
+    with mock.patch.object(Checkpoint, "load_weights", poisoned):
         predictor = load_on(checkpoint, backend)
     order = folder / "pass"
 
@@ -134,9 +135,9 @@ def load_misbehaving(folder: Path, checkpoint: Checkpoint, backend: Backend) -> 
     return predictor
 
 
-def _read_poisoned(checkpoint: Checkpoint, order: Path, names: Iterable[str]) -> MappedWeights:
+def _read_poisoned(checkpoint: Checkpoint, order: Path) -> MappedWeights:
     """Reads the weights; the embedding of a word is too large to compute with."""
-    weights = _READ(checkpoint, names)
+    weights = _READ(checkpoint)
     if not (word := read(order)):
         return weights
     tokens = weights["embeddings.tokens.weight"].astype(np.float32)

@@ -2,7 +2,6 @@
 
 import math
 import traceback
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 from unittest import mock
@@ -31,15 +30,15 @@ BAD = 1
 def poisoned(folder: Path, name: str, index: Any, value: float) -> Predictor:  # noqa: ANN401
     """Loads a checkpoint of which a parameter changes as it is read."""
     checkpoint = open_checkpoint(tiny_checkpoint(folder))
-    read = Checkpoint._read
+    read = Checkpoint.load_weights
 
-    def spoiled(self: Checkpoint, names: Iterable[str]) -> MappedWeights:
-        weights = read(self, names)
+    def spoiled(self: Checkpoint) -> MappedWeights:
+        weights = read(self)
         weights[name] = weights[name].copy()
         weights[name][index] = value
         return weights
 
-    with mock.patch.object(Checkpoint, "_read", spoiled):
+    with mock.patch.object(Checkpoint, "load_weights", spoiled):
         return load_predictor(checkpoint, device="cpu", dtype="float32")
 
 
