@@ -141,15 +141,17 @@ class Engine:
         """
         predictor = self.predictor
         _ = self.queue  # not before a device that is lost
+        if predictor.has_gradients:
+            return predictor.gradients
         try:
-            if predictor.has_gradients:
-                return predictor.gradients
-            return await asyncio.to_thread(lambda: predictor.gradients)
+            made = await asyncio.to_thread(lambda: predictor.gradients)
         except ImportError as error:
             raise NotInstalledError(
                 f"Derivatives need the package {error.name or 'torch'}, which is not installed "
                 "here. The method leave_out does without."
             ) from error
+        gc.freeze()  # what was imported stays, like all that is there at the start
+        return made
 
     def start(self) -> None:
         """Starts to load the model and to warm it up, in the background."""
