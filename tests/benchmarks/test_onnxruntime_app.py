@@ -11,14 +11,7 @@ import pytest
 import torch
 from fastapi.testclient import TestClient
 
-from benchmarks.peers.onnxruntime_app import (
-    Batcher,
-    Ids,
-    Logits,
-    create_app,
-    padded,
-    read_network,
-)
+from benchmarks.peers.onnxruntime_app import Batcher, Ids, Logits, create_app, padded, read_network
 from tests.builders import tiny_checkpoint
 
 BUDGET = 12
@@ -89,12 +82,7 @@ def test_requests_that_wait_share_batches_of_similar_length_within_the_budget() 
 
     assert asyncio.run(ask()) == [[1], [2, 6, 3], [5], [3, 40, 2]]
     # Each is the batch of the oldest text that waits, when all are sorted by length.
-    assert engine.passes == [
-        ([1], True),
-        ([2, 2, 3, 3], False),
-        ([5, 6], False),
-        ([40], True),
-    ]
+    assert engine.passes == [([1], True), ([2, 2, 3, 3], False), ([5, 6], False), ([40], True)]
 
 
 def test_idle_streams_share_what_waits() -> None:

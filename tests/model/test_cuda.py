@@ -20,11 +20,7 @@ pytestmark = [
 
 DEFAULT = Path(__file__).parents[2] / "checkpoints" / "default"
 # The largest difference from float32 on the processor: of a probability, and of a weight.
-BOUNDS = {
-    "float32": (1e-5, 1e-5),
-    "bfloat16": (0.02, 0.05),
-    "float16": (0.005, 0.01),
-}
+BOUNDS = {"float32": (1e-5, 1e-5), "bfloat16": (0.02, 0.05), "float16": (0.005, 0.01)}
 TEXTS = [
     "What a wonderful film.",
     "The plot drags, but the cast is superb.",

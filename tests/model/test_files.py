@@ -19,10 +19,7 @@ def test_written_for_people() -> None:
     [
         (b"", "is not JSON: Expecting value: line 1 column 1 (char 0)"),
         (b"{} {}", "is not JSON: Extra data: line 1 column 4 (char 3)"),
-        (
-            b'"\xff"',
-            "is not UTF-8 (invalid start byte): save it as UTF-8",
-        ),
+        (b'"\xff"', "is not UTF-8 (invalid start byte): save it as UTF-8"),
         (b"[]", "must hold a JSON object, holds list"),
     ],
 )

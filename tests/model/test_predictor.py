@@ -23,11 +23,7 @@ from model.errors import (
 from model.loading import load_predictor
 from model.predictor import Predictor
 from model.types import AttentionOptions, Encoding, Prediction
-from tests.builders import (
-    MAX_LENGTH,
-    WORDS,
-    tiny_conv_checkpoint,
-)
+from tests.builders import MAX_LENGTH, WORDS, tiny_conv_checkpoint
 from tests.matching import exactly
 
 CPU = torch.device("cpu")

@@ -31,10 +31,7 @@ def test_a_text_gets_its_windows_joined_and_the_results_of_its_sentences_in_orde
     results = iter([_prediction(letter) for letter in "abcdef"])
     assert join_results(PREDICTOR, text, results) == TextResult(
         _prediction("a+b"),
-        [
-            SentenceResult(spans[0], _prediction("c")),
-            SentenceResult(spans[1], _prediction("d+e")),
-        ],
+        [SentenceResult(spans[0], _prediction("c")), SentenceResult(spans[1], _prediction("d+e"))],
     )
     assert join_results(PREDICTOR, EncodedText([PART]), results) == TextResult(_prediction("f"))
 

@@ -10,11 +10,7 @@ from recipes.templates import make_examples, make_group_sets
 
 @pytest.mark.parametrize(
     ("name", "kinds", "labels"),
-    [
-        ("behaviours", 8, {True, False}),
-        ("everyday", 9, {True, False}),
-        ("neutral", 8, {None}),
-    ],
+    [("behaviours", 8, {True, False}), ("everyday", 9, {True, False}), ("neutral", 8, {None})],
 )
 def test_as_many_of_each_kind_and_label(name: str, kinds: int, labels: set[bool | None]) -> None:
     examples = make_examples(50 * kinds * len(labels), seed=0, name=name)

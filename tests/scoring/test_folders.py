@@ -239,11 +239,7 @@ def test_a_column_has_the_type_that_holds_the_values_of_all_files(
 
 @pytest.mark.parametrize(("files", "fault"), REFUSED)
 def test_files_that_do_not_fit_together_are_refused(
-    run: Run,
-    tmp_path: Path,
-    files: dict[str, Any],
-    fault: str,
-    capsys: pytest.CaptureFixture[str],
+    run: Run, tmp_path: Path, files: dict[str, Any], fault: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = fill(tmp_path / "in", files)
 

@@ -176,10 +176,7 @@ def test_no_text_of_another_form_becomes_a_formula(
         lines = (tmp_path / table).read_text("utf-8").splitlines()
         rows = csv.reader(lines) if output == "out.csv" else (line.split("\t") for line in lines)
         cells = [f"{mark}{cell}" for cell in FORMULAS] + [*PLAIN]
-        assert [row[1:3] for row in rows] == [
-            [f"{mark}=n", "m"],
-            *([cell, "-5"] for cell in cells),
-        ]
+        assert [row[1:3] for row in rows] == [[f"{mark}=n", "m"], *([cell, "-5"] for cell in cells)]
 
 
 def test_an_error_while_parquet_is_written_has_nothing_behind_it(

@@ -11,15 +11,7 @@ from typing import Any
 import pytest
 
 import scoring.__main__ as command
-from tests.scoring.conftest import (
-    PARTS,
-    Run,
-    end,
-    files_of,
-    start,
-    told_of,
-    wait_for_parts,
-)
+from tests.scoring.conftest import PARTS, Run, end, files_of, start, told_of, wait_for_parts
 
 pytestmark = pytest.mark.slow
 WORKERS = ("--engine", "ray", "--workers", "2")

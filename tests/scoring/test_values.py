@@ -134,10 +134,7 @@ def test_a_name_of_a_parquet_column_that_is_not_utf8_is_one_line(
 
 
 def test_a_fault_of_a_worker_names_file_and_rows(
-    run: Run,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "rows.tsv"
     path.write_text("text\ngood\nbad\n", encoding="utf-8")

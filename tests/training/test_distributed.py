@@ -7,13 +7,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from tests.training.tiny_runs import Refusal, read_lines
-from tests.training.torchrun import (
-    assert_close,
-    command,
-    end,
-    start,
-    write_files,
-)
+from tests.training.torchrun import assert_close, command, end, start, write_files
 from training.__main__ import main
 
 ROWS = 75  # with batches of 16 the last one has 11 rows, which 2 and 3 do not divide

@@ -43,10 +43,7 @@ CHECKS = (
     "check_valid_tag_types",
 )
 EPOCHS = 8
-KINDS: dict[str, list[Any]] = {
-    "truths": [False, True],
-    "words of digits": ["9", "10"],
-}
+KINDS: dict[str, list[Any]] = {"truths": [False, True], "words of digits": ["9", "10"]}
 
 
 @pytest.fixture(scope="module")
@@ -245,18 +242,8 @@ def test_it_leaves_torch_and_the_disk_as_they_were(
 
 TWO = ["a", "b"]
 WRONG: list[tuple[Any, Any, type[Exception], str]] = [
-    (
-        "a warm film",
-        TWO,
-        TypeError,
-        "fit takes a list of texts, got one string: write fit([text])",
-    ),
-    (
-        [1.5, 2.5],
-        TWO,
-        TypeError,
-        "texts[0]: the text is a float: convert it to a string",
-    ),
+    ("a warm film", TWO, TypeError, "fit takes a list of texts, got one string: write fit([text])"),
+    ([1.5, 2.5], TWO, TypeError, "texts[0]: the text is a float: convert it to a string"),
     (["x", "y"], None, ValueError, "fit requires y to be passed, but the target y is None"),
     (
         ["x", "y", "z"],
@@ -273,12 +260,7 @@ WRONG: list[tuple[Any, Any, type[Exception], str]] = [
         )
         for missing in (None, float("nan"), pd.NA)
     ),
-    (
-        ["x", "y"],
-        ["a", "a"],
-        ValueError,
-        "y has 1 class: a classifier needs rows of two or more",
-    ),
+    (["x", "y"], ["a", "a"], ValueError, "y has 1 class: a classifier needs rows of two or more"),
     (
         ["x", " "],
         TWO,

@@ -12,13 +12,7 @@ from pydantic import BaseModel, ValidationError
 from model.atomic import beside
 from model.checkpoint.manifest import Manifest, seal
 from model.checkpoint.opening import Checkpoint, open_checkpoint
-from model.checkpoint.records import (
-    Baseline,
-    Precision,
-    PrecisionSet,
-    Thresholds,
-    judge,
-)
+from model.checkpoint.records import Baseline, Precision, PrecisionSet, Thresholds, judge
 from model.checkpoint.saving import save_baseline, save_precision
 from model.errors import CheckpointError
 from model.files import MANIFEST, SIGNATURE, WEIGHTS, sign_command

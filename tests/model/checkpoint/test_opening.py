@@ -37,15 +37,8 @@ def test_what_is_written(folder: Path) -> None:
     manifest = read(folder / MANIFEST)
 
     assert sorted(file.name for file in folder.iterdir()) == sorted(FILES)
-    assert manifest == {
-        **tiny_manifest().to_json(),
-        "files": digests,
-        "sha256": seal(manifest),
-    }
-    assert read(folder / CONFIG) == {
-        **tiny_config().to_json(),
-        "headlight_format_version": 1,
-    }
+    assert manifest == {**tiny_manifest().to_json(), "files": digests, "sha256": seal(manifest)}
+    assert read(folder / CONFIG) == {**tiny_config().to_json(), "headlight_format_version": 1}
     assert read(folder / "tokenizer_config.json") == {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "model_max_length": MAX_LENGTH,
@@ -143,8 +136,7 @@ class DiskFullError(OSError):
 
 @pytest.mark.parametrize("existing", [False, True])
 @pytest.mark.parametrize(
-    "step",
-    ["checkpoint.saving.save_weights", "checkpoint.saving.digest", "atomic.sync"],
+    "step", ["checkpoint.saving.save_weights", "checkpoint.saving.digest", "atomic.sync"]
 )
 def test_a_failure_on_the_way_changes_nothing(
     step: str, existing: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -203,10 +203,7 @@ def test_weights_in_parts_are_those_of_one_file(path: Path, tmp_path: Path) -> N
     [
         ({}, "weight_map names None, must name files of the folder"),
         ({"a": "../b"}, "weight_map names '../b', must name files of the folder"),
-        (
-            {"a": "model-00001-of-00002.safetensors"},
-            "lacks bert.embeddings.LayerNorm.weight, ",
-        ),
+        ({"a": "model-00001-of-00002.safetensors"}, "lacks bert.embeddings.LayerNorm.weight, "),
     ],
 )
 def test_an_index_that_does_not_fit_is_refused(places: object, fault: str, path: Path) -> None:
@@ -302,10 +299,7 @@ def test_an_encoder_gives_what_it_has(edit: Change, fresh: tuple[str, ...], path
     ("edit", "fault"),
     [
         (remove(QUERY), f"{QUERY} is missing, the network needs (8, 8)"),
-        (
-            replace(QUERY, torch.zeros(4, 8)),
-            f"{QUERY} has shape (4, 8), the network needs (8, 8)",
-        ),
+        (replace(QUERY, torch.zeros(4, 8)), f"{QUERY} has shape (4, 8), the network needs (8, 8)"),
     ],
 )
 def test_an_encoder_that_does_not_fit_is_refused(edit: Change, fault: str, path: Path) -> None:

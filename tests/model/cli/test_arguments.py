@@ -19,10 +19,7 @@ from training.__main__ import main as train
     ],
 )
 def test_what_does_not_fit_names_the_option_that_was_typed(
-    capsys: pytest.CaptureFixture[str],
-    kind: Callable[[str], float],
-    text: str,
-    message: str,
+    capsys: pytest.CaptureFixture[str], kind: Callable[[str], float], text: str, message: str
 ) -> None:
     parser = LineParser(prog="a-program")
     parser.add_argument("--some-option", type=kind)

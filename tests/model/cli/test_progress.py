@@ -55,9 +55,7 @@ class Clock:
         monkeypatch.setattr("model.cli.progress.time.monotonic", lambda: self.now)
 
 
-def test_elsewhere_there_is_a_plain_line_every_ten_seconds(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_elsewhere_there_is_a_plain_line_every_ten_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch)
     stream = io.StringIO()
     asked: list[int] = []

@@ -104,10 +104,7 @@ def test_the_gradient_is_that_of_the_calibrated_log_odds(folder: Path, text: str
             at = ends.baseline.double() + place * way
             found = predictor.gradients.along(ends, np.array([place]), np.ones(1))
             np.testing.assert_allclose(found, slopes(log_odds, at, way), rtol=1e-4, atol=1e-5)
-        for value, embeddings in (
-            (ends.value, ends.text),
-            (ends.baseline_value, ends.baseline),
-        ):
+        for value, embeddings in ((ends.value, ends.text), (ends.baseline_value, ends.baseline)):
             assert value == pytest.approx(log_odds(embeddings.double()[None]).item(), abs=1e-5)
     # One pass at the text is the path at its end.
     at_text, shares = predictor.gradients.at_text(encoding, label="positive")

@@ -11,14 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model import (
-    Encoding,
-    LeaveOut,
-    Prediction,
-    Predictor,
-    leave_each_out,
-    leave_out,
-)
+from model import Encoding, LeaveOut, Prediction, Predictor, leave_each_out, leave_out
 from model.explain.units import TextUnits, UnitLevel
 from model.reading import finish
 from model.tokenization.reader import load_tokenizer
@@ -195,9 +188,7 @@ def test_all_units_go_at_once_if_they_fit(predictor: Predictor) -> None:
     assert {unit.log_odds_change for unit in found.units} == {0.5 / TEMPERATURE}
 
 
-def test_else_sentences_first_then_the_words_of_those_that_moved_most(
-    predictor: Predictor,
-) -> None:
+def test_else_sentences_first_then_the_words_of_those_that_moved_most(predictor: Predictor) -> None:
     work = begin(predictor)
     sentences = work.take(30)
     assert texts_of(sentences) == ["a b c.", "d e f.", "g h."]

@@ -155,10 +155,7 @@ def test_a_thread_that_waits_gives_its_core_to_others(tmp_path: Path) -> None:
 # To link would compile the runtime of C++ for each system, for minutes; a release does.
 @pytest.mark.parametrize(
     ("target", "starts"),
-    [
-        ("aarch64-macos", b"\xcf\xfa\xed\xfe"),
-        ("x86_64-windows-gnu", b"\x64\x86"),
-    ],
+    [("aarch64-macos", b"\xcf\xfa\xed\xfe"), ("x86_64-windows-gnu", b"\x64\x86")],
 )
 def test_other_systems_are_compiled_for(target: str, starts: bytes, tmp_path: Path) -> None:
     package = compiler.COMPILER_PACKAGE

@@ -117,10 +117,7 @@ def test_sizes_are_inferred_at_the_first_call(given: dict[str, int], score: Scor
         (((2, 4, 9), (2, 5, 8), (2, 5, 8)), "query must have 8 features, got 9"),
         (((2, 4, 8), (2, 5, 8), (2, 5, 6)), "value must have 8 features, got 6"),
         (((2, 4, 8), (3, 5, 8), (3, 5, 8)), "key must have the batch size of query, 2, got 3"),
-        (
-            ((2, 4, 8), (2, 5, 8), (2, 6, 8)),
-            "key and value must have the same length, got 5 and 6",
-        ),
+        (((2, 4, 8), (2, 5, 8), (2, 6, 8)), "key and value must have the same length, got 5 and 6"),
         (
             ((4, 8), (2, 5, 8), (2, 5, 8)),
             "query must have 3 dimensions, [batch, length, features], got 2: (4, 8)",

@@ -101,10 +101,7 @@ def test_a_wrong_value_is_refused(name: str, value: object, message: str) -> Non
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (
-            {"num_attention_heads": 3},
-            "hidden_size (8) is not divisible by num_attention_heads (3)",
-        ),
+        ({"num_attention_heads": 3}, "hidden_size (8) is not divisible by num_attention_heads (3)"),
         ({"id2label": {"0": "a", "1": "b", "2": "a"}}, "labels must differ, got a, b, a"),
         ({"pad_token_id": 100}, "pad_token_id (100) must be below vocab_size (100)"),
     ],

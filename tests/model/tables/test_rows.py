@@ -119,8 +119,7 @@ def test_lines_that_are_not_the_json_asked_for(tmp_path: Path) -> None:
     assert rows[:-1] == [
         Row(1, "one", 0),
         Row(
-            2,
-            fault="is not JSON: Expecting property name enclosed in double quotes at character 2",
+            2, fault="is not JSON: Expecting property name enclosed in double quotes at character 2"
         ),
         Row(4, fault="must be a JSON object, is list"),
         Row(5, fault="lacks 'label'"),
@@ -163,11 +162,7 @@ def test_no_column_fits(tmp_path: Path, suffix: str) -> None:
 @pytest.mark.parametrize(
     ("header", "columns", "fault"),
     [
-        (
-            "text,label",
-            Columns(label="Label"),
-            "no column is named 'Label' among 'text', ",
-        ),
+        ("text,label", Columns(label="Label"), "no column is named 'Label' among 'text', "),
         ("text,label,text", Columns(text="text"), "2 columns are named 'text' among "),
         ("text,label", Columns(text="label"), "text and label cannot both be the column 'label'"),
         ("no header " * 10 + ",1", Columns(text="text"), "line 1: has no header, its first line "),

@@ -145,10 +145,7 @@ class DeadlineError(Exception):
 )
 @pytest.mark.parametrize("place", ["tokenizer", "sentences", "pass"])
 def test_what_ends_the_work_is_no_fault_of_a_text(
-    place: str,
-    end: type[BaseException],
-    checkpoint_folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    place: str, end: type[BaseException], checkpoint_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **__: object) -> NoReturn:
         raise end(15, "ended")

@@ -13,14 +13,8 @@ FOREIGN = {
         "Das Essen war kalt und der Kellner unfreundlich.",
         "Ich habe noch nie so einen langweiligen Film gesehen.",
     ],
-    "French": [
-        "Le service était lent et les plats froids.",
-        "Je ne recommande pas cet hôtel.",
-    ],
-    "Spanish": [
-        "No volveré nunca a este hotel.",
-        "Me encanta este producto, lo recomiendo.",
-    ],
+    "French": ["Le service était lent et les plats froids.", "Je ne recommande pas cet hôtel."],
+    "Spanish": ["No volveré nunca a este hotel.", "Me encanta este producto, lo recomiendo."],
     "Italian": [
         "Non tornerò mai più in questo albergo.",
         "La spedizione ha impiegato tre settimane e il pacco era aperto.",

@@ -174,8 +174,7 @@ def test_without_a_file_that_is_read_one_line_says_how_to_write_it(
 
 
 @pytest.mark.parametrize(
-    ("place", "kind"),
-    [("tokenizer_config.json", "BertJapaneseTokenizer"), ("config.json", ["x"])],
+    ("place", "kind"), [("tokenizer_config.json", "BertJapaneseTokenizer"), ("config.json", ["x"])]
 )
 def test_another_class_is_refused(place: str, kind: object, tmp_path: Path) -> None:
     write(tmp_path, "vocab.txt", VOCAB)

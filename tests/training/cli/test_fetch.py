@@ -136,11 +136,7 @@ def test_a_branch_and_a_token(
     ],
 )
 def test_what_is_not_served_is_refused(
-    files: dict[str, bytes],
-    fault: str,
-    hub: Hub,
-    tmp_path: Path,
-    refused: Callable[..., str],
+    files: dict[str, bytes], fault: str, hub: Hub, tmp_path: Path, refused: Callable[..., str]
 ) -> None:
     commit = hub.add(NAME, files)
 

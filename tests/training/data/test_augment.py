@@ -52,13 +52,7 @@ def test_undone(penn: str, plain: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "so good :) ( really ) ...",
-        "fine , really",
-        "the '80s and 'scuse me",
-        "the n'th time",
-        "",
-    ],
+    ["so good :) ( really ) ...", "fine , really", "the '80s and 'scuse me", "the n'th time", ""],
 )
 def test_what_is_not_of_the_style_stays(text: str) -> None:
     assert detokenize_ptb(text) == text

@@ -84,12 +84,7 @@ def test_a_run_on_names_alone(hub: Hub, tmp_path: Path, capsys: pytest.CaptureFi
     ],
 )
 def test_a_split_that_is_not_there(
-    files: dict[str, bytes],
-    chosen: str,
-    fault: str,
-    hub: Hub,
-    tmp_path: Path,
-    refusal: Refusal,
+    files: dict[str, bytes], chosen: str, fault: str, hub: Hub, tmp_path: Path, refusal: Refusal
 ) -> None:
     hub.add(NAME, files, kind="datasets")
 

@@ -21,10 +21,7 @@ def test_a_state_is_about_as_large_as_it_is_said_to_be(tmp_path: Path, has_avera
         parameter.grad = torch.zeros_like(parameter)
     optimizer.step()
     save_state(
-        tmp_path / "state",
-        TrainerState(),
-        gather(network, averaged, clone(network), optimizer),
-        {},
+        tmp_path / "state", TrainerState(), gather(network, averaged, clone(network), optimizer), {}
     )
     written = size_of_state(tmp_path / "state")
 

@@ -146,10 +146,7 @@ def test_a_classifier_of_the_same_classes_is_taken_with_its_head(tmp_path: Path)
 
 @pytest.mark.parametrize(
     ("labels", "known"),
-    [
-        (("awful", "great"), {0: 0, 1: 2}),
-        (("great", "mixed", "fair", "AWFUL"), {0: 2, 2: 1, 3: 0}),
-    ],
+    [(("awful", "great"), {0: 0, 1: 2}), (("great", "mixed", "fair", "AWFUL"), {0: 2, 2: 1, 3: 0})],
 )
 def test_rows_of_the_classifier_come_along_by_the_names_of_labels(
     tmp_path: Path, labels: tuple[str, ...], known: dict[int, int]

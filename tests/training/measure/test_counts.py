@@ -2,13 +2,7 @@
 
 import numpy as np
 
-from model.checkpoint.records import (
-    LENGTH_BOUNDS,
-    SCORE_BOUNDS,
-    Baseline,
-    Threshold,
-    Thresholds,
-)
+from model.checkpoint.records import LENGTH_BOUNDS, SCORE_BOUNDS, Baseline, Threshold, Thresholds
 from training.measure.counts import count_baseline, count_thresholds
 from training.measure.inference import Probabilities
 
