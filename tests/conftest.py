@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import settings
 
+from model import Predictor, load_predictor, open_checkpoint
 from tests.builders import tiny_checkpoint
 from tests.hub_stand_in import Hub, run_hub
 
@@ -52,6 +53,12 @@ def _settle_torch() -> None:
 def checkpoint_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny checkpoint; write another with `tiny_checkpoint` to change one."""
     return tiny_checkpoint(tmp_path_factory.mktemp("checkpoints") / "tiny")
+
+
+@pytest.fixture(scope="session")
+def predictor(checkpoint_folder: Path) -> Predictor:
+    """The tiny checkpoint in float32 on the processor."""
+    return load_predictor(open_checkpoint(checkpoint_folder), device="cpu", dtype="float32")
 
 
 @pytest.fixture

@@ -39,7 +39,6 @@ class FakeDevice:
         return module
 
     def tensor(self, *shape: int, dtype: torch.dtype) -> Tensor:
-        """A tensor on the device."""
         return self._fake(torch.empty(*shape, dtype=dtype))
 
     def _fake(self, tensor: Tensor) -> Tensor:

@@ -58,13 +58,6 @@ def save_family(
     """Saves a classifier with weights wide enough to tell texts apart, and its tokenizer."""
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer_of(kind).save_pretrained(folder)
-    return save_network(folder, kind, labels=labels, seed=seed, **changes)
-
-
-def save_network(
-    folder: Path, kind: str, *, labels: tuple[str, ...] = LABELS, seed: int = 0, **changes: object
-) -> Path:
-    """Saves a classifier alone."""
     torch.manual_seed(seed)
     common: dict[str, Any] = {
         "initializer_range": 0.4,

@@ -75,13 +75,11 @@ class Hub:
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
-    """The content of a folder's files."""
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
 
 @contextmanager
 def run_hub() -> Iterator[Hub]:
-    """Serves repositories on a free port."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
     hub = Hub(f"http://127.0.0.1:{server.server_address[1]}", {})
     server.hub = hub  # type: ignore[attr-defined]

@@ -4,5 +4,4 @@ import re
 
 
 def exactly(message: str) -> str:
-    """A pattern that only this message matches."""
     return rf"\A{re.escape(message)}\Z"

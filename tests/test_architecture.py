@@ -7,8 +7,6 @@ import sys
 import tomllib
 from pathlib import Path
 
-import pytest
-
 from tools import sizes
 
 ROOT = Path(__file__).parent.parent
@@ -76,16 +74,6 @@ def test_scoring_imports_ray_only_for_its_engine() -> None:
     modules = "scoring.__main__, scoring.job, scoring.parts, scoring.engines.local"
 
     assert modules_after(f"import {modules}").isdisjoint({"service", "training", "ray"})
-
-
-@pytest.mark.parametrize("package", PACKAGES)
-def test_every_module_says_what_it_is(package: str) -> None:
-    sources = sorted((ROOT / package).rglob("*.py"))
-
-    assert sources
-    for source in sources:
-        text = source.read_text(encoding="utf-8")
-        assert text.startswith('"""'), f"{source.relative_to(ROOT)} has no docstring"
 
 
 def test_python_marks_the_packages_as_typed() -> None:

@@ -161,19 +161,10 @@ def test_servers_are_measured_in_turns(comparison: Comparison, reported: list[st
     runs = comparison.run([one, other], [LOAD, ATTENTION], 2)
 
     assert reported == [
-        "repetition 1 of 2",
-        "starting one",
-        "starting other",
-        "checking that all servers answer the same labels",
-        "load: one",
-        "load: other",
-        "weights: one",
-        "repetition 2 of 2",
-        "starting other",
-        "starting one",
-        "checking that all servers answer the same labels",
-        "load: other",
-        "load: one",
+        *("repetition 1 of 2", "starting one", "starting other"),
+        *("checking that all servers answer the same labels", "load: one", "load: other"),
+        *("weights: one", "repetition 2 of 2", "starting other", "starting one"),
+        *("checking that all servers answer the same labels", "load: other", "load: one"),
         "weights: one",
     ]
     assert {name: len(each) for name, each in runs.items()} == {"one": 2, "other": 2}

@@ -60,25 +60,6 @@ def test_a_server_that_cannot_be_measured_is_an_error(name: str, message: str) -
         choose_programs([name], "cpu", Path("peers"))
 
 
-@pytest.mark.parametrize(
-    ("option", "value", "message"),
-    [
-        ("--repetitions", "0", "must be a whole number of at least 1, got '0'"),
-        ("--seconds", "long", "must be a number, got 'long'"),
-    ],
-)
-def test_a_wrong_option_is_refused(
-    option: str, value: str, message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as caught:
-        main([option, value])
-
-    assert caught.value.code == 2
-    assert capsys.readouterr().err == (
-        f"benchmarks: argument {option}: {message}; see benchmarks --help\n"
-    )
-
-
 @pytest.mark.parametrize("what", ["servers", "device"])
 def test_without_a_gpu_nothing_starts_on_one(
     what: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

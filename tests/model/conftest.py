@@ -3,9 +3,7 @@
 from pathlib import Path
 
 import pytest
-import torch
 
-from model import Predictor, load_predictor, open_checkpoint
 from model.files import CONFIG, MANIFEST
 from tests.builders import tiny_checkpoint
 from tests.model.folders import edit
@@ -23,10 +21,3 @@ def foreign(folder: Path) -> Path:
     (folder / MANIFEST).unlink()
     edit(folder / CONFIG, transformers_version="5.0.0")
     return folder
-
-
-@pytest.fixture(scope="session")
-def predictor(checkpoint_folder: Path) -> Predictor:
-    """The tiny checkpoint in float32 on the processor."""
-    checkpoint = open_checkpoint(checkpoint_folder)
-    return load_predictor(checkpoint, device=torch.device("cpu"), dtype=torch.float32)

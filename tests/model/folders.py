@@ -1,8 +1,12 @@
-"""Reading and changing the JSON files of a checkpoint folder."""
+"""Reading and changing the JSON files of a checkpoint folder, and what is wrong with them."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import pytest
+from pydantic import ValidationError
 
 from model.files import CONFIG, MANIFEST, WEIGHTS
 
@@ -20,3 +24,15 @@ def write(path: Path, content: dict[str, Any]) -> None:
 
 def edit(path: Path, **changes: object) -> None:
     write(path, {**read(path), **changes})
+
+
+def faults(
+    make: Callable[..., object], *content: object, **changes: object
+) -> list[tuple[str, str]]:
+    """Place and message of each fault that pydantic finds."""
+    with pytest.raises(ValidationError) as caught:
+        make(*content, **changes)
+    return [
+        (".".join(map(str, fault["loc"])), fault["msg"])
+        for fault in caught.value.errors(include_url=False)
+    ]

@@ -6,7 +6,7 @@ from typing import cast
 from model import Encoding, Prediction, Predictor
 from model.errors import NotFiniteError
 from model.reading import join_results
-from model.types import EncodedText, SentenceResult, Span, TextResult
+from model.types import EncodedText, Span, TextResult
 
 
 class _Joins:
@@ -22,18 +22,6 @@ def _prediction(label: str) -> Prediction:
 
 PREDICTOR = cast("Predictor", _Joins())
 PART = Encoding([1], False)
-
-
-def test_a_text_gets_its_windows_joined_and_the_results_of_its_sentences_in_order() -> None:
-    spans = [Span(0, 3), Span(4, 9)]
-    text = EncodedText([PART, PART], [[PART], [PART, PART]], spans)
-    assert len(text.encodings) == 5
-    results = iter([_prediction(letter) for letter in "abcdef"])
-    assert join_results(PREDICTOR, text, results) == TextResult(
-        _prediction("a+b"),
-        [SentenceResult(spans[0], _prediction("c")), SentenceResult(spans[1], _prediction("d+e"))],
-    )
-    assert join_results(PREDICTOR, EncodedText([PART]), results) == TextResult(_prediction("f"))
 
 
 def test_the_first_error_is_that_of_the_text_and_the_next_text_keeps_its_results() -> None:

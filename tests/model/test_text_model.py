@@ -275,11 +275,6 @@ TEXT_ERRORS: list[tuple[Callable[[Any], object], str]] = [
         LISTED.format("a DataFrame: give a list, or one column of a table"),
     ),
     (
-        lambda it: it.predict(["a", float("nan")]),
-        "texts[1]: the text is missing: leave it out (1 of 2 texts have no answer, at 1: "
-        "TextModel.predict with on_error='item' answers the others)",
-    ),
-    (
         lambda it: it.predict([3]),
         "texts[0]: the text is an int: convert it to a string (1 of 1 texts have no answer, at 0: "
         "TextModel.predict with on_error='item' answers the others)",

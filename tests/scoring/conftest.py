@@ -30,7 +30,6 @@ PARTS = ("--part-bytes", "60", "--dtype", "float32", "--workers", "2")
 
 @pytest.fixture
 def run(checkpoint_folder: Path) -> Run:
-    """Runs the command without processes; `most` units end it early."""
     return partial(run_here, checkpoint_folder)
 
 
@@ -49,7 +48,6 @@ def run_here(checkpoint: Path, *arguments: object, most: int | None = None) -> i
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
-    """The content of every file of a folder."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
@@ -104,7 +102,6 @@ def refusal(capsys: pytest.CaptureFixture[str]) -> str:
 
 
 def rows_of(output: Path) -> list[dict[str, Any]]:
-    """The rows of all parts in their order."""
     rows: list[dict[str, Any]] = []
     for part in sorted(output.glob("part-*")):
         if part.suffix == ".parquet":

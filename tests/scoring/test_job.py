@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-import torch
 from pyarrow import parquet
 
 import scoring.__main__ as command
@@ -45,27 +44,15 @@ def test_a_part_has_the_columns_of_the_input_and_the_answers(
 
     assert run(table, "--output", output, "--dtype", "float32") == 0
 
-    assert sorted(files_of(output)) == [
-        "SUCCESS.json",
-        "bad-rows.jsonl",
-        "manifest.json",
-        "part-00000.parquet",
-    ]
+    written = ["SUCCESS.json", "bad-rows.jsonl", "manifest.json", "part-00000.parquet"]
+    assert sorted(files_of(output)) == written
     found = parquet.read_table(output / "part-00000.parquet")
     assert found.column_names == [
-        "id",
-        "input_label",
-        "text",
-        "label",
-        "score",
-        "probability_negative",
-        "probability_positive",
-        "token_count",
-        "truncated",
-        "model_version",
+        *("id", "input_label", "text", "label", "score", "probability_negative"),
+        *("probability_positive", "token_count", "truncated", "model_version"),
     ]
     opened = open_checkpoint(checkpoint_folder)
-    predictor = load_predictor(opened, device=torch.device("cpu"), dtype=torch.float32)
+    predictor = load_predictor(opened, device="cpu", dtype="float32")
     rows = found.to_pylist()
     assert [row["text"] for row in rows] == [*TEXTS[:4], TEXTS[5], "a long,\ncold movie"]
     for row in rows:
@@ -203,18 +190,19 @@ def test_other_inputs_options_and_models_are_refused(
     assert json.loads((output / "SUCCESS.json").read_text())["rows_out"] == 6
 
 
+@pytest.mark.parametrize("name", ["thesis.tex", ".draft.tmp", "part-of-a-book.txt"])
 def test_a_folder_of_others_is_left_alone(
-    run: Run, table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    run: Run, table: Path, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     output = tmp_path / "out"
     output.mkdir()
-    (output / "thesis.tex").write_text("dear", encoding="utf-8")
+    (output / name).write_text("dear", encoding="utf-8")
     for overwrite in ([], ["--overwrite"]):
         assert run(table, "--output", output, *overwrite) == 1
         assert refusal(capsys) == (
-            f"{output}: holds thesis.tex, which no job writes: choose an empty or a new folder"
+            f"{output}: holds {name}, which no job writes: choose an empty or a new folder"
         )
-    assert files_of(output) == {"thesis.tex": b"dear"}
+    assert files_of(output) == {name: b"dear"}
 
 
 def test_lost_rows_are_found(

@@ -28,7 +28,6 @@ def table(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Another model."""
     return tiny_checkpoint(tmp_path_factory.mktemp("other"), seed=1)
 
 
@@ -131,20 +130,6 @@ def test_a_part_of_another_job_is_found_at_the_end(
     )
     part.unlink()
     assert run(table, "--output", output, "--part-bytes", "1") == 0
-
-
-@pytest.mark.parametrize("name", [".draft.tmp", "part-of-a-book.txt"])
-def test_files_that_only_look_like_parts_are_left_alone(
-    run: Run, table: Path, tmp_path: Path, name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "out" / name
-    path.parent.mkdir(parents=True)
-    path.write_text("dear", encoding="utf-8")
-
-    assert run(table, "--output", tmp_path / "out", "--overwrite") == 1
-
-    assert f"holds {name}, which no job writes" in refusal(capsys)
-    assert path.exists()
 
 
 @pytest.mark.parametrize("output", [".//out//", "in/../out", "."])

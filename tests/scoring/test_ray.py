@@ -33,7 +33,6 @@ def cluster() -> Iterator[Any]:
 
 
 def actors() -> list[int]:
-    """The processes of actors."""
     found = subprocess.run(
         ["pgrep", "-f", "ray::PartActor"], capture_output=True, text=True, check=False
     )

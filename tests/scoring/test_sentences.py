@@ -7,10 +7,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 from pyarrow import parquet
 
-from model import Prediction, Predictor, load_predictor, open_checkpoint
+from model import Prediction, Predictor
 from model.tokenization.sentences import find_sentences
 from model.tokenization.tokenizer import MAX_WINDOWS
 from scoring.scorer import Scorer
@@ -37,12 +36,6 @@ def table(tmp_path: Path) -> Path:
     lines = [json.dumps({"id": number, "text": text}) for number, text in enumerate(rows)]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
-
-
-@pytest.fixture(scope="module")
-def predictor(checkpoint_folder: Path) -> Predictor:
-    checkpoint = open_checkpoint(checkpoint_folder)
-    return load_predictor(checkpoint, device=torch.device("cpu"), dtype=torch.float32)
 
 
 def read_whole(predictor: Predictor, text: str) -> Prediction:

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-import torch
 
 from model import ConvAttentionConfig, load_predictor, open_checkpoint
 from tests.training.tiny_runs import read_history, write_sentences
@@ -19,7 +18,7 @@ def test_ten_epochs_at_one_rate_and_the_last_weights(tmp_path: Path) -> None:
     assert main([*command, "--learning-rate", "1e-2", "--threads", "1"]) == 0
 
     checkpoint = open_checkpoint(tmp_path / "out")
-    predictor = load_predictor(checkpoint, device=torch.device("cpu"), dtype=torch.float32)
+    predictor = load_predictor(checkpoint, device="cpu", dtype="float32")
     assert isinstance(checkpoint.config, ConvAttentionConfig)
     assert predictor.info.parameters == 324_971
     recipe = checkpoint.manifest.recipe

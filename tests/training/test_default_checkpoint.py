@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 
 from model import Predictor, load_predictor, open_checkpoint
 from tests.documentation.markdown import ROOT
@@ -18,7 +17,7 @@ SAMPLE = 200
 @pytest.fixture(scope="module")
 def predictor() -> Predictor:
     checkpoint = open_checkpoint(ROOT / "checkpoints" / "default")
-    return load_predictor(checkpoint, device=torch.device("cpu"), dtype=torch.float32)
+    return load_predictor(checkpoint, device="cpu", dtype="float32")
 
 
 @pytest.mark.parametrize("name", FLOORS)

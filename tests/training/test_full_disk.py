@@ -14,7 +14,7 @@ import pytest
 
 from model import open_checkpoint
 from model.checkpoint.saving import save_checkpoint
-from tests.training.tiny_runs import Refusal, arguments, read_history, signal_after
+from tests.training.tiny_runs import Refusal, arguments, read_history, signal_after, weights
 from training.__main__ import main
 from training.fit.state import TrainerState, save_state, step_of_state
 
@@ -31,10 +31,6 @@ def files_limited_to(most_bytes: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-
-def weights(folder: Path) -> bytes:
-    return (folder / "model.safetensors").read_bytes()
 
 
 def test_a_state_that_cannot_be_written_costs_no_checkpoint(

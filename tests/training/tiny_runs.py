@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch import nn
 
+from model.files import WEIGHTS
 from tests.builders import tiny_tokenizer
 from training.device import Accelerator
 from training.fit.recipe import Recipe
@@ -64,7 +65,6 @@ def write_sentences(
 
 
 def write_preset(path: Path, text: str = PRESET) -> Path:
-    """Writes a preset; returns the path."""
     path.write_text(text, encoding="utf-8")
     return path
 
@@ -87,8 +87,11 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def read_history(run_dir: Path) -> list[Measurement]:
-    """Reads the history that a run has written."""
     return [Measurement(**line, seconds=0.0) for line in read_lines(run_dir / "history.jsonl")]
+
+
+def weights(folder: Path) -> bytes:
+    return (folder / WEIGHTS).read_bytes()
 
 
 def build_trainer(

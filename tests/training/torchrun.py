@@ -52,7 +52,6 @@ def start(
 
 
 def end(process: subprocess.Popen[str]) -> tuple[int, str, str]:
-    """Waits for a run; returns its status and what it printed."""
     out, err = process.communicate(timeout=PATIENCE)
     return process.returncode, out, err
 
@@ -67,9 +66,3 @@ def assert_close(first: Path, second: Path) -> None:
     for name, tensor in safetensors.numpy.load_file(first / WEIGHTS).items():
         if not name.endswith("key.bias"):
             np.testing.assert_allclose(weights[name], tensor, atol=1e-5, err_msg=name)
-
-
-def children(process: int) -> list[int]:
-    """The processes that a process has started."""
-    tasks = Path(f"/proc/{process}/task").glob("*/children")
-    return [int(child) for task in tasks for child in task.read_text().split()]

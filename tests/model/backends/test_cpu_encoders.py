@@ -118,7 +118,6 @@ def check(
     lengths: Sequence[int],
     dtype: str,
 ) -> None:
-    """Compares numbers with those of the network."""
     batch = batch_of(lengths)
     with torch.inference_mode():
         found, expected = (each(batch, need_weights=True) for each in (own, other))
@@ -164,7 +163,6 @@ def test_it_shares_the_embeddings_and_copies_the_projections(form: Form) -> None
 
 @ON_KERNELS
 def test_several_threads_at_once_get_their_own_answers(form: Form) -> None:
-    """One at a time has the helpers of the kernels' team."""
     own = served(form)
     batches = [batch_of([length, 3 * length]) for length in range(1, 9)]
     expected = [own(batch).logits for batch in batches]

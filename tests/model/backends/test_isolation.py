@@ -21,7 +21,6 @@ class Fragile(CpuBackend):
     """A device that a certain error takes away."""
 
     def is_fatal(self, error: BaseException) -> bool:
-        """Whether it is that error."""
         return str(error) == "lost"
 
 
@@ -40,7 +39,6 @@ class Work:
         self.controls = 0
 
     def run(self, entries: Sequence[int]) -> list[int | Exception]:
-        """Negates entries."""
         if self.bad & set(entries):
             self.failed.append(len(entries))
             raise RuntimeError(self.message)
@@ -48,7 +46,6 @@ class Work:
         return [-entry for entry in entries]
 
     def control(self) -> None:
-        """Works, unless told otherwise."""
         self.controls += 1
         if not self.sound:
             raise RuntimeError("the control fails too")

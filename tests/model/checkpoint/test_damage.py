@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model import load_predictor
 from model.checkpoint.opening import open_checkpoint
 from model.errors import CheckpointError
 from model.files import CONFIG, MANIFEST, WEIGHTS
@@ -48,7 +46,6 @@ def refused_or_the_same(target: Path, name: str, damaged: bytes) -> bool:
 @settings(max_examples=25)
 @given(place=st.floats(0.0, 1.0, exclude_max=True), bit=st.integers(0, 7))
 def test_any_damage_of_a_file_is_noticed(target: Path, name: str, place: float, bit: int) -> None:
-    """A flipped bit, and a file that is cut short."""
     sound = (target / name).read_bytes()
     at = int(place * len(sound))
     damaged = bytearray(sound)
@@ -176,7 +173,6 @@ def test_only_files_of_the_folder_are_read_for_a_digest(name: str, folder: Path)
 
 @pytest.mark.parametrize("name", [WEIGHTS, CONFIG, "extra"])
 def test_what_may_be_read_for_ever_is_not_begun(name: str, folder: Path) -> None:
-    """A device and a pipe."""
     edit(folder / MANIFEST, files={name: "0" * 64}, sha256=None)
     (folder / name).unlink(missing_ok=True)
     if name == CONFIG:
@@ -264,22 +260,3 @@ def test_files_too_large_to_read_are_refused(name: str, foreign: Path) -> None:
 
     with pytest.raises(CheckpointError, match=exactly(message)):
         open_checkpoint(foreign)
-
-
-CPU = torch.device("cpu")
-
-
-def test_the_classifier_of_the_course_answers_with_its_padding_and_without(tmp_path: Path) -> None:
-    lengths = []
-    for mask_padding in (True, False):
-        path = tiny_conv_checkpoint(tmp_path / f"conv{mask_padding}", mask_padding=mask_padding)
-        predictor = load_predictor(open_checkpoint(path), device=CPU, dtype=torch.float32)
-        predictor.warm_up()
-        encoding = predictor.encode("a good film", with_tokens=True)
-        explanation = predictor.explain(encoding)
-        (prediction,) = predictor.predict([encoding])
-        assert explanation.prediction.score == pytest.approx(prediction.score, abs=1e-5)
-        lengths.append(explanation.attention.shape)
-        assert explanation.residual_share == 0.0
-
-    assert lengths == [(1, 2, 3, 3), (1, 2, 8, 8)]

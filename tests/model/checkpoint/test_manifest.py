@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from model.atomic import beside
 from model.checkpoint.manifest import Manifest, seal
@@ -27,8 +27,9 @@ from tests.builders import (
     tiny_thresholds,
     tiny_tokenizer,
 )
+from tests.hub_stand_in import files_of
 from tests.matching import exactly
-from tests.model.folders import edit
+from tests.model.folders import edit, faults
 
 SMALLEST: dict[str, Any] = {"labels": ["negative", "positive"], "max_length": 32}
 DIGEST = "0123456789abcdef" * 4
@@ -50,18 +51,6 @@ RECORD: dict[str, Any] = {
     "torch": "2.13.0",
     "sets": [SET],
 }
-
-
-def faults(
-    make: Callable[..., object], *content: object, **changes: object
-) -> list[tuple[str, str]]:
-    """Place and message of each fault that pydantic finds."""
-    with pytest.raises(ValidationError) as caught:
-        make(*content, **changes)
-    return [
-        (".".join(map(str, fault["loc"])), fault["msg"])
-        for fault in caught.value.errors(include_url=False)
-    ]
 
 
 def test_written_and_read_is_the_same() -> None:
@@ -141,7 +130,7 @@ def test_unknown_tokens_are_those_of_the_vocabulary() -> None:
 
 def test_only_the_records_change_when_they_are_recorded(checkpoint: Checkpoint) -> None:
     path = checkpoint.path / MANIFEST
-    before = {file.name: file.read_bytes() for file in checkpoint.path.iterdir()}
+    before = files_of(checkpoint.path)
     earlier = json.loads(before.pop(MANIFEST))
 
     for truncated in (50, 3):
@@ -149,10 +138,7 @@ def test_only_the_records_change_when_they_are_recorded(checkpoint: Checkpoint) 
         save_baseline(now, tiny_baseline(truncated=truncated), tiny_thresholds())
 
     content = json.loads(path.read_text(encoding="utf-8"))
-    assert {file.name: file.read_bytes() for file in checkpoint.path.iterdir()} == {
-        **before,
-        MANIFEST: path.read_bytes(),
-    }
+    assert files_of(checkpoint.path) == {**before, MANIFEST: path.read_bytes()}
     assert content.pop("sha256") == seal(content)
     kept = Baseline.model_validate(content.pop("baseline"))
     of_weights = {"weights_sha256": checkpoint.weights_sha256}
@@ -177,14 +163,6 @@ RECORDS: dict[str, Baseline | Thresholds] = {
 def test_another_class_is_refused(name: str, fault: str) -> None:
     ((_, found),) = faults(tiny_manifest, labels=["bad", "good"], **{name: RECORDS[name]})
     assert found == f"Value error, {fault} negative, positive, must be of bad, good"
-
-
-def test_a_folder_is_written_with_the_digest_of_its_weights(tmp_path: Path) -> None:
-    manifest = tiny_manifest(**RECORDS)
-    checkpoint = open_checkpoint(tiny_checkpoint(tmp_path / "tiny", manifest=manifest))
-    digest = {"weights_sha256": checkpoint.weights_sha256}
-    assert checkpoint.manifest.baseline == tiny_baseline(**digest)
-    assert checkpoint.manifest.thresholds == tiny_thresholds(**digest)
 
 
 @pytest.mark.parametrize(
@@ -315,10 +293,6 @@ def record_of(checkpoint: Checkpoint, dtype: str = "int8", *, lost: int = 1) -> 
     return precision(precision_set(lost=lost), dtype=dtype, weights=checkpoint.weights_sha256)
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
 def test_a_later_record_replaces_the_one_of_its_type(checkpoint: Checkpoint) -> None:
     for dtype, lost in (("int8", 1), ("bfloat16", 0), ("int8", 2)):
         now = open_checkpoint(checkpoint.path)
@@ -376,11 +350,11 @@ def test_a_folder_that_changed_meanwhile_is_refused(checkpoint: Checkpoint, what
         tiny_checkpoint(checkpoint.path, seed=1)
     else:
         edit(checkpoint.path / MANIFEST, temperature=2.0, sha256=None)
-    before = contents(checkpoint.path)
+    before = files_of(checkpoint.path)
     message = (
         f"{checkpoint.path}: was changed while it was measured: nothing is recorded; measure again"
     )
 
     with pytest.raises(CheckpointError, match=exactly(message)):
         save_precision(checkpoint, record_of(checkpoint))
-    assert contents(checkpoint.path) == before
+    assert files_of(checkpoint.path) == before

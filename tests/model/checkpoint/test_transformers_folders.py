@@ -19,15 +19,9 @@ from tests.builders import tiny_checkpoint, tiny_config
 from tests.families import FAMILIES, LABELS, MAX_LENGTH, TEXTS, save_family
 from tests.model.folders import edit
 
-CPU = torch.device("cpu")
 DEFAULT = Path(__file__).parents[3] / "checkpoints" / "default"
 # Ours are plain text there, and special in transformers.
 PLAIN = [text for text in TEXTS if "<s>" not in text]
-ARCHITECTURES = {
-    "distilbert": "DistilBertForSequenceClassification",
-    "roberta": "RobertaForSequenceClassification",
-    "xlm-roberta": "XLMRobertaForSequenceClassification",
-}
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +33,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 @pytest.fixture(scope="module")
 def predictors(folders: dict[str, Path]) -> dict[str, Predictor]:
     return {
-        kind: load_predictor(open_checkpoint(folder, trial=True), device=CPU, dtype=torch.float32)
+        kind: load_predictor(open_checkpoint(folder, trial=True), device="cpu", dtype="float32")
         for kind, folder in folders.items()
     }
 
@@ -159,7 +153,7 @@ def test_what_transformers_opens_is_served(changes: dict[str, Any], tmp_path: Pa
 
     with torch.no_grad():
         expected = theirs(**tokenizer(OUR_TEXTS[0], return_tensors="pt")).logits.softmax(dim=-1)[0]
-    predictor = load_predictor(checkpoint, device=CPU, dtype=torch.float32)
+    predictor = load_predictor(checkpoint, device="cpu", dtype="float32")
     (found,) = predictor.predict([predictor.encode(OUR_TEXTS[0])])
 
     assert list(found.probabilities.values()) == pytest.approx(expected.tolist(), abs=1e-5)

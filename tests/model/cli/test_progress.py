@@ -48,8 +48,6 @@ def test_a_terminal_gets_a_bar_with_loss_rate_and_time_left() -> None:
 
 
 class Clock:
-    """A clock that the test moves."""
-
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 100.0
         monkeypatch.setattr("model.cli.progress.time.monotonic", lambda: self.now)

@@ -33,7 +33,6 @@ def load(folder: Path, dtype: str = "float32") -> Predictor:
 def predictor(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Predictor:
-    """A loaded checkpoint of each kind of network."""
     path = tmp_path_factory.mktemp("steps") / "tiny"
     if request.param == "encoder":
         return load(tiny_checkpoint(path))

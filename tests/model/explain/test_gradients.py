@@ -18,6 +18,7 @@ from model.checkpoint.opening import open_checkpoint
 from model.explain.attribution import Attributor, attribute
 from model.loading import load_on as load_for
 from model.loading import load_predictor
+from model.network.config import EncoderConfig
 from model.predictor import Predictor
 from model.types import Batch, Encoding
 from tests.builders import (
@@ -82,7 +83,6 @@ def load(folder: Path, dtype: torch.dtype = torch.float32) -> Predictor:
 
 @pytest.fixture(scope="module", params=KINDS)
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkpoint of each kind of network."""
     path = tmp_path_factory.mktemp("gradients") / "tiny"
     if request.param == "encoder":
         return tiny_checkpoint(path)
@@ -148,8 +148,11 @@ def test_by_default_it_is_of_the_served_prediction_and_its_label(folder: Path) -
     (served,) = predictor.predict([encoding])
     ends = predictor.gradients.ends(encoding)
     importance = predictor.gradients.head_importance(encoding)
+    explanation = predictor.explain(encoding)
 
-    for prediction in (ends.prediction, importance.prediction):
+    is_encoder = isinstance(open_checkpoint(folder).config, EncoderConfig)
+    assert explanation.residual_share == (0.5 if is_encoder else 0.0)
+    for prediction in (ends.prediction, importance.prediction, explanation.prediction):
         assert prediction.probabilities == pytest.approx(served.probabilities, abs=1e-5)
         assert prediction.token_count == served.token_count
     assert ends.label == importance.label == served.label
@@ -242,7 +245,7 @@ def usual_predictor(tmp_path_factory: pytest.TempPathFactory) -> Predictor:
     folder = tiny_checkpoint(
         tmp_path_factory.mktemp("usual") / "tiny", network=tiny_network(std=0.3)
     )
-    return load_predictor(open_checkpoint(folder), device=CPU, dtype=torch.float32)
+    return load_predictor(open_checkpoint(folder), device="cpu", dtype="float32")
 
 
 def encode(predictor: Predictor, text: str) -> Encoding:

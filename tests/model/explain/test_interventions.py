@@ -87,9 +87,7 @@ def test_a_head_that_is_off_gives_nothing_to_its_own_text_alone(
             *((each.logits[row], expected.logits[0]) for each in (fused, explicit)),
             *zip(weights, (layer[0] for layer in expected.attention_weights), strict=True),
         ]:
-            # oneDNN multiplies bfloat16.
-            bound = 0.15 if name == "onednn" else 1e-5
-            torch.testing.assert_close(found, wanted, atol=bound, rtol=1e-5)
+            torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-5)
 
 
 def test_heads_that_are_named_twice_or_not_there() -> None:

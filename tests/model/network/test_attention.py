@@ -91,7 +91,6 @@ def test_another_mask_is_refused(name: str, mask: Tensor, error: str) -> None:
 @pytest.mark.parametrize("score", ["scaled_dot_product", "additive"])
 @pytest.mark.parametrize("given", [{}, {"head_dim": 5}, {"key_size": 3}, {"output_size": 7}])
 def test_sizes_are_inferred_at_the_first_call(given: dict[str, int], score: Score) -> None:
-    """And from then on all is as if they had been given."""
     query, key, value = draw(2, 4, 6), draw(2, 5, 3, seed=1), draw(2, 5, 3, seed=2)
     sizes: dict[str, Any] = {"key_size": 3, "value_size": 3, **given}
     eager = MultiHeadAttention(num_heads=2, query_size=6, score=score, **sizes)

@@ -4,12 +4,12 @@ import json
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 from transformers import BertConfig
 
 from model.network.config import EncoderConfig
 from tests.builders import tiny_config
 from tests.matching import exactly
+from tests.model.folders import faults
 
 KINDS = "'bert', 'distilbert', 'roberta', 'xlm-roberta'"
 ONE = "a network with one output is a regression, which has no classes to choose from"
@@ -21,16 +21,6 @@ CONTENT: dict[str, Any] = {
     "num_attention_heads": 2,
     "intermediate_size": 16,
 }
-
-
-def faults(content: dict[str, Any]) -> list[tuple[str, str]]:
-    """Place and message of each fault that pydantic finds."""
-    with pytest.raises(ValidationError) as caught:
-        EncoderConfig.from_json(content)
-    return [
-        (".".join(map(str, fault["loc"])), fault["msg"])
-        for fault in caught.value.errors(include_url=False)
-    ]
 
 
 def test_what_transformers_leaves_out_has_its_defaults() -> None:
@@ -95,7 +85,7 @@ def test_networks_of_another_kind_are_refused(changes: dict[str, Any], message: 
     ],
 )
 def test_a_wrong_value_is_refused(name: str, value: object, message: str) -> None:
-    assert faults({**CONTENT, name: value}) == [(name, message)]
+    assert faults(EncoderConfig.from_json, {**CONTENT, name: value}) == [(name, message)]
 
 
 @pytest.mark.parametrize(
@@ -107,4 +97,6 @@ def test_a_wrong_value_is_refused(name: str, value: object, message: str) -> Non
     ],
 )
 def test_sizes_that_do_not_fit_are_refused(changes: dict[str, Any], message: str) -> None:
-    assert faults({**CONTENT, **changes}) == [("", f"Value error, {message}")]
+    assert faults(EncoderConfig.from_json, {**CONTENT, **changes}) == [
+        ("", f"Value error, {message}")
+    ]

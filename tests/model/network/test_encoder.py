@@ -45,7 +45,6 @@ def probabilities(
 
 @given(st.lists(texts, min_size=1, max_size=6))
 def test_a_text_gets_the_same_answer_alone_and_in_any_batch(rows: list[list[int]]) -> None:
-    """And on both paths."""
     for network, tolerance in ((FLOAT32_NETWORK, 1e-5), (BFLOAT16_NETWORK, 0.03)):
         together = probabilities(network, batch_of(*rows))
         alone = torch.cat([probabilities(network, batch_of(row)) for row in rows])
@@ -107,7 +106,6 @@ def gradients(network: EncoderClassifier, *, need_weights: bool = False) -> dict
 def test_all_ways_through_a_layer_have_the_same_numbers_and_derivatives(
     activation: Activation,
 ) -> None:
-    """With weights and without; and without the activation of oneDNN."""
     network, batch = tiny_network(tiny_config(hidden_act=activation)).double(), random_batch(9, 4)
     logits, expected = network(batch).logits, gradients(network)
     explicit = gradients(network, need_weights=True)

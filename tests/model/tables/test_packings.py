@@ -12,7 +12,6 @@ from pathlib import Path
 import openpyxl
 import pyarrow
 import pytest
-from pyarrow import parquet
 
 from model.errors import TableError
 from model.tables.columns import Columns
@@ -197,11 +196,3 @@ def test_a_workbook_needs_a_package(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     )
     with pytest.raises(TableError, match=exactly(message)):
         read(path)
-
-
-def test_a_folder_of_a_path_may_name_the_label(tmp_path: Path) -> None:
-    path = tmp_path / "label=positive" / "a.parquet"
-    path.parent.mkdir()
-    parquet.write_table(pyarrow.table({"text": ["good", "fine"]}), path)
-
-    assert read(path) == [Row(1, "good", "positive"), Row(2, "fine", "positive")]

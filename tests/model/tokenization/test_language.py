@@ -9,33 +9,21 @@ from model.tokenization.language import find_warnings, is_not_english
 from tests.shared_data import shared_file
 
 FOREIGN = {
-    "German": [
-        "Das Essen war kalt und der Kellner unfreundlich.",
-        "Ich habe noch nie so einen langweiligen Film gesehen.",
-    ],
-    "French": ["Le service était lent et les plats froids.", "Je ne recommande pas cet hôtel."],
-    "Spanish": ["No volveré nunca a este hotel.", "Me encanta este producto, lo recomiendo."],
-    "Italian": [
-        "Non tornerò mai più in questo albergo.",
-        "La spedizione ha impiegato tre settimane e il pacco era aperto.",
-    ],
-    "Portuguese": [
-        "A comida estava fria e o garçom foi grosseiro.",
-        "Nunca mais volto a este hotel.",
-    ],
-    "Dutch": [
-        "Ik kom nooit meer terug naar dit hotel.",
-        "Het eten was koud en de ober was onvriendelijk.",
-    ],
-    "Russian": ["Официант был грубым.", "Отличный фильм, всем советую."],
-    "Chinese": ["这家餐厅的服务太差了。", "快递等了三个星期。"],
-    "Arabic": ["كان الطعام باردا والنادل غير مهذب."],
+    "German": "Ich habe noch nie so einen langweiligen Film gesehen.",
+    "French": "Le service était lent et les plats froids.",
+    "Spanish": "Me encanta este producto, lo recomiendo.",
+    "Italian": "La spedizione ha impiegato tre settimane e il pacco era aperto.",
+    "Portuguese": "A comida estava fria e o garçom foi grosseiro.",
+    "Dutch": "Het eten was koud en de ober was onvriendelijk.",
+    "Russian": "Официант был грубым.",
+    "Chinese": "快递等了三个星期。",
+    "Arabic": "كان الطعام باردا والنادل غير مهذب.",
 }
 
 
 @pytest.mark.parametrize("language", FOREIGN)
 def test_other_languages(language: str) -> None:
-    assert [text for text in FOREIGN[language] if not is_not_english(text)] == []
+    assert is_not_english(FOREIGN[language])
 
 
 @pytest.mark.parametrize(

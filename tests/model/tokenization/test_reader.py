@@ -227,7 +227,6 @@ ADDED = [*((kind, None) for kind in FAMILIES), ("xlm-roberta", "PreTrainedTokeni
 
 
 def save(folder: Path, kind: str, tokenizer_class: str | None = None) -> None:
-    """Saves a tokenizer with added tokens."""
     made = tokenizer_of(kind, max_length=LONG)
     made.add_special_tokens({"extra_special_tokens": SPECIAL})
     made.add_tokens(PLAIN)

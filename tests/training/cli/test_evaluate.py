@@ -45,7 +45,7 @@ def test_the_figures_are_those_of_what_is_served(
     second = write_rows(tmp_path / "b.jsonl", [("good", "positive"), ("dull", "positive")])
     target = tmp_path / "figures.json"
     checkpoint = open_checkpoint(checkpoint_folder)
-    predictor = load_predictor(checkpoint, device=torch.device("cpu"), dtype=torch.float32)
+    predictor = load_predictor(checkpoint, device="cpu", dtype="float32")
 
     assert run(parse(first, second, "--checkpoint", checkpoint_folder, "--json", target)) == 0
 
@@ -85,34 +85,6 @@ def test_the_figures_are_those_of_what_is_served(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.tsv", "b.jsonl", "figures.json"]
 
 
-def test_files_may_know_only_some_of_the_classes(tmp_path: Path) -> None:
-    folder = tiny_checkpoint(tmp_path / "three", config=tiny_config(labels=THREE))
-    texts = ["a good film", "a bad film", "the cast is superb", "weak"]
-    path = write_rows(tmp_path / "a.tsv", [(text, at % 2) for at, text in enumerate(texts)])
-    target = tmp_path / "figures.json"
-
-    run(parse(path, "--checkpoint", folder, "--labels", "negative,positive", "--json", target))
-
-    predictor = load_predictor(
-        open_checkpoint(folder), device=torch.device("cpu"), dtype=torch.float32
-    )
-    served = predictor.predict([predictor.encode(text) for text in texts])
-    every = np.array([list(answer.probabilities.values()) for answer in served])
-    both = every[:, [0, 2]] / every[:, [0, 2]].sum(axis=1, keepdims=True)
-    (report,) = json.loads(target.read_text())["files"]
-    truth = np.arange(4) % 2
-    assert report["accuracy"] == (both.argmax(axis=1) == truth).mean()
-    assert report["log_loss"] == pytest.approx(-np.log(both[np.arange(4), truth]).mean(), abs=1e-6)
-    assert list(report["f1"]) == ["negative", "positive"]
-    with pytest.raises(DataError, match="label 'neutral' is not one of negative, positive"):
-        run(
-            parse(
-                write_rows(tmp_path / "b.tsv", [("a film", "neutral")]),
-                *("--checkpoint", folder, "--labels", "negative,positive"),
-            )
-        )
-
-
 def test_labels_0_and_1_are_the_poles_of_more_classes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -128,9 +100,7 @@ def test_labels_0_and_1_are_the_poles_of_more_classes(
 
     run(parse(path, every, "--checkpoint", folder, "--json", target))
 
-    predictor = load_predictor(
-        open_checkpoint(folder), device=torch.device("cpu"), dtype=torch.float32
-    )
+    predictor = load_predictor(open_checkpoint(folder), device="cpu", dtype="float32")
     choice = predictor.info.choice(["negative", "positive"])
     assert choice.temperature == 0.75
     served = [choice.narrow(each) for each in predictor.predict([*map(predictor.encode, texts)])]
@@ -147,6 +117,12 @@ def test_labels_0_and_1_are_the_poles_of_more_classes(
         f"{path}: its labels 0 and 1 mean negative and positive, and the answers are those of a "
         f"choice among these two\n{path}\n"
     )
+    chosen = ("--checkpoint", folder, "--labels", "negative,positive")
+    run(parse(path, *chosen, "--json", target))
+    assert json.loads(target.read_text())["files"] == [first]
+    write_rows(every, [("a film", "neutral")])
+    with pytest.raises(DataError, match="label 'neutral' is not one of negative, positive"):
+        run(parse(every, *chosen))
     with pytest.raises(RecipeError, match="--record-baseline is for all classes of the checkpoint"):
         run(parse(path, "--checkpoint", folder, "--record-baseline"))
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pandas as pd
 import pytest
-import torch
 
 from model import load_predictor, open_checkpoint
 from model.errors import TableError
@@ -24,9 +23,7 @@ ROWS: list[tuple[object, object]] = list(zip(TEXTS, LABELS, strict=True))
 
 def answers(folder: Path) -> list[dict[str, Any]]:
     """What the served predictor says of the rows, as they should be written."""
-    predictor = load_predictor(
-        open_checkpoint(folder), device=torch.device("cpu"), dtype=torch.float32
-    )
+    predictor = load_predictor(open_checkpoint(folder), device="cpu", dtype="float32")
     served = predictor.predict([predictor.encode(text) for text in TEXTS])
     return [
         {
@@ -41,7 +38,6 @@ def answers(folder: Path) -> list[dict[str, Any]]:
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """The rows of a table, as pandas reads them."""
     is_csv = path.suffix == ".csv"
     frame = pd.read_csv(path, dtype={"text": str}) if is_csv else pd.read_parquet(path)
     rows: list[dict[str, Any]] = frame.to_dict("records")

@@ -26,7 +26,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def fetch(hub: Hub, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Fetch:
-    """Runs the command; returns its status and what it printed."""
     del hub
 
     def run(*arguments: str) -> tuple[int, str, str]:

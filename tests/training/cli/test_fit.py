@@ -19,17 +19,11 @@ from tests.training.tiny_runs import (
     read_history,
     run,
     signal_after,
+    weights,
     write_sentences,
 )
 from training.__main__ import main
 from training.cli.run_lock import locked
-
-CPU = torch.device("cpu")
-
-
-def weights(folder: Path) -> bytes:
-    """The bytes of a checkpoint's weights."""
-    return (folder / "model.safetensors").read_bytes()
 
 
 def test_the_checkpoint_records_its_rows_and_how_it_was_made(fitted: Path) -> None:
@@ -104,7 +98,6 @@ def test_a_signal_saves_the_state_and_says_how_to_go_on(
 
 
 AGAIN = "interrupted: run the same command again"
-AFTER = "interrupted after step 42 of 42; "
 RESUME = "the state is saved: run the same command with --resume to go on"
 
 
@@ -210,7 +203,7 @@ def test_stored_in_16_bits_the_figures_are_those_of_the_stored_weights(tmp_path:
     assert {tensor.dtype for tensor in stored.values()} == {torch.bfloat16}
     checkpoint = open_checkpoint(tmp_path / "out")
     assert json.loads((tmp_path / "out" / "config.json").read_text("utf-8"))["dtype"] == "float32"
-    predictor = load_predictor(checkpoint, device=CPU, dtype=torch.float32)
+    predictor = load_predictor(checkpoint, device="cpu", dtype="float32")
     assert predictor.info.metrics[0].rows == 24
 
 
@@ -231,20 +224,11 @@ def test_from_a_pretrained_folder(tmp_path: Path) -> None:
     assert len(manifest.recipe["init_from_sha256"]) == 64
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ((), "the following arguments are required: FILE, --output"),
-        (("rows.csv", "--output", "x", "--save-every", "0"), "argument --save-every: must be a "
-         "whole number of at least 1, got '0'"),
-    ],
-)  # fmt: skip
-def test_a_wrong_option_is_one_clear_line(
-    capsys: pytest.CaptureFixture[str], options: tuple[str, ...], message: str
-) -> None:
+def test_a_missing_option_is_one_clear_line(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        main(["fit", *options])
+        main(["fit"])
     assert ended.value.code == 2
     assert capsys.readouterr().err == (
-        f"headlight-train fit: {message}; see headlight-train fit --help\n"
+        "headlight-train fit: the following arguments are required: FILE, --output; see "
+        "headlight-train fit --help\n"
     )

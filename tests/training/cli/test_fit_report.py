@@ -4,13 +4,11 @@ import re
 from pathlib import Path
 
 import pytest
-import torch
 
 from model import load_predictor, open_checkpoint
 from tests.builders import tiny_checkpoint, tiny_config
 from tests.training.tiny_runs import Refusal, arguments, write_sentences
 from training.__main__ import main
-from training.cli.fit_report import find_pretrained
 
 
 def test_a_run_from_scratch_tells_all_it_does(fitted: Path) -> None:
@@ -42,17 +40,6 @@ def test_a_run_from_scratch_tells_all_it_does(fitted: Path) -> None:
         assert re.fullmatch(pattern, line), line
 
 
-def test_the_checkpoint_that_ships_is_found_from_anywhere(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert find_pretrained() == Path("checkpoints/default")
-    monkeypatch.chdir(tmp_path)
-    found = find_pretrained()
-    assert found is not None
-    assert found.is_absolute()
-    assert (found / "model.safetensors").is_file()
-
-
 def test_the_checkpoint_that_a_run_begins_with_is_to_beat(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -65,9 +52,7 @@ def test_the_checkpoint_that_a_run_begins_with_is_to_beat(
     assert main(command) == 0
     lines = capsys.readouterr().out.splitlines()
 
-    predictor = load_predictor(
-        open_checkpoint(origin), device=torch.device("cpu"), dtype=torch.float32
-    )
+    predictor = load_predictor(open_checkpoint(origin), device="cpu", dtype="float32")
     rows = [line.split("\t") for line in held_out.read_text("utf-8").splitlines()[1:]]
     right = [predictor.predict([predictor.encode(text)])[0].label == label for text, label in rows]
     share = sum(right) / 40

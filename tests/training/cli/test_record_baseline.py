@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-import torch
 
 from model import load_predictor, open_checkpoint
 from tests.builders import tiny_checkpoint
@@ -28,9 +27,8 @@ def evaluate(folder: Path, *options: object) -> int:
 
 
 def counted(folder: Path, texts: list[str], sets: list[str]) -> dict[str, object]:
-    """What the network in a folder answers, counted."""
     checkpoint = open_checkpoint(folder)
-    predictor = load_predictor(checkpoint, device=torch.device("cpu"), dtype=torch.float32)
+    predictor = load_predictor(checkpoint, device="cpu", dtype="float32")
     answers = predict_probabilities(predictor, texts)
     baseline = count_baseline(answers, labels=checkpoint.config.labels, sets=sets)
     of_weights = {"weights_sha256": checkpoint.weights_sha256}

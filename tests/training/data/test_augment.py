@@ -9,23 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from training.data.augment import (
-    GIVEN_NAMES,
-    PLACES,
-    add_emoji,
-    add_link,
-    add_typo,
-    change_case,
-    contract,
-    detokenize_ptb,
-    detokenize_share,
-    drop_apostrophes,
-    drop_marks,
-    elongate,
-    end,
-    perturb_all,
-    swap_names,
-)
+from training.data import augment
 
 # What treebanks are made of, and what looks like it.
 PIECES = (
@@ -46,8 +30,8 @@ PIECES = (
     ],
 )
 def test_undone(penn: str, plain: str) -> None:
-    assert detokenize_ptb(penn) == plain
-    assert detokenize_ptb(plain) == plain
+    assert augment.detokenize_ptb(penn) == plain
+    assert augment.detokenize_ptb(plain) == plain
 
 
 @pytest.mark.parametrize(
@@ -55,7 +39,7 @@ def test_undone(penn: str, plain: str) -> None:
     ["so good :) ( really ) ...", "fine , really", "the '80s and 'scuse me", "the n'th time", ""],
 )
 def test_what_is_not_of_the_style_stays(text: str) -> None:
-    assert detokenize_ptb(text) == text
+    assert augment.detokenize_ptb(text) == text
 
 
 @given(st.lists(st.sampled_from(PIECES)).map(" ".join))
@@ -64,12 +48,12 @@ def test_no_word_is_lost(text: str) -> None:
         return "".join(filter(str.isalnum, value))
 
     brackets = text.lower().replace("-lrb-", "").replace("-rrb-", "")
-    assert words(detokenize_ptb(text).lower()) == words(brackets)
+    assert words(augment.detokenize_ptb(text).lower()) == words(brackets)
 
 
 def test_a_share_of_those_in_the_style_is_changed_and_always_the_same() -> None:
     texts = [f"do n't {number}" for number in range(200)] + ["fine , really"] * 10
-    changed = detokenize_share(texts, share=0.5, seed=1)
+    changed = augment.detokenize_share(texts, share=0.5, seed=1)
     assert 70 < sum(text.startswith("don't") for text in changed) < 130
     assert changed[200:] == ("fine , really",) * 10
 
@@ -80,7 +64,7 @@ TEXT = "I do not like it, but the acting isn't bad."
 @given(seed=st.integers(0, 10_000))
 def test_a_slip_is_in_one_longer_word_and_spares_its_first_letter(seed: int) -> None:
     before = TEXT.split()
-    after = add_typo(TEXT, random.Random(seed)).split()
+    after = augment.add_typo(TEXT, random.Random(seed)).split()
 
     changed = [(old, new) for old, new in zip(before, after, strict=True) if old != new]
     assert len(changed) <= 1  # two letters that are alike can be swapped
@@ -93,18 +77,18 @@ def test_a_slip_is_in_one_longer_word_and_spares_its_first_letter(seed: int) -> 
 @pytest.mark.parametrize(
     ("change", "text", "found"),
     [
-        (change_case, "Not Bad", {"NOT BAD", "not bad", "Not Bad"}),
-        (drop_apostrophes, "isn't", {"isnt", "isn\N{RIGHT SINGLE QUOTATION MARK}t"}),
+        (augment.change_case, "Not Bad", {"NOT BAD", "not bad", "Not Bad"}),
+        (augment.drop_apostrophes, "isn't", {"isnt", "isn\N{RIGHT SINGLE QUOTATION MARK}t"}),
         (
-            contract,
+            augment.contract,
             "I do not think it isn't. Cannot.",
             {"I don't think it isn't. Can't.", "I do not think it is not. Cannot."},
         ),
-        (end, "Is it?", {"Is it?"}),
-        (elongate, "a film", {"a fiiilm", "a fiiiilm", "a fiiiiilm"}),
-        (elongate, "so so", {"so so"}),
-        (drop_marks, "Well, is it? Yes.", {"Well is it? Yes", "Well,, is it? Yes.."}),
-        (drop_marks, "3.5 of 5", {"3.5 of 5"}),
+        (augment.end, "Is it?", {"Is it?"}),
+        (augment.elongate, "a film", {"a fiiilm", "a fiiiilm", "a fiiiiilm"}),
+        (augment.elongate, "so so", {"so so"}),
+        (augment.drop_marks, "Well, is it? Yes.", {"Well is it? Yes", "Well,, is it? Yes.."}),
+        (augment.drop_marks, "3.5 of 5", {"3.5 of 5"}),
     ],
 )
 def test_a_change_makes_nothing_but_these(
@@ -115,12 +99,12 @@ def test_a_change_makes_nothing_but_these(
 
 @given(seed=st.integers(0, 1000))
 def test_a_link_or_an_emoji_stands_before_or_behind(seed: int) -> None:
-    found = add_link(TEXT, random.Random(seed))
+    found = augment.add_link(TEXT, random.Random(seed))
 
     assert found.startswith(f"{TEXT} ") or found.endswith(f" {TEXT}")
     (extra,) = set(found.replace(TEXT, "").split())
     assert extra.startswith(("https://", "@", "#"))
-    before, _, emoji = add_emoji("It ran.", random.Random(seed)).rpartition(" ")
+    before, _, emoji = augment.add_emoji("It ran.", random.Random(seed)).rpartition(" ")
     assert (before, len(emoji), emoji.isalnum()) == ("It ran.", 1, False)
 
 
@@ -129,24 +113,26 @@ TEXTS = ["Anna went to Oslo, and it was superb.", "why?", "The plot drags; the c
 
 @pytest.mark.parametrize("seed", range(5))
 def test_names_are_swapped_alike(seed: int) -> None:
-    swapped = swap_names("Priya met Priya in Paris, said Parisa.", random.Random(seed))
+    swapped = augment.swap_names("Priya met Priya in Paris, said Parisa.", random.Random(seed))
 
     found = re.fullmatch(r"(\w+) met (\w+) in ([\w ]+), said (\w+)\.", swapped)
     assert found is not None
     assert found[1] == found[2] == found[4]
-    assert found[1] in GIVEN_NAMES
-    assert found[3] in PLACES
+    assert found[1] in augment.GIVEN_NAMES
+    assert found[3] in augment.PLACES
 
 
 def test_every_text_is_perturbed() -> None:
     texts = TEXTS * 20
 
-    perturbed = perturb_all(texts, seed=3)
+    perturbed = augment.perturb_all(texts, seed=3)
 
     assert sum(one != other for one, other in zip(perturbed, texts, strict=True)) > 40
 
 
-@pytest.mark.parametrize("change", [partial(detokenize_share, share=0.5), perturb_all])
+@pytest.mark.parametrize(
+    "change", [partial(augment.detokenize_share, share=0.5), augment.perturb_all]
+)
 def test_only_the_seed_decides(change: Callable[..., tuple[str, ...]]) -> None:
     texts = ["I do n't like it , really"] * 100
 
@@ -155,4 +141,4 @@ def test_only_the_seed_decides(change: Callable[..., tuple[str, ...]]) -> None:
 
 @given(st.text(), st.integers(0, 2**32))
 def test_any_text_can_be_perturbed(text: str, seed: int) -> None:
-    assert len(perturb_all([text], seed=seed)) == 1
+    assert len(augment.perturb_all([text], seed=seed)) == 1

@@ -20,14 +20,7 @@ from training.errors import DataError, RecipeError
 
 
 @pytest.mark.parametrize(
-    ("spelled", "labels"),
-    [
-        (("good", "bad"), ("bad", "good")),
-        ((1, 0), ("negative", "positive")),
-        ((1.0, 0.0), ("negative", "positive")),
-        (("1.0", "0"), ("negative", "positive")),
-        ((2, 1), ("1", "2")),
-    ],
+    ("spelled", "labels"), [(("good", "bad"), ("bad", "good")), ((1, 0), ("negative", "positive"))]
 )
 def test_the_rows_of_a_file(
     tmp_path: Path, spelled: tuple[object, object], labels: tuple[str, ...]
@@ -235,19 +228,18 @@ def test_kinds_of_labels_are_compared_across_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("labels", "shown"),
-    [([], "none"), (["one"], "one"), (["one", "one"], "one, one"), (["one", " "], "one,  ")],
+    ("labels", "fault"),
+    [
+        ([], " must be two or more different names, got none"),
+        (["one", "one"], " must be two or more different names, got one, one"),
+        (["one", " "], " must be two or more different names, got one,  "),
+        (["é", "e\u0301"], r" '\xe9' and 'e\u0301' look alike: name each class once"),
+    ],
 )
-def test_labels_must_be_two_or_more_different_names(labels: list[str], shown: str) -> None:
-    message = f"labels must be two or more different names, got {shown}"
+def test_labels_must_be_two_or_more_different_names(labels: list[str], fault: str) -> None:
+    message = f"labels{fault}"
     with pytest.raises(RecipeError, match=exactly(message)):
         read_dataset([Path("unread.tsv")], labels=labels)
-
-
-def test_labels_must_not_look_alike() -> None:
-    message = r"labels 'caf\xe9' and 'cafe\u0301' look alike: name each class once"
-    with pytest.raises(RecipeError, match=exactly(message)):
-        read_dataset([Path("unread.tsv")], labels=["caf\u00e9", "cafe\u0301"])
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
@@ -304,7 +296,6 @@ NOT_A_NAME = (
 
 
 def test_a_label_that_no_checkpoint_may_hold_is_refused_with_its_row(tmp_path: Path) -> None:
-    """Not after hours of training."""
     path = write_rows(tmp_path / "a.tsv", [("one", "good"), ("two", "<b>")])
 
     with pytest.raises(DataError, match=exactly(f"{path}: line 3: {NOT_A_NAME}")):
@@ -426,11 +417,7 @@ def test_stars_are_classes_or_become_sentiment(tmp_path: Path) -> None:
     assert read_dataset([path]).labels == ("1", "2", "3", "4", "5")
     read = read_dataset([path], columns=Columns(stars=True))
     assert [read.labels[index] for index in read.label_ids] == [
-        "positive",
-        "positive",
-        "neutral",
-        "negative",
-        "negative",
+        *("positive", "positive", "neutral", "negative", "negative")
     ]
     write_rows(path, [("a", 1), ("b", 6), ("c", 5)], header=("review", "stars"))
     with pytest.raises(DataError, match="line 3: label 6 is no number of stars from 1 to 5"):

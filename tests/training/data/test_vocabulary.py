@@ -24,7 +24,6 @@ TEXTS = [
 
 
 def vocabulary(tokenizer: Tokenizer) -> dict[str, int]:
-    """The tokens and their ids."""
     content: dict[str, int] = json.loads(tokenizer.to_json())["model"]["vocab"]
     return content
 

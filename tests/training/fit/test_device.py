@@ -67,7 +67,6 @@ def device() -> FakeDevice:
 def step(
     device: FakeDevice, network: nn.Module, texts: list[str], *, bfloat16: bool, soft: bool = False
 ) -> None:
-    """One step of the loop over one batch."""
     tokenizer = tiny_tokenizer()
     targets = np.full((len(texts), 2), 0.5, np.float32) if soft else None
     rows = EncodedRows([tokenizer.encode(text) for text in texts], [1, 0, 1], targets)

@@ -59,7 +59,6 @@ def batch(tokenizer: Tokenizer) -> Batch:
 
 
 def drawn(config: EncoderConfig, seed: int) -> dict[str, Tensor]:
-    """Weights as a seed gives them."""
     network = build_encoder(config)
     generator = torch.Generator().manual_seed(seed)
     network.initialize(std=config.initializer_range, generator=generator)

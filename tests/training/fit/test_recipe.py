@@ -104,5 +104,4 @@ def test_a_file_that_is_not_toml(tmp_path: Path, content: bytes, fault: str) -> 
 
 @given(st.builds(Recipe))
 def test_what_a_checkpoint_records_is_the_recipe(recipe: Recipe) -> None:
-    """The record in headlight.json makes the same recipe again."""
     assert Recipe.model_validate_json(recipe.model_dump_json()) == recipe

@@ -47,7 +47,6 @@ def tensors(value: float = 1.0) -> dict[str, Tensor]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A state on disk."""
     place = tmp_path / "run" / "state"
     save_state(place, position(), tensors(), IDENTITY)
     return place

@@ -10,7 +10,6 @@ from torch.nn import functional
 
 from model.backends.eager import collate
 from model.network.encoder import EncoderClassifier
-from model.tokenization.tokenizer import Tokenizer
 from model.types import Batch
 from tests.builders import tiny_config, tiny_network, tiny_tokenizer
 from tests.training.tiny_runs import build_trainer
@@ -42,9 +41,11 @@ def still_network() -> EncoderClassifier:
     return tiny_network(config)
 
 
-def rows(tokenizer: Tokenizer) -> EncodedRows:
-    """A dozen texts of two classes."""
-    return EncodedRows([tokenizer.encode(text) for text in (*GOOD, *BAD)], TRUTH.tolist())
+def rows(*, perturbed: bool = False) -> EncodedRows:
+    """A dozen texts of two classes, if asked each with a perturbed one."""
+    encode, texts = tiny_tokenizer().encode, (*GOOD, *BAD)
+    others = [encode(f"{text} film") for text in texts] if perturbed else None
+    return EncodedRows([encode(text) for text in texts], TRUTH.tolist(), perturbed=others)
 
 
 def make_trainer(
@@ -58,7 +59,7 @@ def make_trainer(
     """A run over a dozen texts, which are also those that it is validated by."""
     return build_trainer(
         network,
-        known or rows(tiny_tokenizer()),
+        known or rows(),
         Recipe.model_validate({**RECIPE, **changes}),
         accelerator=Accelerator(CPU),
         state_dir=folder and folder / "state",
@@ -72,7 +73,7 @@ def run(trainer: Trainer) -> list[Measurement]:
 
 def logits(network: EncoderClassifier) -> Tensor:
     """Of the dozen texts, in float32."""
-    encodings = rows(tiny_tokenizer()).encodings
+    encodings = rows().encodings
     return torch.from_numpy(predict_logits(network, encodings, pad_token_id=0, device=CPU))
 
 
@@ -238,19 +239,6 @@ def test_no_state_is_saved_after_a_loss_that_is_no_number(tmp_path: Path) -> Non
     assert not list(tmp_path.iterdir())
 
 
-PERTURBED = [f"{text} film" for text in (*GOOD, *BAD)]
-
-
-def perturbed_rows() -> EncodedRows:
-    """A dozen texts, each with a perturbed one."""
-    tokenizer = tiny_tokenizer()
-    return EncodedRows(
-        [tokenizer.encode(text) for text in (*GOOD, *BAD)],
-        TRUTH.tolist(),
-        perturbed=[tokenizer.encode(text) for text in PERTURBED],
-    )
-
-
 def test_the_divergence_is_that_of_kullback_and_leibler() -> None:
     logits = torch.tensor([[0.0, 0.0], [1.0, 0.0]], requires_grad=True)
     perturbed = torch.tensor([[1.0, 0.0], [1.0, 0.0]], requires_grad=True)
@@ -267,7 +255,7 @@ def test_the_divergence_is_that_of_kullback_and_leibler() -> None:
 
 
 def test_a_step_follows_the_loss_and_the_divergence() -> None:
-    known = perturbed_rows()
+    known = rows(perturbed=True)
     assert known.perturbed is not None
     network, same = still_network(), still_network()
     trainer = make_trainer(
@@ -293,7 +281,5 @@ def test_a_step_follows_the_loss_and_the_divergence() -> None:
 
 
 def test_without_perturbed_texts_there_is_nothing_to_hold_to() -> None:
-    bare = EncodedRows(perturbed_rows().encodings, TRUTH.tolist())
-
     with pytest.raises(RecipeError, match="consistency: no perturbed texts are made here"):
-        make_trainer(None, still_network(), known=bare, consistency=0.5)
+        make_trainer(None, still_network(), consistency=0.5)

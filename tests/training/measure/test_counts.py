@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from model.checkpoint.records import LENGTH_BOUNDS, SCORE_BOUNDS, Baseline, Threshold, Thresholds
-from training.measure.counts import count_baseline, count_thresholds
+from model.checkpoint.records import LENGTH_BOUNDS, SCORE_BOUNDS, Baseline
+from training.measure.counts import count_baseline
 from training.measure.inference import Probabilities
 
 LABELS = ("negative", "neutral", "positive")
@@ -38,25 +38,3 @@ def test_texts_are_counted_by_hand() -> None:
         tokens=1129,
         unknown_tokens=7,
     )
-
-
-def test_answers_are_counted_by_hand() -> None:
-    probabilities = np.array([[0.4, 0.3, 0.3], [0.1, 0.1, 0.8], [0.0, 0.05, 0.95]])
-
-    truth = np.array([0, 0, 2])
-    found = count_thresholds(probabilities, truth, labels=LABELS, sets=["dev"])
-
-    assert (found.sets, found.rows) == (("dev",), 3)
-    assert found.texts == {"negative": 2, "neutral": 0, "positive": 1}
-    assert [left.threshold for left in found.by_threshold] == [
-        *(0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
-    ]
-    assert found.by_threshold[0] == Threshold(
-        threshold=0.0,
-        answers={"negative": 1, "neutral": 0, "positive": 2},
-        right={"negative": 1, "neutral": 0, "positive": 1},
-    )
-    # A score of the threshold itself is left, as with `abstain_below`.
-    assert [left.answers["positive"] for left in found.by_threshold] == [2, 2, 2, 2, 2, 1, 1, 0, 0]
-    kept = Thresholds.model_validate_json(found.model_dump_json())
-    assert kept == found

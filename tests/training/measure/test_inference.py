@@ -1,22 +1,15 @@
 """Many texts in batches of like lengths: each gets the answer that it gets alone."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 
-from model import Batch, Predictor, load_predictor, open_checkpoint
+from model import Batch, Predictor
 from tests.builders import tiny_network, tiny_tokenizer
 from training.measure.inference import predict_logits, predict_probabilities
 
 TEXTS = ["a good film", "bad", "it was very, very long " * 9, "the cast is superb!", "the plot"]
 CPU = torch.device("cpu")
-
-
-@pytest.fixture(scope="module")
-def predictor(checkpoint_folder: Path) -> Predictor:
-    return load_predictor(open_checkpoint(checkpoint_folder), device=CPU, dtype=torch.float32)
 
 
 @pytest.mark.parametrize("max_batch_tokens", [1, 16, 4096])

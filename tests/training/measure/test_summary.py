@@ -167,13 +167,6 @@ def test_labels_that_disagree_and_texts_on_both_sides_are_counted() -> None:
     assert caution.startswith("2 of the 2 texts of x/test are training texts too")
 
 
-def answered(rare: int) -> Figures:
-    """Figures of three classes, of which the one between is never recognised."""
-    truth = np.array([0] * 30 + [1] * rare + [2] * 30)
-    answers = np.array([0] * 30 + [2] * rare + [2] * 30)
-    return measure(np.eye(3)[answers] * 0.7 + 0.1, truth)
-
-
 def recalled(right: int, rows: int) -> Figures:
     """Figures of three classes, of which the one between is recognised that often."""
     truth = np.array([0] * 30 + [1] * rows + [2] * 30)
@@ -235,8 +228,8 @@ BOUND = "is at its bound (0.05 to 20.0): the probabilities are not calibrated"
             ],
         ),
         (figures(10, 90), 1.2, 0.5, None, ["an accuracy of 10.00% is worse than guessing: "]),
-        (answered(9), 1.2, 0.5, None, []),
-        (answered(10), 1.2, 0.5, None, ["not one validation row of fair is recognised: "]),
+        (recalled(0, 9), 1.2, 0.5, None, []),
+        (recalled(0, 10), 1.2, 0.5, None, ["not one validation row of fair is recognised: "]),
     ],
 )
 def test_results_that_are_poor(
