@@ -50,12 +50,7 @@ def made(visit: Visit) -> None:
 def many(visit: Visit) -> None:
     """Many sentences, sorted, one of them bad."""
     section = Many(visit)
-    texts = [
-        SENTENCE,
-        "A superb film.",
-        "A film of " + "many words and " * 60,
-        "Unbroken" * 40,
-    ] * 5
+    texts = [SENTENCE, "A superb film.", "A film of " + "many words and " * 60, "Unbroken" * 40] * 5
     lines = "".join(f'"{text}",5\n' for text in texts)
     section.choose("reviews.csv", f"review,stars\n{lines}x\n")
     section.score("Done: 20 of 21 rows scored, 1 bad.")

@@ -198,10 +198,7 @@ def test_heads_are_switched_off_and_on(visit: Visit) -> None:
     assert name.startswith("Layer 5, head 3. ")
     assert name.endswith(" Switched off.")
     visit.choose(5, 2)
-    assert press("Switch off layer 5, head 2") == [
-        {"layer": 5, "head": 3},
-        {"layer": 5, "head": 2},
-    ]
+    assert press("Switch off layer 5, head 2") == [{"layer": 5, "head": 3}, {"layer": 5, "head": 2}]
     visit.choose(5, 3)
     assert press("Switch on layer 5, head 3") == [{"layer": 5, "head": 2}]
     visit.set("level", "word")

@@ -142,16 +142,8 @@ def test_a_file_is_dropped(many: Many) -> None:
     [
         ("a.docx", b"x", f"a.docx {ENDING}"),
         ("csv", b"x", f"csv {ENDING}"),
-        (
-            "a.csv",
-            b"text\ncaf\xe9\n",
-            NOT_UTF8,
-        ),
-        (
-            "a.csv",
-            b"PK\0\0",
-            NOT_UTF8,
-        ),
+        ("a.csv", b"text\ncaf\xe9\n", NOT_UTF8),
+        ("a.csv", b"PK\0\0", NOT_UTF8),
         ("a.csv", b"", "a.csv has no rows: choose one with sentences."),
         ("a.csv", b"text\n\n", "a.csv has no rows: choose one with sentences."),
         ("a.txt", b"x\n" * 10_001, f"a.txt {MANY}"),

@@ -47,9 +47,7 @@ def restored(cell: str) -> str:
     return re.sub(r"(\A|[;,|\t\r\n])'", r"\1", cell)
 
 
-def test_ten_thousand_rows_are_asked_in_batches_and_shown_by_the_page(
-    many: Many,
-) -> None:
+def test_ten_thousand_rows_are_asked_in_batches_and_shown_by_the_page(many: Many) -> None:
     lines = ["text,id\r\n", *(f'"Row {at}, it says",{at}\r\n' for at in range(10_000))]
     texts = [f"Row {at}, it says" for at in range(10_000)]
     served = MadeUp(by_number)

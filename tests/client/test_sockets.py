@@ -18,14 +18,7 @@ from headlight_client import (
 )
 from headlight_client.exchange import Blocking, run
 from tests.client.conftest import Ask
-from tests.client.scripted import (
-    Reply,
-    predicted,
-    prediction,
-    problem,
-    scripted,
-    unused_address,
-)
+from tests.client.scripted import Reply, predicted, prediction, problem, scripted, unused_address
 
 PREDICTED = predicted("positive")
 BUSY = problem(503, "overloaded", retry_after=3)

@@ -35,10 +35,7 @@ READ = replace(GOOD, label=None, truncated=True, windows=3, sentences=(FIRST, UN
 BAD = ItemError("invalid-request", 422, "T", "sentences[1]: blank.")
 MIXED = Predictions[Prediction | ItemError]([GOOD, BAD, READ])
 
-TOKENS = (
-    Token("[CLS]", 0, 0, special=True, word=None),
-    Token("good", 0, 4, special=False, word=0),
-)
+TOKENS = (Token("[CLS]", 0, 0, special=True, word=None), Token("good", 0, 4, special=False, word=0))
 ROW, VECTORS = np.array([0.25, 0.75], np.float32), np.zeros((2, 3), np.float32)
 IMPORTANCE = Importance(
     *(MODEL, GOOD, "yes", (0, 2), (1, 3)), np.array([[0.0, 0.5], [0.25, 0.125]])
@@ -210,10 +207,7 @@ LONG = "an unending sentence " * 50
             ATTRIBUTIONS,
             "Attributions('gradient_x_input', of 'yes', gap -1.0000, 2 tokens '[CLS] good')",
         ),
-        (
-            IMPORTANCE,
-            "Importance(of 'yes', 2 layers x 2 heads, largest 0.5000 in layer 0, head 3)",
-        ),
+        (IMPORTANCE, "Importance(of 'yes', 2 layers x 2 heads, largest 0.5000 in layer 0, head 3)"),
         (THUMBNAILS, "Thumbnails('thumbnail', 'yes', maps 2 x 1 x 1 x 1, 2 tokens '[CLS] good')"),
         (STEPS, "AttentionSteps(layer 2, head 1, of 'good', 2 tokens of 3 features)"),
     ],

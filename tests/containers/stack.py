@@ -21,11 +21,7 @@ _WAIT_SECONDS = 60.0
 
 def compose_variables(image: str, port: int) -> dict[str, str]:
     """Variables of the compose file: the image under test, and a free port."""
-    return {
-        "COMPOSE_PROJECT_NAME": PROJECT,
-        "API_IMAGE": image,
-        "LISTEN": f"127.0.0.1:{port}",
-    }
+    return {"COMPOSE_PROJECT_NAME": PROJECT, "API_IMAGE": image, "LISTEN": f"127.0.0.1:{port}"}
 
 
 @dataclass(frozen=True, slots=True)

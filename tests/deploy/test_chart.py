@@ -466,10 +466,7 @@ def test_a_collector_of_traces_that_can_be_reached_is_taken(values: str) -> None
             'autoscaling={"kind":"hpa","minReplicas":9}',
             "autoscaling.minReplicas is 9, more than autoscaling.maxReplicas, 8",
         ),
-        (
-            'autoscaling={"kind":"hpa","hpa":{"cpuPercent":null}}',
-            "there is nothing to scale on",
-        ),
+        ('autoscaling={"kind":"hpa","hpa":{"cpuPercent":null}}', "there is nothing to scale on"),
         (
             'topologySpreadConstraints=[{"maxSkew":1,"topologyKey":"a","whenUnsatisfiable":'
             '"ScheduleAnyway","labelSelector":{}}]',

@@ -11,11 +11,7 @@ from tools.tables import CHECKPOINTS, read_report
 
 CARD = ROOT / "docs" / "model-card.md"
 TWO = CHECKPOINTS / "two-classes" / "README.md"
-REPORTS = [
-    (CARD, "default", ""),
-    (TWO, "two-classes", ""),
-    (CARD, "default", "pair"),
-]
+REPORTS = [(CARD, "default", ""), (TWO, "two-classes", ""), (CARD, "default", "pair")]
 SETS = {
     "two-classes": {"sst/dev", "uci/amazon", "uci/imdb", "uci/yelp", "imdb/test"},
     "default": {f"three/{name}_dev" for name in ("tweets", "reddit", "sst", "news", "hotel")},

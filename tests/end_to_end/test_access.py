@@ -27,10 +27,7 @@ def guarded(
     folder = tmp_path_factory.mktemp("guarded")
     keys = folder / "keys"
     keys.write_text("\n third-key \nbilling:fourth-key\nbilling:fifth-key\n", encoding="utf-8")
-    settings = {
-        "HEADLIGHT_API_KEYS": "first-key, second-key",
-        "HEADLIGHT_API_KEYS_FILE": str(keys),
-    }
+    settings = {"HEADLIGHT_API_KEYS": "first-key, second-key", "HEADLIGHT_API_KEYS_FILE": str(keys)}
     with local_service(
         checkpoint_folder, folder, "--max-body-bytes", "50", settings=settings
     ) as server:

@@ -120,9 +120,7 @@ def divided(client: httpx.Client, *texts: object, **fields: object) -> list[Pred
     return predict(client, *texts, granularity="sentence", **fields)
 
 
-def test_each_sentence_has_its_place_and_the_answer_that_it_has_alone(
-    client: httpx.Client,
-) -> None:
+def test_each_sentence_has_its_place_and_the_answer_that_it_has_alone(client: httpx.Client) -> None:
     (whole,) = divided(client, TEXT)
     assert list(whole) == [*MEMBERS, "sentences"]
     assert_same(whole, predict(client, TEXT)[0])

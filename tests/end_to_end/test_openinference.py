@@ -196,10 +196,7 @@ def test_only_pages_that_are_named_may_ask(
     page = {"origin": "https://a.example", "sec-fetch-site": "cross-site"}
     content, headers = packed(b"good")
     options = ("--allowed-origins", "https://a.example")
-    with (
-        start(*options) as running,
-        running.client() if allowed else nullcontext(client) as asking,
-    ):
+    with start(*options) as running, running.client() if allowed else nullcontext(client) as asking:
         answer = asking.post(INFER, content=content, headers={**headers, **page})
         if allowed:
             wanted = {"access-control-request-method": "POST", **page}

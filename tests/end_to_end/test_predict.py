@@ -31,10 +31,7 @@ def test_an_answer_has_exactly_the_documented_form(
     weights = (checkpoint_folder / "model.safetensors").read_bytes()
     assert response.headers["content-type"] == "application/json"
     assert list(answer) == ["model", "predictions"]
-    assert answer["model"] == {
-        "name": "tiny",
-        "version": hashlib.sha256(weights).hexdigest()[:12],
-    }
+    assert answer["model"] == {"name": "tiny", "version": hashlib.sha256(weights).hexdigest()[:12]}
     (prediction,) = answer["predictions"]
     assert list(prediction) == ["label", "score", "probabilities", "token_count", "truncated"]
     assert list(prediction["probabilities"]) == ["negative", "positive"]
@@ -60,10 +57,7 @@ def test_answers_are_those_of_the_model_itself_alone_and_in_any_batch(
 def test_a_long_text_is_cut_on_the_side_that_was_asked_for(client: httpx.Client) -> None:
     words = ["good"] * 40 + ["bad"] * 40
     room = MAX_LENGTH - 2
-    for fields, kept in (
-        ({}, words[:room]),
-        ({"truncation": "left"}, words[-room:]),
-    ):
+    for fields, kept in (({}, words[:room]), ({"truncation": "left"}, words[-room:])):
         (cut,) = predict(client, " ".join(words), **fields)
         (whole,) = predict(client, " ".join(kept))
         assert (cut["token_count"], cut["truncated"]) == (MAX_LENGTH, True)

@@ -20,13 +20,7 @@ from service import command
 from service.http import server
 from tests.builders import precision, precision_set, tiny_checkpoint
 from tests.end_to_end.misbehaving import patches
-from tests.end_to_end.servers import (
-    RunningService,
-    environment,
-    local_service,
-    service,
-    wait_until,
-)
+from tests.end_to_end.servers import RunningService, environment, local_service, service, wait_until
 
 
 def refuse(checkpoint: Path, *options: str, **settings: str) -> str:

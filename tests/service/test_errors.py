@@ -2,11 +2,7 @@
 
 import orjson
 
-from service.errors import (
-    ALL_ERRORS,
-    DeadlineError,
-    FieldError,
-)
+from service.errors import ALL_ERRORS, DeadlineError, FieldError
 
 TABLE = {
     "malformed-json": 400,

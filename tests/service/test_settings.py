@@ -5,14 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from service.settings import (
-    FAMILIES,
-    Family,
-    Rate,
-    Settings,
-    former_settings,
-    read_settings,
-)
+from service.settings import FAMILIES, Family, Rate, Settings, former_settings, read_settings
 
 
 @pytest.fixture(autouse=True)

@@ -15,11 +15,7 @@ from service.app import COMPAT_ROUTERS
 from service.compat.base import repeats_detail, truncated_header
 from service.compat.huggingface import InputsRequest
 from service.compat.tensors import read_content, unpack
-from service.errors import (
-    MalformedJsonError,
-    PayloadTooLargeError,
-    UnsupportedMediaTypeError,
-)
+from service.errors import MalformedJsonError, PayloadTooLargeError, UnsupportedMediaTypeError
 from service.routes.requests import direct_routes
 from service.settings import FAMILIES
 from tests.service.routes.contexts import context_of

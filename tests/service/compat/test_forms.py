@@ -164,10 +164,7 @@ def test_a_row_without_the_column_of_the_others_is_refused(form: str, rows: list
     assert caught.value.errors[0].loc == ("body", form, len(rows) - 1)
 
 
-@pytest.mark.parametrize(
-    ("parameter", "hint"),
-    [("topk", "did you mean top_k? "), ("secret", "")],
-)
+@pytest.mark.parametrize(("parameter", "hint"), [("topk", "did you mean top_k? "), ("secret", "")])
 def test_a_misspelt_parameter_gets_the_right_name(parameter: str, hint: str) -> None:
     with pytest.raises(InvalidRequestError) as caught:
         read_inputs({"inputs": "a", "parameters": {parameter: 1}})

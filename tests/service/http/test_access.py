@@ -167,11 +167,7 @@ EXPOSED = (b"access-control-expose-headers", b"X-Request-ID, Retry-After")
         (
             ["https://b.example", "https://a.example"],
             b"https://a.example",
-            (
-                EXPOSED,
-                (b"access-control-allow-origin", b"https://a.example"),
-                (b"vary", b"Origin"),
-            ),
+            (EXPOSED, (b"access-control-allow-origin", b"https://a.example"), (b"vary", b"Origin")),
         ),
         (["*"], b"https://a.example", ((b"access-control-allow-origin", b"*"), EXPOSED)),
     ],

@@ -29,13 +29,7 @@ def test_chosen(accept: list[str], chosen: str) -> None:
 
 @pytest.mark.parametrize(
     "accept",
-    [
-        ["text/html"],
-        ["*/*;q=0"],
-        ["application/json;q=nonsense"],
-        ["application/json;q=2"],
-        ["*"],
-    ],
+    [["text/html"], ["*/*;q=0"], ["application/json;q=nonsense"], ["application/json;q=2"], ["*"]],
 )
 def test_refused(accept: list[str]) -> None:
     with pytest.raises(NotAcceptableError) as refused:

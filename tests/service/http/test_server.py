@@ -29,12 +29,7 @@ def test_ipv6_is_shown_in_brackets() -> None:
 
 @pytest.mark.parametrize(
     ("files", "connections_", "backlog"),
-    [
-        (120, 48, 16),
-        (1024, 726, 242),
-        (20_000, 4096, 2048),
-        (-1, 4096, 2048),
-    ],
+    [(120, 48, 16), (1024, 726, 242), (20_000, 4096, 2048), (-1, 4096, 2048)],
 )
 def test_the_open_files_decide(files: int, connections_: int, backlog: int) -> None:
     assert plan_capacity("auto", files) == (connections_, backlog)

@@ -54,9 +54,7 @@ async def ask_without_reading(served: Served, requests: bytes) -> Client:
     return client
 
 
-async def test_a_client_that_does_not_read_is_disconnected(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_client_that_does_not_read_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transport, "_STALL_SECONDS", 0.3)
     large = Large()
 

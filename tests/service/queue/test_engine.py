@@ -14,13 +14,7 @@ from unittest import mock
 
 import pytest
 
-from model import (
-    AttentionOptions,
-    Explanation,
-    Predictor,
-    load_predictor,
-    open_checkpoint,
-)
+from model import AttentionOptions, Explanation, Predictor, load_predictor, open_checkpoint
 from model.backends.base import Backend
 from model.backends.eager import CpuBackend
 from service.errors import DrainingError, InternalError, NotReadyError
@@ -339,10 +333,7 @@ class Elsewhere(CpuBackend):
 
 @pytest.mark.parametrize(
     ("backend", "clock"),
-    [
-        (CpuBackend("cpu", "float32", threads=2), "thread_time"),
-        (Elsewhere(), "perf_counter"),
-    ],
+    [(CpuBackend("cpu", "float32", threads=2), "thread_time"), (Elsewhere(), "perf_counter")],
 )
 def test_the_pace_is_that_of_the_processor_or_of_the_clock_on_every_core(
     backend: Backend, clock: str, checkpoint_folder: Path

@@ -16,15 +16,7 @@ from service.errors import DrainingError, InternalError
 from service.metrics import EXPLICIT, FUSED
 from service.queue.admission import WorkLimits
 from service.queue.scheduler import Job
-from tests.service.queueing import (
-    FAILING,
-    HOLDING,
-    Setting,
-    encoding,
-    label_of,
-    prediction,
-    run,
-)
+from tests.service.queueing import FAILING, HOLDING, Setting, encoding, label_of, prediction, run
 
 requests = st.lists(
     st.tuples(
@@ -155,13 +147,7 @@ async def test_a_large_request_goes_before_newer_ones_when_its_time_gets_short()
         await asyncio.sleep(0.02)
     await asyncio.gather(*waiting)
     await setting.close()
-    assert setting.recorder.ids == [
-        [HOLDING],
-        [20] * 3,
-        [21] * 3,
-        [20] * 3,
-        [21] * 3,
-    ]
+    assert setting.recorder.ids == [[HOLDING], [20] * 3, [21] * 3, [20] * 3, [21] * 3]
 
 
 async def test_what_is_let_in_during_one_round_of_the_loop_counts_as_waiting() -> None:

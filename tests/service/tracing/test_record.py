@@ -5,13 +5,7 @@ import threading
 import pytest
 
 from service.routes.texts import tokenizing
-from service.tracing.record import (
-    CURRENT,
-    MOST_STAGES,
-    NOTHING,
-    Stage,
-    Trace,
-)
+from service.tracing.record import CURRENT, MOST_STAGES, NOTHING, Stage, Trace
 
 
 def test_nothing_is_noted_of_a_request_that_is_not_traced() -> None:
