@@ -19,7 +19,6 @@ _OPTIONS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
 # Ends with this folder: while it lives, no other test could run an event loop of its own.
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    """The Chromium of this machine."""
     paths = [path for path in map(shutil.which, _NAMES) if path]
     if not paths:
         reason = "no Chromium is installed: apt-get install chromium"
@@ -79,21 +78,18 @@ def visit_tiny(browser: Browser, tiny: RunningService) -> Iterator[Visit]:
 
 @pytest.fixture
 def visit_keyed(browser: Browser, keyed: RunningService) -> Iterator[Visit]:
-    """The page of the service with keys."""
     with window(browser, keyed.url) as visit:
         yield visit
 
 
 @pytest.fixture(scope="package")
 def client(running: RunningService) -> Iterator[httpx.Client]:
-    """A client of that service, to compare the page with."""
     with running.client() as client:
         yield client
 
 
 @pytest.fixture
 def visit(browser: Browser, running: RunningService) -> Iterator[Visit]:
-    """The page in a wide window."""
     with window(browser, running.url) as visit:
         yield visit
 

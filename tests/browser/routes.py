@@ -31,7 +31,6 @@ def problem_of(status: int, kind: str, retry_after: int | None = None) -> dict[s
 
 
 def body_of(route: Route) -> Answer:
-    """What is asked."""
     body: Answer = route.request.post_data_json or {}
     return body
 
@@ -113,7 +112,6 @@ class Replaced:
         route.fulfill(json=answer | {"version": self.version, "num_layers": self.layers})
 
     def attention(self, route: Route) -> None:
-        """Answers."""
         body = body_of(route)
         self.asked.append(_plain(body))
         answer = route.fetch().json()

@@ -28,15 +28,12 @@ class Many:
         return self.visit.page.locator("#many-tab").locator(selector)
 
     def button(self, name: str) -> Locator:
-        """A button by its name."""
         return self.visit.page.locator("#many-tab").get_by_role("button", name=name, exact=True)
 
     def paste(self, *lines: str) -> None:
-        """Fills the lines."""
         self.visit.page.get_by_label("One text a line").fill("\n".join(lines))
 
     def choose(self, name: str, content: str | bytes) -> None:
-        """Chooses a file."""
         raw = content.encode() if isinstance(content, str) else content
         file: FilePayload = {"name": name, "mimeType": "text/plain", "buffer": raw}
         self.visit.page.get_by_label("Or a file").set_input_files(file)
@@ -65,11 +62,9 @@ class Many:
         return found
 
     def column(self, at: int) -> list[str]:
-        """One column of it."""
         return [row[at] for row in self.rows()]
 
     def counts(self) -> dict[str, str]:
-        """The counts by their names."""
         found: dict[str, str] = self.part("#counts").evaluate(
             "list => Object.fromEntries([...list.children].map(item => "
             "[...item.children].map(part => part.textContent)))"
@@ -77,7 +72,6 @@ class Many:
         return found
 
     def save(self, folder: Path) -> Path:
-        """Saves the table and returns the file."""
         with self.visit.page.expect_download() as waiting:
             self.button("Save as CSV").click()
         path = folder / waiting.value.suggested_filename
@@ -86,7 +80,6 @@ class Many:
 
 
 def prediction_of(shares: Mapping[str, float], *, truncated: bool = False) -> Prediction:
-    """A prediction as the service writes it."""
     label = max(shares, key=lambda name: shares[name])
     return {
         "label": label,
@@ -112,7 +105,6 @@ class MadeUp:
     count: int = 0
 
     def stand_in(self, visit: Visit) -> None:
-        """Takes part from now on."""
         visit.page.route("**/predict", self._answer)
 
     def _answer(self, route: Route) -> None:

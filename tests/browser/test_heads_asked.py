@@ -122,7 +122,6 @@ def version(visit: Visit) -> str:
 
 
 def places(visit: Visit) -> list[str]:
-    """All heads of the grid."""
     names: list[str] = visit.part(".cell button").evaluate_all(
         "buttons => buttons.map(button => button.getAttribute('aria-label').split('.')[0])"
     )

@@ -12,13 +12,11 @@ SENTENCE = "The plot drags, but the cast is superb."
 
 @pytest.fixture(scope="module")
 def asked(shared: Visit) -> Visit:
-    """The page with an answer."""
     shared.ask(SENTENCE)
     return shared
 
 
 def answer_of(client: httpx.Client, **fields: Any) -> dict[str, Any]:  # noqa: ANN401
-    """What the service says of the sentence."""
     response = client.post("/attention", json={"sentence": SENTENCE, **fields})
     assert response.status_code == 200
     answer: dict[str, Any] = response.json()

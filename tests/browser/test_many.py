@@ -17,7 +17,6 @@ from tests.browser.visits import Visit
 
 @pytest.fixture
 def many(visit: Visit) -> Many:
-    """The section, opened."""
     return Many(visit)
 
 
@@ -274,7 +273,6 @@ RATED = (
 
 @pytest.fixture
 def rated(many: Many) -> Many:
-    """A file with ratings, scored."""
     MadeUp(by_number).stand_in(many.visit)
     many.choose("rated.csv", RATED.replace(",", ";"))
     chosen = many.part("#many-chosen").get_by_label("Compare with").locator("option:checked")

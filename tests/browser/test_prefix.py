@@ -22,7 +22,6 @@ def prefixed(running: RunningService) -> Iterator[str]:
 
     class Proxy(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            """Hands on a request and its answer."""
             if not self.path.startswith(f"{PREFIX}/"):
                 self.send_error(404)
                 return

@@ -16,12 +16,10 @@ LONG = "The plot drags, and it is a chore. The cast \U0001f602 is fine! " * 7
 
 
 def part(visit: Visit, selector: str) -> Locator:
-    """What is inside the answer."""
     return visit.page.locator("#answer").locator(selector)
 
 
 def reasons(client: httpx.Client, text: str, level: str) -> dict[str, Any]:
-    """What the service says of leaving out."""
     fields = {"method": "leave_out", "level": level, "truncation": "window"}
     answer: dict[str, Any] = client.post("/attributions", json={"sentence": text, **fields}).json()
     return answer

@@ -27,7 +27,6 @@ def cut(visit_tiny: Visit) -> Visit:
 
 
 def choose(visit: Visit, number: int) -> None:
-    """Shows a window."""
     with visit.redrawn():
         visit.part(".windows select").select_option(str(number))
 

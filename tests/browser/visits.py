@@ -66,7 +66,6 @@ class Visit:
             self.page.locator(f"#controls input[name={name}][value={value}]").check()
 
     def part(self, selector: str) -> Locator:
-        """What is inside the answer about heads."""
         return self.page.locator(".panel").locator(selector)
 
     def head(self, layer: int, head: int) -> Locator:
@@ -79,7 +78,6 @@ class Visit:
         expect(self.part(".place")).to_have_text(f"Layer {layer}, head {head}")
 
     def problem(self) -> str:
-        """What the page says went wrong, once it says so."""
         box = self.page.locator("#problem")
         box.wait_for(state="visible", timeout=PATIENCE)
         return box.inner_text()
@@ -146,7 +144,6 @@ def window(
 
 
 def percent(share: float) -> str:
-    """A share as the page writes it."""
     return f"{100 * share:.1f} %"
 
 

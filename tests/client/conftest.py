@@ -19,14 +19,11 @@ Ask = Callable[..., Any]
 
 
 def ask_client(url: str, asked: str, *given: Any, options: Any = None, **named: Any) -> Any:
-    """Asks once with a `Client`."""
     with httpx.Client(verify=TLS) as http, Client(url, http_client=http, **options or {}) as client:
         return getattr(client, asked)(*given, **named)
 
 
 def ask_async_client(url: str, asked: str, *given: Any, options: Any = None, **named: Any) -> Any:
-    """Asks once with an `AsyncClient`."""
-
     async def ask() -> Any:
         async with httpx.AsyncClient(verify=TLS) as http:
             client = AsyncClient(url, http_client=http, **options or {})

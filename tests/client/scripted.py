@@ -53,14 +53,12 @@ class Scripted(NamedTuple):
 
 
 def problem(status: int, kind: str, *, detail: str = "It is so.", **members: object) -> Reply:
-    """An answer as the service refuses."""
     content = {"type": f"/problems/{kind}", "title": "A title", "status": status, "detail": detail}
     headers = {"Content-Type": "application/problem+json", "X-Request-ID": "id-1"}
     return Reply(status, json.dumps(content | members).encode(), headers)
 
 
 def answered(content: object) -> Reply:
-    """JSON with status 200."""
     return Reply(200, json.dumps(content).encode(), {"Content-Type": "application/json"})
 
 

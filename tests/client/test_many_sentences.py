@@ -25,7 +25,6 @@ TEXTS = [f"{WORDS[index % 5]} {WORDS[index // 5 % 5]}" for index in range(23)]  
 
 
 def limits_reply(**limits: int) -> Reply:
-    """The answer of `/model` with these limits."""
     members = ("name", "version", "architecture", "device", "dtype")
     numbers = ("num_layers", "num_heads", "hidden_size", "parameters", "max_length", "temperature")
     content = {**dict.fromkeys(members, "x"), **dict.fromkeys(numbers, 1), "labels": ["a", "b"]}

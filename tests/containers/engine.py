@@ -20,8 +20,6 @@ class CommandError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """Where containers run."""
-
     name: str
     docker_command: Sequence[str]
     compose_command: Sequence[str]

@@ -26,8 +26,6 @@ def compose_variables(image: str, port: int) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A response."""
-
     status: int
     headers: Mapping[str, str]
     body: bytes
@@ -38,7 +36,6 @@ class Answer:
         return self.headers.get("x-served-by")
 
     def json(self) -> dict[str, Any]:
-        """The body as a JSON object."""
         content: dict[str, Any] = json.loads(self.body)
         return content
 
@@ -55,7 +52,6 @@ class Outcomes:
         return {key: count for key, count in self.counts.items() if key[0] != "200"}
 
     def wait_for(self, count: int) -> None:
-        """Waits for so many more."""
         wanted, until = self.counts.total() + count, time.monotonic() + _WAIT_SECONDS
         while self.counts.total() < wanted:
             assert time.monotonic() < until
@@ -100,7 +96,6 @@ class Stack:
         return sorted(self._names("api"))
 
     def balancer(self) -> str:
-        """Name of the balancer's container."""
         [name] = self._names("balancer")
         return name
 
@@ -120,7 +115,6 @@ class Stack:
         return ask(self.port, method, path, content, headers=headers)
 
     def predict(self, *sentences: str) -> Answer:
-        """Asks for predictions."""
         return self.request("POST", "/predict", {"sentences": sentences or [SENTENCE]})
 
     def await_replicas(self, count: int) -> None:

@@ -22,7 +22,6 @@ _VERSION = "from service.preflight import prepare; print(prepare({})[2].version)
 
 @pytest.fixture(scope="module")
 def config(engine: Engine, image: str) -> dict[str, Any]:
-    """The configuration of the image."""
     description: dict[str, Any] = engine.inspect(image)["Config"]
     return description
 

@@ -112,38 +112,6 @@ def test_both_replicas_answer_alike(stack: Stack) -> None:
     assert json.loads(content)["model"]["name"] == "default"
 
 
-def test_no_text_is_logged(stack: Stack) -> None:
-    stack.request("GET", "/attention?sentence=quokka")
-    stack.request("GET", "/quokka")
-    stack.request("QUOKKA", "/predict")
-    stack.predict("quokka")
-    logs = stack.engine.compose("logs", "--no-log-prefix")
-    assert "quokka" not in logs.lower()
-    balancer = stack.engine.docker("logs", stack.balancer()).splitlines()
-    lines = [json.loads(line) for line in balancer if line.startswith("{")]
-    assert [(line["method"], line["path"]) for line in lines[-4:]] == [
-        ("GET", "/attention"),
-        ("GET", "-"),
-        ("-", "/predict"),
-        ("POST", "/predict"),
-    ]
-
-
-def test_the_ids_in_the_logs_are_those_of_the_answers(stack: Stack) -> None:
-    ids = {stack.predict().headers["x-request-id"] for _ in range(6)}
-    ids.add(
-        stack.request("GET", "/model", headers={"X-Request-ID": "mine-2"}).headers["x-request-id"]
-    )
-    logged = set()
-    for replica in stack.replicas():
-        for line in stack.engine.docker("logs", replica).splitlines():
-            record = json.loads(line)  # every line is JSON
-            if record["message"] == "request":
-                logged.add(record["request_id"])
-    assert "mine-2" in ids
-    assert ids <= logged
-
-
 @pytest.mark.parametrize("how", [("stop", "--time", "20"), ("kill",)], ids=" ".join)
 def test_a_replica_that_ends_loses_no_request(disturbed: Stack, how: tuple[str, ...]) -> None:
     ending = disturbed.replicas()[0]

@@ -29,8 +29,6 @@ _PATIENCE = 60
 
 @dataclass(frozen=True, slots=True)
 class Balancer:
-    """A balancer that runs."""
-
     name: str
     port: int
     metrics_port: int
@@ -142,7 +140,6 @@ def answers(url: str) -> bool:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nothing uses."""
     with ExitStack() as held:
         sockets = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
         return [each.getsockname()[1] for each in sockets]
@@ -167,7 +164,6 @@ class Replicas:
         self._stacks: dict[int, ExitStack] = {}
 
     def __enter__(self) -> "Replicas":
-        """Starts both."""
         with ExitStack() as stack:
             stack.callback(self._close)
             self.start(0)
@@ -176,7 +172,6 @@ class Replicas:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Ends those that run."""
         self._close()
 
     def start(self, number: int) -> None:

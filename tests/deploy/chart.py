@@ -91,14 +91,12 @@ def pod(manifests: list[Manifest]) -> Manifest:
 
 
 def container(manifests: list[Manifest]) -> Manifest:
-    """The container of a replica."""
     [found] = pod(manifests)["containers"]
     assert isinstance(found, dict)
     return found
 
 
 def variables(manifests: list[Manifest]) -> dict[str, str]:
-    """The variables of a replica."""
     return {item["name"]: item["value"] for item in container(manifests)["env"]}
 
 

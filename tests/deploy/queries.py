@@ -19,7 +19,6 @@ VARIABLES = {"$__rate_interval": "40s", **CHOSEN}
 
 @cache
 def rules() -> tuple[dict[str, Any], ...]:
-    """All rules, as they are written."""
     return tuple(
         rule
         for path in (RULES / "recording.yml", RULES / "alerts.yml")
@@ -30,19 +29,16 @@ def rules() -> tuple[dict[str, Any], ...]:
 
 @cache
 def recorded() -> frozenset[str]:
-    """The names of the recorded series."""
     return frozenset(rule["record"] for rule in rules() if "record" in rule)
 
 
 @cache
 def alerts() -> dict[str, dict[str, Any]]:
-    """The alerts by name."""
     return {rule["alert"]: rule for rule in rules() if "alert" in rule}
 
 
 @cache
 def board() -> dict[str, Any]:
-    """Grafana's board."""
     content: dict[str, Any] = json.loads(BOARD.read_text(encoding="utf-8"))
     return content
 
@@ -53,7 +49,6 @@ def panels() -> Iterator[dict[str, Any]]:
 
 
 def panel_queries() -> list[str]:
-    """The expressions of all panels."""
     return [expand(target["expr"]) for panel in panels() for target in panel["targets"]]
 
 

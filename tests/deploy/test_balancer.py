@@ -167,7 +167,6 @@ def test_what_replicas_refuse_and_what_they_learn(
 def replicas(
     checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Replicas]:
-    """Two services, ready."""
     folder = tmp_path_factory.mktemp("replicas")
     options = ("--trusted-proxies", "127.0.0.1", "--drain-seconds", "3")
     with Replicas(checkpoint_folder, folder, *options) as both:
@@ -242,6 +241,7 @@ def test_the_log_has_ids_and_no_text(name: str, fronts: dict[str, Balancer]) -> 
         odd = {"X-Request-ID": f'a {KNOWN} "film"'}
         assert client.get("/attention", params={"sentence": KNOWN}, headers=odd).status_code == 200
         assert client.get(f"/{KNOWN}").status_code == 404
+        assert client.request(KNOWN.upper(), "/predict").status_code == 400
         made = client.get("/model").headers["x-request-id"]
     for each in ('"path":"/attention"', f'"{made}"'):
         wait_until(lambda each=each: each in balancer.log.read_text("utf-8"))  # type: ignore[misc]

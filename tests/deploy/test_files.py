@@ -55,7 +55,6 @@ def compose_setting(name: str) -> float:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """A file of YAML."""
     content: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
     return content
 

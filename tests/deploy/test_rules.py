@@ -17,7 +17,6 @@ needs_promtool = needs("promtool")
 
 
 def promtool(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
-    """Runs promtool, with something to read."""
     command = ["promtool", *arguments]
     return subprocess.run(
         command, input=text, capture_output=True, text=True, timeout=120, check=False

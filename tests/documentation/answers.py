@@ -23,7 +23,6 @@ _DIGITS = 4
 
 
 def curl_examples(page: Path) -> list[Example]:
-    """The examples of a page that ask the service."""
     return [example for example in examples(page) if example.command.startswith("curl ")]
 
 

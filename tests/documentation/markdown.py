@@ -45,7 +45,6 @@ def blocks(page: Path, language: str) -> list[Block]:
 
 
 def all_blocks(page: Path) -> list[Block]:
-    """Every fenced block, in their order."""
     return [Block(*match) for match in _FENCE.findall(page.read_text(encoding="utf-8"))]
 
 

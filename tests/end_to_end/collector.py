@@ -42,12 +42,10 @@ class Collector:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
     def spans(self) -> list[Span]:
-        """All spans."""
         return [
             span
             for each in tuple(self.received)

@@ -35,7 +35,6 @@ def running(
 
 @pytest.fixture(scope="session")
 def client(running: RunningService) -> Iterator[httpx.Client]:
-    """A client of that service."""
     with running.client() as client:
         yield client
 

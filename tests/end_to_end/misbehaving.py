@@ -7,7 +7,6 @@ FOLDER OPTIONS` runs one. The files in the folder:
 - `pass`: the same for each forward pass; or `hold`: passes wait until it is taken away; `hold N`:
   those of N texts or more do; `bad N`: a pass fails if one of its texts has the token N; `exit`: a
   pass raises what is no Exception
-- `explicit`: as `pass`, only for explanations
 - `computed`, `begun`: get a line with the number of texts for each pass that was computed, and for
   each fused one that began
 - `lost`: the stage at which the device is lost: `predict`, `explain`, `gradients` or `probe`
@@ -42,7 +41,6 @@ _READ = Checkpoint.load_weights
 
 
 def count(file: Path, texts: int) -> None:
-    """Notes a pass."""
     with file.open("a", encoding="ascii") as lines:
         lines.write(f"{texts}\n")
 
@@ -110,7 +108,6 @@ def load_misbehaving(folder: Path, checkpoint: Checkpoint, backend: Backend) -> 
         count(folder / "computed", len(encodings))
 
     def explicit(questions: Sequence[AttentionOptions]) -> None:
-        misbehave(folder / "explicit")
         misbehave(order, [question.encoding for question in questions])
         count(folder / "computed", len(questions))
 

@@ -42,7 +42,6 @@ class RunningService:
 
     @property
     def port(self) -> int:
-        """The port that it listens on."""
         port = httpx.URL(self.url).port
         assert port is not None
         return port
@@ -67,7 +66,6 @@ class RunningService:
         return responses[-1]
 
     def metrics(self) -> str:
-        """All series."""
         return self.get("/metrics").text
 
     def metric(self, name: str) -> float:
@@ -95,7 +93,6 @@ class RunningService:
         return socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE)
 
     def accepts(self) -> bool:
-        """Whether it takes new connections."""
         try:
             self.connect().close()
         except ConnectionRefusedError:
@@ -231,7 +228,7 @@ def local_service(
                 start.close()  # other tests may go on beside it
             yield running
         finally:
-            for order in ("load", "pass", "explicit"):  # see `misbehaving`
+            for order in ("load", "pass"):  # see `misbehaving`
                 (folder / order).unlink(missing_ok=True)
             running_server.handle_exit(signal.SIGINT, None)
             thread.join(PATIENCE)

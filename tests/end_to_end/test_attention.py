@@ -171,7 +171,6 @@ def test_arrays_of_16_bits(client: httpx.Client) -> None:
 
 
 def picture(client: httpx.Client, **fields: object) -> ET.Element:
-    """The picture of a text's attention."""
     answer = client.post("/attention", json={"format": "svg", **fields})
     return ET.fromstring(answer.content)  # noqa: S314 - ours
 

@@ -33,7 +33,6 @@ Answer = dict[str, Any]
 
 
 def ask(client: httpx.Client, **body: object) -> Answer:
-    """The attributions of a body that works."""
     answer: Answer = post(client, "/attributions", **body)
     return answer
 

@@ -46,7 +46,6 @@ class Faulty:
         (self.folder / "pass").write_text(text, encoding="ascii")
 
     def mend(self) -> None:
-        """Lets passes work again."""
         (self.folder / "pass").unlink(missing_ok=True)
 
     def begun(self) -> list[int]:
@@ -206,26 +205,17 @@ def test_a_full_queue_refuses_every_route(
             # What comes to /predict has no form before its body is read.
             foreign = route.path not in ("/predict", *(x.path for x in EXPLANATIONS.values()))
             assert_problem(refused, 503, "overloaded", says=says, foreign=foreign)
-            assert refused.headers["cache-control"] == "no-store"
-            assert refused.headers["x-content-type-options"] == "nosniff"
         assert running.metric(requests_with(503)) == counted + 2
         assert_problem(client.get("/attention?nothing=right"), 503, "overloaded", says=says)
         versioned = INFER.replace("/infer", f"/versions/{version}/infer")
         assert client.post(versioned, content=b"not even JSON").status_code == 503
         route_name = "/v2/models/{model}/versions/{version}/infer"
         assert running.metric(requests_with(503, route_name)) == 1
-        named = client.post("/predict", headers={"X-Request-ID": "mine"})
-        assert (named.status_code, named.headers["x-request-id"]) == (503, "mine")
         # By its head alone: none has a line in the log.
         assert running.log.read_text("utf-8").count('"status":503') == lines
         # The connection goes on, and what does not wait for the network is answered.
         assert client.get("/model").status_code == 200
         assert client.get("/health/ready").status_code == 200
-        closed = running.send(
-            b"GET /attention HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
-            b"X-Forwarded-For: 192.0.2.1\r\n\r\n"
-        )
-        assert closed.startswith(b"HTTP/1.1 503 Service Unavailable\r\n")
         (tmp_path / "pass").unlink()
         assert [future.result().status_code for future in waiting] == [200, 200]
         assert (running.metric(TOKENS), running.metric(WAITING)) == (0, 0)
@@ -382,16 +372,3 @@ def test_a_worker_that_ends_again_and_again_turns_health_off(start: Start, tmp_p
         assert_over(client, running, NO_WORKER)
     # One ordinary worker and two extra ones, of which none ends more than three times.
     assert 3 <= running.log.read_text("utf-8").count(ENDED) <= 9
-
-
-def test_readiness_waits_for_the_path_that_failed(start: Start, tmp_path: Path) -> None:
-    with start() as running, running.client() as client:
-        (tmp_path / "explicit").write_text("fail", encoding="ascii")
-        assert send(client, ROUTES["attention"], "good").status_code == 500
-        assert_problem(client.get("/health/ready"), 503, "not-ready", says="probes itself")
-        assert ask(client, "good").status_code == 200
-        wait_until(lambda: running.log.read_text("utf-8").count('"a probe failed"') >= 2)
-        assert client.get("/health/ready").status_code == 503
-        (tmp_path / "explicit").unlink()
-        assert running.wait_for(200).json() == {"status": "ready"}
-        assert send(client, ROUTES["attention"], "good").status_code == 200

@@ -116,7 +116,6 @@ PARTS = ["The plot is dull 😀, but good.", "A warm film!", "Not bad.", "Very l
 
 
 def divided(client: httpx.Client, *texts: object, **fields: object) -> list[Prediction]:
-    """The predictions of texts with their sentences."""
     return predict(client, *texts, granularity="sentence", **fields)
 
 

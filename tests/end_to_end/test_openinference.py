@@ -31,7 +31,6 @@ def ask(client: httpx.Client, *texts: object, **named: Any) -> httpx.Response:  
 
 
 def outputs_of(answer: httpx.Response) -> dict[str, dict[str, Any]]:
-    """The outputs of an answer in JSON, by their names."""
     assert answer.status_code == 200, answer.text
     return {output["name"]: output for output in answer.json()["outputs"]}
 

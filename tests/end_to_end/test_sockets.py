@@ -25,7 +25,6 @@ NOT_HTTP = "Invalid HTTP request received."
 
 
 def content(answer: bytes) -> Any:  # noqa: ANN401
-    """The JSON of one answer."""
     return json.loads(answer.partition(b"\r\n\r\n")[2])
 
 

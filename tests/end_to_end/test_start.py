@@ -83,7 +83,6 @@ def test_the_start_takes_little_more_than_torch(checkpoint_folder: Path, tmp_pat
 
 
 def messages(running: RunningService) -> list[str]:
-    """What the log says, in its order."""
     return [json.loads(line)["message"] for line in running.log.read_text("utf-8").splitlines()]
 
 

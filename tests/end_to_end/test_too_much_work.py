@@ -11,7 +11,6 @@ from unittest import mock
 import httpx
 import pytest
 
-from headlight_client import Client
 from service.metrics import EXPLICIT, FUSED, GRADIENT
 from service.queue import engine
 from tests.builders import MAX_LENGTH
@@ -109,20 +108,6 @@ def test_leaving_out_has_some_of_the_time_for_the_text(client: httpx.Client) -> 
         answer = client.post("/attributions", json=body)
         assert answer.status_code == status, answer.text
     assert_refused(answer, tokens=503)  # of nearly 31.5 seconds
-
-
-def test_the_client_divides_what_does_not_fit(running: RunningService) -> None:
-    """Of marks, each byte is a token: more cannot come."""
-    texts = ["!" * 20 + word + "!" * (index % 7) for index, word in enumerate(["good", "bad"] * 30)]
-    with Client(running.url, timeout=120) as client:
-        before = running.metric(SERIES)
-        found = client.predict(texts)
-        client.predict(texts)  # it has learnt the limit
-        assert running.metric(SERIES) == before + 1
-        alone = [client.predict([text])[0] for text in texts[:5]]
-    assert [each.token_count for each in found] == [23 + index % 7 for index in range(60)]
-    for one, other in zip(found, alone, strict=False):
-        assert one.score == pytest.approx(other.score, abs=1e-5)
 
 
 def test_it_is_counted_by_its_type_and_refused_for_no_reason_of_the_replica(

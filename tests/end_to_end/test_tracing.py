@@ -42,7 +42,6 @@ def _collector() -> Iterator[Collector]:
 def traced(
     _collector: Collector, checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RunningService]:
-    """A service that traces every request."""
     folder = tmp_path_factory.mktemp("traced")
     settings = {ENDPOINT: _collector.url, **SOON}
     changes = patches(folder)

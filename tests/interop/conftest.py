@@ -24,7 +24,6 @@ _PIP = ("bin/python", "-m", "pip", "install", "--quiet", "--requirement", "requi
 def running(
     checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RunningService]:
-    """A service with small limits."""
     folder = tmp_path_factory.mktemp("interop")
     with local_service(checkpoint_folder, folder, "--max-sentences", "8") as server:
         yield server

@@ -17,7 +17,6 @@ from tests.interop.conftest import GENERATORS
 
 @pytest.fixture(scope="module")
 def document(running: RunningService, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The description of a service, in a file."""
     path = tmp_path_factory.mktemp("document") / "openapi.json"
     path.write_bytes(running.get("/openapi.json").content)
     return path

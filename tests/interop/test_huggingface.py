@@ -16,14 +16,11 @@ TEXTS = ["A superb film.", "a dull, boring plot"]
 
 
 def ask_client(url: str, *values: Any, token: str | None = None, **named: Any) -> Any:  # noqa: ANN401
-    """Classifies with an `InferenceClient`."""
     with InferenceClient(url, token=token, timeout=60) as client:
         return client.text_classification(*values, **named)
 
 
 def ask_async_client(url: str, *values: Any, token: str | None = None, **named: Any) -> Any:  # noqa: ANN401
-    """Classifies with an `AsyncInferenceClient`."""
-
     async def ask() -> Any:  # noqa: ANN401
         async with AsyncInferenceClient(url, token=token, timeout=60) as client:
             return await client.text_classification(*values, **named)
@@ -45,7 +42,6 @@ def ask(request: pytest.FixtureRequest) -> Ask:
 
 
 def ranked(running: RunningService, text: str) -> list[tuple[str, float]]:
-    """The labels that `/predict` gives, with their probabilities, the best first."""
     with running.client() as client:
         (prediction,) = client.post("/predict", json={"sentences": [text]}).json()["predictions"]
     return sorted(prediction["probabilities"].items(), key=lambda each: -float(each[1]))

@@ -18,7 +18,6 @@ TEXTS = ["A superb film.", "a dull, boring plot"]
 
 @pytest.fixture
 def scoring(running: RunningService) -> ScoringServerClient:
-    """MLflow's client."""
     return ScoringServerClient("127.0.0.1", running.port)
 
 

@@ -14,7 +14,6 @@ from tests.end_to_end.servers import RunningService, local_service
 
 @pytest.fixture(scope="module")
 def default(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
-    """A service with the model that ships."""
     folder = tmp_path_factory.mktemp("default")
     with local_service(ROOT / "checkpoints" / "default", folder) as running:
         yield running

@@ -21,14 +21,11 @@ DEFAULT = ["label", "probabilities", "logits", "token_count", "truncated"]
 
 
 def call_client(running: RunningService, method: str, *values: Any, **named: Any) -> Any:  # noqa: ANN401
-    """Calls a method of the client that waits."""
     with InferenceServerClient(f"127.0.0.1:{running.port}") as client:
         return getattr(client, method)(*values, **named)
 
 
 def call_async_client(running: RunningService, method: str, *values: Any, **named: Any) -> Any:  # noqa: ANN401
-    """Calls a method of the client that awaits."""
-
     async def call() -> Any:  # noqa: ANN401
         async with AsyncInferenceServerClient(f"127.0.0.1:{running.port}") as client:
             return await getattr(client, method)(*values, **named)
@@ -43,13 +40,11 @@ def call(request: pytest.FixtureRequest) -> Call:
 
 
 def texts_input(texts: Sequence[object], *, binary: bool = True) -> list[InferInput]:
-    """The input that holds texts."""
     tensor = InferInput("text", [len(texts)], "BYTES")
     return [tensor.set_data_from_numpy(np.array(texts, np.object_), binary_data=binary)]
 
 
 def wanted(*names: str, binary: bool = True) -> list[InferRequestedOutput]:
-    """Outputs to ask for."""
     return [InferRequestedOutput(name, binary_data=binary) for name in names]
 
 
@@ -61,7 +56,6 @@ def spelled(labels: Any) -> list[str]:  # noqa: ANN401
 def predictions_of(
     running: RunningService, texts: Sequence[str], **fields: str
 ) -> list[dict[str, Any]]:
-    """What `/predict` says of texts."""
     with running.client() as client:
         answer = client.post("/predict", json={"sentences": list(texts), **fields})
     predictions: list[dict[str, Any]] = answer.json()["predictions"]
@@ -81,7 +75,6 @@ def refused(call: Call, *values: Any, **named: Any) -> tuple[str, str]:  # noqa:
 
 
 def version(running: RunningService) -> str:
-    """The version of the served model."""
     with running.client() as client:
         return str(client.get("/model").json()["version"])
 

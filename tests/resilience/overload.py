@@ -73,20 +73,6 @@ AT_THE_DOOR: dict[str, Attack] = {
     "2 MB of quotation marks": Attack(
         "/predict", {"sentences": ["“?" * 240_000], "granularity": "sentence"}, connections=2
     ),
-    "390,000 numbers": Attack("/predict", {"sentences": [100] * 390_000}, connections=4),
-    "490,000 empty lists": Attack("/predict", {"sentences": [[]] * 490_000}, connections=4),
-    "columns": Attack("/invocations", {"inputs": dict.fromkeys(range(99_999), "a")}, connections=4),
-    "600,000 sentences": Attack(
-        "/predict", {"sentences": [". . . " * 330_000], "granularity": "sentence"}, connections=4
-    ),
-    "one word": Attack("/predict", {"sentences": ["a" * 1_990_000]}, connections=4),
-    "combining marks": Attack("/predict", {"sentences": ["a" + "\u0301" * 990_000]}, connections=4),
-    "sentences left out": Attack(
-        "/attributions",
-        {"sentence": ". . . " * 330_000, "method": "leave_out", "level": "sentence"},
-        connections=4,
-    ),
-    "2 MB of brackets": Attack("/predict", b"[" * 1_990_000, connections=4),
 }
 
 
@@ -341,9 +327,7 @@ def _attack(url: str, names: Sequence[str], seconds: float) -> Counter[int]:
     def run(attack: Attack) -> Counter[int]:
         statuses: Counter[int] = Counter()
         method = "GET" if attack.content is None else "POST"
-        content = attack.content
-        if not isinstance(content, bytes):
-            content = json.dumps(content, ensure_ascii=False).encode()
+        content = json.dumps(attack.content, ensure_ascii=False).encode()
         headers = {"content-type": "application/json", "accept": "application/*"}
         with httpx.Client(base_url=url, timeout=_PATIENCE) as client:
             while time.monotonic() < until:

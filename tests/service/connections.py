@@ -123,7 +123,6 @@ def at_once(work: Coroutine[Any, Any, Result]) -> Result:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Waits until something holds."""
     async with asyncio.timeout(PATIENCE):
         while not condition():  # noqa: ASYNC110 - few conditions have an event
             await asyncio.sleep(0.005)

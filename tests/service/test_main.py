@@ -8,7 +8,6 @@ import pytest
 
 from service.__main__ import main
 from service.settings import Settings
-from tests.builders import tiny_checkpoint
 
 Refuse = Callable[..., str]
 
@@ -70,24 +69,6 @@ def test_the_connections_must_fit_into_the_open_files(refuse: Refuse) -> None:
         "headlight-serve: 1 setting is wrong:\n"
         "  --max-connections: 900000000 connections do not fit into "
     )
-
-
-def test_a_damaged_checkpoint_is_refused_with_the_name_of_the_file(
-    refuse: Refuse, tmp_path: Path
-) -> None:
-    folder = tiny_checkpoint(tmp_path / "damaged")
-    damaged = folder / "model.safetensors"
-    damaged.write_bytes(damaged.read_bytes()[:-10])
-    said = refuse(checkpoint=folder)
-    assert said.startswith(f"headlight-serve: 1 setting is wrong:\n  --checkpoint: {damaged}: ")
-
-
-def test_an_unknown_host(refuse: Refuse) -> None:
-    host = "no such host"
-    said = refuse("--host", host, "--port", "0")
-    assert said.startswith(f"headlight-serve: cannot listen on {host} port 0: ")
-    assert said.count("\n") == 1
-    assert said.endswith("; choose others with --host and --port\n")
 
 
 def test_every_setting_but_the_keys_is_an_option_with_help(

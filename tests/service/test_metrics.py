@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import httpx
-import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -163,19 +162,6 @@ def test_a_text_adds_one_to_its_ranges(checkpoint_folder: Path) -> None:
         ("answer_tokens_total",): 530,
         ("unknown_tokens_total",): 3,
     }
-
-
-def test_the_ranges_are_those_of_the_baseline(tmp_path: Path) -> None:
-    manifest = tiny_manifest(baseline=tiny_baseline())
-    found = shown(AnswerCounts(open_checkpoint(tiny_checkpoint(tmp_path / "a", manifest=manifest))))
-
-    used = [key[2] for key in found if key[:2] == ("answers_total", "negative")]
-    assert used == ["0-0.6", "0.6-0.75", "0.75-0.9", "0.9-1"]
-    baseline = [key[2] for key in found if key[:2] == ("baseline_answers_ratio", "negative")]
-    assert baseline == used
-    assert sum(value for key, value in found.items() if key[0] == "baseline_answers_ratio") == (
-        pytest.approx(1.0)
-    )
 
 
 def test_bounds_that_are_near_each_other_have_names_of_their_own(tmp_path: Path) -> None:

@@ -26,13 +26,3 @@ def test_any_token_can_be_drawn(texts: list[str]) -> None:
     cells = [element for element in picture.iter() if "data-weight" in element.attrib]
     assert [cell.get("data-weight") for cell in cells] == [f"{weights[0, 0, 0, 0]:.8f}"] * size**2
     assert {cell.get("fill-opacity") for cell in cells} == {"1.000"}
-
-
-def test_tokens_from_right_to_left_stay_on_their_sides_of_the_arrow() -> None:
-    tokens = [Token("אב", 0, 2, special=False, word=0), Token("<b>", 2, 5, special=False, word=1)]
-    weights = np.full((1, 1, 2, 2), 0.5, np.float32)
-    view = View("raw", PREDICTION, tokens, (3,), (5,), weights)
-    picture = ET.fromstring(svg_picture([draw(INFO, view)]))  # noqa: S314 - made here
-    titles = [cell[0].text for cell in picture.iter() if "data-weight" in cell.attrib]
-    names = ["\u2068אב\u2069", "\u2068<b>\u2069"]
-    assert titles == [f"{query} \u2192 {key}: 0.50000000" for query in names for key in names]

@@ -340,13 +340,11 @@ NOWHERE = Path("/nowhere")
 
 
 def full(client: Hashable, route: str, seconds: float) -> None:
-    """Has no room."""
     assert (client, route, seconds) == (PEER, "/predict", 5.0)  # the route, whatever the path
     raise OverloadedError("full.", refusal=Refusal.DEADLINE, retry_after=3)
 
 
 def has_room(client: Hashable, route: str, seconds: float) -> None:
-    """Has room."""
     assert (client, route, seconds) == (PEER, "/predict", 5.0)
 
 
@@ -385,6 +383,7 @@ async def test_a_refusal_has_a_complete_answer(path: str, *, closes: bool) -> No
     lines = head.split(b"\r\n")
     assert lines[0] == b"HTTP/1.1 503 Service Unavailable"
     assert {b"x-request-id: mine", b"retry-after: 3", b"cache-control: no-store"} <= set(lines)
+    assert b"x-content-type-options: nosniff" in lines
     assert b"access-control-allow-origin: https://a.example" in lines
     assert (b"connection: close" in lines) is closes
     assert f"content-length: {len(body)}".encode() in lines

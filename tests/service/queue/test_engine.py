@@ -270,24 +270,6 @@ async def test_its_threads_give_way_and_what_stays_is_no_garbage(
     gc.unfreeze()
 
 
-async def test_a_pass_that_does_not_end_is_told_and_does_not_hold_up_the_end(
-    predictor: Predictor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(engine_module, "_CLOSE_SECONDS", 0.1)
-    release = threading.Event()
-
-    engine = await start(predictor, watchdog_seconds=0.05)
-    assert engine.stuck is None
-    with mock.patch.object(predictor._runner, "run", side_effect=lambda *_, **__: release.wait()):
-        waiting = asyncio.create_task(engine.queue.predict([predictor.encode("good")]))
-        await until(lambda: engine.stuck is not None)
-        assert engine.stuck == engine.not_ready
-        assert await engine.close() is False
-        with pytest.raises(DrainingError, match="does not end"):
-            await waiting
-        release.set()
-
-
 async def test_a_pass_that_does_not_end_makes_a_replica_look_full_and_not_idle(
     predictor: Predictor,
 ) -> None:

@@ -233,31 +233,6 @@ async def test_what_is_not_there_in_time_is_none_and_its_rest_is_dropped() -> No
     assert setting.recorder.ids == [[61], [HOLDING], [62]]
 
 
-async def test_explanations_share_passes_with_each_other_alone() -> None:
-    setting = Setting(max_batch_tokens=100)
-    async with setting.held():
-        waiting = [
-            asyncio.create_task(each)
-            for each in (
-                setting.queue.predict([encoding(20)]),
-                setting.queue.explain([AttentionOptions(encoding(50))], label_of),
-                setting.queue.predict([encoding(21)]),
-                setting.queue.explain([AttentionOptions(encoding(51))], label_of),
-            )
-        ]
-        await asyncio.sleep(0)
-    assert await asyncio.gather(*waiting) == [
-        [prediction(encoding(20))],
-        ["50"],
-        [prediction(encoding(21))],
-        ["51"],
-    ]
-    await setting.close()
-    together = setting.recorder.ids
-    assert together == [[HOLDING], [20, 21], [50, 51]]
-    assert setting.value("headlight_batch_texts_count") == 3
-
-
 @pytest.mark.parametrize("culprit", ["pass", "finish"])
 async def test_an_explanation_that_fails_leaves_the_next_alone(culprit: str) -> None:
     def finish(_: int, __: Explanation) -> None:

@@ -25,7 +25,6 @@ from service.queue.preparing import one_step
 from service.routes.bodies import parse_json, read_query, validate
 from service.routes.request_schemas import AttentionRequest, PredictRequest
 from service.routes.requests import _INLINE_COST, _SMALL_CHARACTERS
-from tests.service.connections import at_once
 from tests.service.routes.contexts import context_of
 
 LIMIT = 200
@@ -55,7 +54,7 @@ def read(
     def check(value: object) -> PredictRequest:
         return validate(PredictRequest, value, source="body", context={"max_sentences": 3})
 
-    return at_once(context_of(request, LIMIT).read_json(check))
+    return asyncio.run(context_of(request, LIMIT).read_json(check))
 
 
 @pytest.mark.parametrize(("surplus", "inline"), [(0, True), (1, False)])
