@@ -235,14 +235,8 @@ def _time(created: float) -> str:
 
 def _extras(record: logging.LogRecord) -> dict[str, object]:
     extras = {name: value for name, value in vars(record).items() if name not in _STANDARD}
-    if record.exc_info and record.exc_info[1] is not None:
-        extras |= _trace(record.exc_info[1])
+    if record.exc_info and (error := record.exc_info[1]) is not None:
+        frames = traceback.extract_tb(error.__traceback__)
+        extras["exception"] = type(error).__name__
+        extras["trace"] = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
     return extras
-
-
-def _trace(error: BaseException) -> dict[str, object]:
-    frames = traceback.extract_tb(error.__traceback__)
-    return {
-        "exception": type(error).__name__,
-        "trace": [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames],
-    }

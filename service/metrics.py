@@ -23,6 +23,7 @@ from prometheus_client.registry import Collector
 from model import Checkpoint, Encoding, Prediction
 from model.checkpoint.records import LENGTH_BOUNDS, SCORE_BOUNDS, Baseline
 from model.predictor import PathName
+from model.tokenization.tokenizer import count_unknown
 from service.errors import ALL_ERRORS, Refusal, ServiceError
 
 PROMETHEUS_TEXT, OPEN_METRICS = "text/plain", "application/openmetrics-text"
@@ -75,10 +76,7 @@ class AnswerCounts(Collector):
             self._lengths[bisect_left(self._length_bounds, prediction.token_count)] += 1
             self._truncated += prediction.truncated
             self._tokens += prediction.token_count
-            if self._unknown_id is not None:
-                self._unknown_tokens += sum(
-                    encoding.input_ids.count(self._unknown_id) for encoding in windows
-                )
+            self._unknown_tokens += count_unknown(windows, self._unknown_id)
 
     def collect(self) -> Iterator[Metric]:
         """Yields what was counted, and the baseline if there is one."""

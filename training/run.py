@@ -17,7 +17,7 @@ from training.distributed import SINGLE_PROCESS, Ranks
 from training.errors import DivergedRunError
 from training.fit.checkpointing import Demand, demand_of
 from training.fit.export import Exported, language_of, write_checkpoint
-from training.fit.initial import begin
+from training.fit.initial import init_from_pretrained, init_from_scratch
 from training.fit.recipe import Recipe
 from training.fit.rows import encode_rows
 from training.fit.run_fingerprint import run_fingerprint
@@ -80,7 +80,11 @@ class Run:
         self.context = context
         self.folder = folder
         self.state_dir = folder / STATE
-        self.start = begin(recipe, context.init_from, self.training)
+        self.start = (
+            init_from_scratch(recipe, texts, training.labels)
+            if context.init_from is None
+            else init_from_pretrained(recipe, context.init_from, training.labels)
+        )
         tokenizer = self.start.tokenizer
         self.trainer = Trainer(
             self.start.network.to(context.accelerator.device),

@@ -122,14 +122,11 @@ def open_checkpoint(path: str | Path, *, trial: bool = False) -> Checkpoint:
     if trial:
         try_tokenizer(path)
     tokenizer = load_tokenizer(
-        path, max_length=manifest.max_length, padded_length=config.padded_length
+        path,
+        max_length=manifest.max_length,
+        padded_length=config.padded_length,
+        embeddings=config.vocab_size,
     )
-    if tokenizer.vocab_size > config.vocab_size:
-        raise CheckpointError(
-            path / "tokenizer.json",
-            f"has ids up to {tokenizer.vocab_size - 1}, but config.json gives the network "
-            f"{config.vocab_size} embeddings",
-        )
     weights_sha256 = digests.get(WEIGHTS) or digest_weights(path / WEIGHTS)
     _check_records(path / MANIFEST, manifest, weights_sha256)
     return Checkpoint(

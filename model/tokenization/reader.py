@@ -51,11 +51,18 @@ _DEFAULTS: Mapping[str, str] = {
 _MOST_TOKEN = 512  # characters, because answers repeat tokens
 
 
-def load_tokenizer(folder: Path, *, max_length: int, padded_length: int | None = None) -> Tokenizer:
+def load_tokenizer(
+    folder: Path,
+    *,
+    max_length: int,
+    padded_length: int | None = None,
+    embeddings: int | None = None,
+) -> Tokenizer:
     """Reads the tokenizer of a checkpoint folder, of at most `max_length` tokens a text.
 
     Args:
         padded_length: the length of every text, for a model that reads padding; else None.
+        embeddings: how many the network has; None: not known.
 
     Raises:
         CheckpointError: a file is missing or damaged, contradicts another, or names a class of
@@ -86,7 +93,7 @@ def load_tokenizer(folder: Path, *, max_length: int, padded_length: int | None =
         added = backend.get_added_tokens_decoder().values()
         control.update(token.content for token in added if token.special)
     try:
-        return Tokenizer(
+        tokenizer = Tokenizer(
             _read_as_text(backend, control, may_occur={roles["unk_token"], *_UNKNOWN}),
             max_length=max_length,
             pad_token_id=_pad_token_id(backend, options, roles, config),
@@ -95,6 +102,13 @@ def load_tokenizer(folder: Path, *, max_length: int, padded_length: int | None =
         )
     except (ValueError, TokenizerError) as error:
         raise CheckpointError(path, str(error)) from error
+    if embeddings is not None and tokenizer.vocab_size > embeddings:
+        raise CheckpointError(
+            path,
+            f"has ids up to {tokenizer.vocab_size - 1}, but config.json gives the network "
+            f"{embeddings} embeddings",
+        )
+    return tokenizer
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -79,7 +79,8 @@ async def read_content(context: RequestContext, *media_types: str) -> bytes:
     """
     request, max_bytes = context.request, context.state.settings.max_body_bytes
     content = await receive(request, max_bytes)
-    given = [_essence(each) for each in request.headers.getlist("content-type")]
+    types = request.headers.getlist("content-type")
+    given = [each.partition(";")[0].strip().lower() for each in types]
     if len(given) > 1 or not set(given) <= set(media_types):
         raise UnsupportedMediaTypeError(
             f"The body must be {' or '.join(media_types)}: name its type in Content-Type, or none.",
@@ -119,10 +120,6 @@ def unpack(content: bytes, max_bytes: int) -> bytes:
     if member.unused_data:
         raise MalformedJsonError("Something follows the gzip body: send one gzip member only.")
     return unpacked
-
-
-def _essence(content_type: str) -> str:
-    return content_type.partition(";")[0].strip().lower()
 
 
 def split_body(content: bytes, given: Sequence[str]) -> tuple[bytes, memoryview]:
@@ -175,7 +172,11 @@ def read_bytes(content: memoryview, shape: Sequence[int], loc: Loc) -> list[str]
                 "as its length in 4 bytes, little-endian, and its content",
             )
         start += _LENGTH.size + length
-        texts.append(_decode(content[start - length : start], (*loc, index)))
+        try:
+            texts.append(str(content[start - length : start], "utf-8"))
+        except UnicodeDecodeError as error:
+            message = f"is not UTF-8: its byte {error.start} does not belong there"
+            raise wrong((*loc, index), message) from error
     if start != len(content):
         left = len(content) - start
         raise wrong(loc, f"its shape means {count} elements, but {left} bytes follow them")
@@ -237,11 +238,3 @@ def _to_json(output: Output) -> bytes | memoryview:
         flat = np.ascontiguousarray(output.values).reshape(-1)
         return orjson.dumps(flat, option=orjson.OPT_SERIALIZE_NUMPY)
     return orjson.dumps(output.values)
-
-
-def _decode(content: memoryview, loc: Loc) -> str:
-    try:
-        return str(content, "utf-8")
-    except UnicodeDecodeError as error:
-        message = f"is not UTF-8: its byte {error.start} does not belong there"
-        raise wrong(loc, message) from error

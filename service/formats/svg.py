@@ -47,7 +47,8 @@ def draw(info: ModelInfo, view: View) -> Picture:
     side = room + _CELL * len(labels)
     largest = float(view.attention.max())
     weights = format_weights(view.attention)
-    lines = [f"{_result(view)} \u00b7 {info.name} {info.version} \u00b7 {view.name}", _NOTE]
+    result = f"{view.prediction.label} {view.prediction.score:.4f}"
+    lines = [f"{result} \u00b7 {info.name} {info.version} \u00b7 {view.name}", _NOTE]
     titles = [_title(view, layer, head) for layer in view.layer_names for head in view.head_names]
     pitch = max(side, max(map(_width, titles)) * _BOLD) + _GAP
     rows, columns = view.attention.shape[:2]
@@ -93,10 +94,6 @@ def svg_picture(parts: Sequence[Picture]) -> bytes:
         lines += [part.body, "</g>"]
         top += part.height
     return "\n".join([*lines, "</svg>", ""]).encode("utf-8")
-
-
-def _result(view: View) -> str:
-    return f"{view.prediction.label} {view.prediction.score:.4f}"
 
 
 def _heading(lines: Sequence[str], largest: float) -> Iterator[str]:

@@ -58,16 +58,10 @@ def make_view(explanation: Explanation, *, reduce: Reduce, words: Words | None) 
     level: Level = "token" if words is None else "word"
     tokens = explanation.encoding.tokens if words is None else words.tokens
     assert tokens is not None  # noqa: S101 - the text was encoded with them
-    strongest = explanation.strongest
+    strongest, attention = explanation.strongest, explanation.attention
     if strongest is None:
-        attention = reduce_weights(
-            explanation.attention,
-            reduce=reduce,
-            words=words,
-            residual_share=explanation.residual_share,
-        )
-    else:
-        attention = explanation.attention
+        share = explanation.residual_share
+        attention = reduce_weights(attention, reduce=reduce, words=words, residual_share=share)
     return View(
         name=view_name(reduce, level, is_downsampled=strongest is not None),
         prediction=explanation.prediction,

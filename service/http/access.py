@@ -252,17 +252,15 @@ class AllowedHosts:
         if scope["type"] == "http" and not is_health(scope["path"]):
             given = [value for name, value in scope["headers"] if name == b"host"]
             host = given[0].decode("latin-1").lower() if len(given) == 1 else ""
-            if not self._is_meant(_PORT.sub("", host)):
+            host = _PORT.sub("", host)
+            if host not in self._names and not any(
+                host.endswith(ending) and _SUBDOMAIN.fullmatch(host.removesuffix(ending))
+                for ending in self._endings
+            ):
                 raise MisdirectedError(
                     "The header Host names another service: use one of this service's own names."
                 )
         await self._app(scope, receive, send)
-
-    def _is_meant(self, host: str) -> bool:
-        return host in self._names or any(
-            host.endswith(ending) and _SUBDOMAIN.fullmatch(host.removesuffix(ending))
-            for ending in self._endings
-        )
 
 
 class TrustedProxies:
@@ -446,7 +444,12 @@ class Gate:
         if self.lifecycle.draining or _LET_IN in scope:
             return
         if self.memory.share > LARGE_SHARE:
-            self.memory.check(LARGE_SHARE if _has_large_body(scope["headers"]) else ANY_SHARE)
+            # A body may not say how large it is; unpacked, it may be larger.
+            is_large = any(
+                name in _OF_UNKNOWN_SIZE or (name == b"content-length" and int(value) > _SMALL_BODY)
+                for name, value in scope["headers"]
+            )
+            self.memory.check(LARGE_SHARE if is_large else ANY_SHARE)
         self.check_room(client_of(self.api_keys, scope), route, self.seconds)
         scope[_LET_IN] = True
 
@@ -480,14 +483,6 @@ class Gate:
             own.append((b"connection", b"close"))
         lines = [b"%s: %s" % header for header in own]
         return b"\r\n".join([head, *lines, b"", content])
-
-
-def _has_large_body(headers: Headers) -> bool:
-    """Whether a body is large, or does not say how large it is; unpacked, it may be larger."""
-    for name, value in headers:
-        if name in _OF_UNKNOWN_SIZE or (name == b"content-length" and int(value) > _SMALL_BODY):
-            return True
-    return False
 
 
 @lru_cache(4)  # the error is the same for all requests that are refused within a moment

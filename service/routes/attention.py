@@ -29,7 +29,6 @@ from service.routes.bodies import read_query
 from service.routes.openapi import computes
 from service.routes.request_schemas import (
     EXAMPLE,
-    THUMBNAIL_FORMS,
     AttentionListRequest,
     AttentionQuery,
     AttentionRequest,
@@ -37,7 +36,6 @@ from service.routes.request_schemas import (
     FormName,
     ImportanceRequest,
     StepsRequest,
-    wrong_thumbnail,
 )
 from service.routes.requests import (
     Context,
@@ -167,8 +165,9 @@ async def steps_of_body(
 async def _explain(context: RequestContext, request: Attention) -> Response:
     engine = context.state.engine
     form = request.format or FORMS[context.form]
-    if request.thumbnail is not None and form not in THUMBNAIL_FORMS:
-        raise invalid((context.source, "thumbnail"), wrong_thumbnail(form))
+    if request.thumbnail is not None and form == "svg":
+        message = "`thumbnail` works with `json` and `npz`, not with `svg`"
+        raise invalid((context.source, "thumbnail"), message)
     work = _read_and_measure(context, request, form)
     encodings, words, size = await context.prepare(work, _texts(request))
     reserved = context.reserve(size, "ask for fewer layers or heads, or for a shorter text")

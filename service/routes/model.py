@@ -36,23 +36,18 @@ async def model(request: Request) -> Response:
     require_key(request)
     state = state_of(request)
     info = state.engine.info
-    kept = info.thresholds
+    kept, derived = info.thresholds, [*get_args(Method), "importance"]
     return json_response(
         {
             **asdict(info),
             "metrics": [metric.model_dump() for metric in info.metrics],
             "thresholds": kept
             and {"sets": kept.sets, "rows": kept.rows, "by_threshold": kept.reports()},
-            "methods": _methods(state),
+            # What can be asked without a wait for what it needs.
+            "methods": ["leave_out", *(derived if state.engine.predictor.has_gradients else ())],
             "limits": _limits(state),
         }
     )
-
-
-def _methods(state: State) -> list[str]:
-    """Returns what can be asked without a wait for what it needs."""
-    derived = [*get_args(Method), "importance"]
-    return ["leave_out", *(derived if state.engine.predictor.has_gradients else ())]
 
 
 def _limits(state: State) -> dict[str, object]:

@@ -20,17 +20,10 @@ from model.types import Reading, Reduce, Truncation
 from service.routes.bodies import RequestBody, counting
 
 FormName = Literal["json", "npz", "svg"]
-#: the forms that thumbnails are written in
-THUMBNAIL_FORMS: tuple[FormName, ...] = ("json", "npz")
 # Most numbers in `layer` or `head`.
 MOST_NUMBERS = 1000
 _INTEGRAL = "integrated_gradients"
 EXAMPLE = "The plot drags, but the cast is superb."
-
-
-def wrong_thumbnail(form: str) -> str:
-    """Says that a form has no thumbnails."""
-    return f"`thumbnail` works with `json` and `npz`, not with `{form}`"
 
 
 def _check_numbers(numbers: list[int] | None, info: ValidationInfo) -> list[int] | None:
@@ -224,14 +217,6 @@ class _Options(RequestBody):
     )
     labels: Labels = None
     head_mask: HeadMask = None
-
-    @field_validator("thumbnail")
-    @classmethod
-    def _not_of_every_form(cls, thumbnail: int | None, info: ValidationInfo) -> int | None:
-        form: FormName | None = info.data.get("format")
-        if thumbnail is not None and form is not None and form not in THUMBNAIL_FORMS:
-            raise ValueError(wrong_thumbnail(form))
-        return thumbnail
 
     @field_validator("special")
     @classmethod

@@ -117,14 +117,7 @@ def read_dataset(
     names = chosen or name_classes({row.label for each in examples.values() for row in each})
     if labels is None:
         sys.stderr.writelines(f"{hint}\n" for name in names if (hint := missing_hint(name)))
-    joined = [example for path in paths for example in examples[path]]
-    numbers = {label: class_number(label, names) for label in {row.label for row in joined}}
-    return Dataset(
-        texts=tuple(row.text for row in joined),
-        label_ids=tuple(numbers[row.label] for row in joined),
-        labels=names,
-        sources=tuple(sources),
-    )
+    return _dataset([row for path in paths for row in examples[path]], names, sources)
 
 
 def dataset_of(texts: Sequence[object], labels: Sequence[object]) -> Dataset:
@@ -143,11 +136,19 @@ def dataset_of(texts: Sequence[object], labels: Sequence[object]) -> Dataset:
         raise _joined(faults)
     names = name_classes({each.label for each in examples})
     sha256 = hashlib.sha256(json.dumps(pairs).encode()).hexdigest()
+    source = DataSource(file=IN_MEMORY, rows=len(examples), sha256=sha256)
+    return _dataset(examples, names, [source])
+
+
+def _dataset(
+    rows: Sequence[_Example], names: tuple[str, ...], sources: Iterable[DataSource]
+) -> Dataset:
+    numbers = {label: class_number(label, names) for label in {row.label for row in rows}}
     return Dataset(
-        texts=tuple(each.text for each in examples),
-        label_ids=tuple(class_number(each.label, names) for each in examples),
+        texts=tuple(row.text for row in rows),
+        label_ids=tuple(numbers[row.label] for row in rows),
         labels=names,
-        sources=(DataSource(file=IN_MEMORY, rows=len(examples), sha256=sha256),),
+        sources=tuple(sources),
     )
 
 

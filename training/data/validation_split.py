@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -91,7 +91,10 @@ def split_stratified(dataset: Dataset, *, share: float, seed: int) -> tuple[Data
     if not 0.0 < share < 1.0:
         raise RecipeError(f"the share held out must be between 0 and 1, got {share}")
     groups: dict[int, list[list[int]]] = defaultdict(list)
-    for indices in _equal_texts(dataset):
+    equal: dict[str, list[int]] = defaultdict(list)
+    for index, text in enumerate(dataset.texts):
+        equal[text_key(text)].append(index)
+    for indices in equal.values():
         groups[dataset.label_ids[indices[0]]].append(indices)
     generator = np.random.default_rng(seed)
     held_out: set[int] = set()
@@ -109,20 +112,5 @@ def split_stratified(dataset: Dataset, *, share: float, seed: int) -> tuple[Data
                 break
             held_out.update(groups[label_id][group])
             taken += len(groups[label_id][group])
-    return _divide(dataset, held_out)
-
-
-def _equal_texts(dataset: Dataset) -> Collection[list[int]]:
-    """Groups the indices of the rows whose texts have the same letters and digits."""
-    groups: dict[str, list[int]] = defaultdict(list)
-    for index, text in enumerate(dataset.texts):
-        groups[text_key(text)].append(index)
-    return groups.values()
-
-
-def _divide(dataset: Dataset, inside: Collection[int]) -> tuple[Dataset, Dataset]:
-    indices = range(len(dataset))
-    return (
-        dataset.take(index for index in indices if index not in inside),
-        dataset.take(index for index in indices if index in inside),
-    )
+    kept = (index for index in range(len(dataset)) if index not in held_out)
+    return dataset.take(kept), dataset.take(sorted(held_out))

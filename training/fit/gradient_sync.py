@@ -29,16 +29,12 @@ class GradientSync:
         name = next(name for name, each in network.named_parameters() if each is self._words)
         ignore: Any = DistributedDataParallel._set_params_and_buffers_to_ignore_for_model
         ignore(network, [name])
-        self._network = DistributedDataParallel(network, gradient_as_bucket_view=True)
-
-    @property
-    def network(self) -> nn.Module:
-        """The network to compute a pass with."""
-        return self._network
+        #: computes a pass
+        self.network = DistributedDataParallel(network, gradient_as_bucket_view=True)
 
     def delayed(self) -> AbstractContextManager[None]:
         """Returns the context of passes whose gradients are exchanged with those of a later one."""
-        context: AbstractContextManager[None] = self._network.no_sync()
+        context: AbstractContextManager[None] = self.network.no_sync()
         return context
 
     def words(self, token_ids: Tensor) -> None:

@@ -19,7 +19,6 @@ from model.network.families import KINDS
 from model.tokenization.reader import load_tokenizer
 from model.tokenization.sandbox import try_tokenizer
 from model.tokenization.tokenizer import Tokenizer
-from training.data.dataset import Dataset
 from training.data.vocabulary import PAD_ID, train_tokenizer, train_word_tokenizer
 from training.errors import RecipeError
 from training.fit.recipe import ConvAttentionSizes, NetworkSizes, Recipe
@@ -39,13 +38,6 @@ class InitialModel:
     origin: dict[str, str]
     known: tuple[str, ...] = ()
     language: str | None = None
-
-
-def begin(recipe: Recipe, pretrained: Path | None, training: Dataset) -> InitialModel:
-    """Begins with a pretrained encoder, or with random weights."""
-    if pretrained is None:
-        return init_from_scratch(recipe, training.texts, training.labels)
-    return init_from_pretrained(recipe, pretrained, training.labels)
 
 
 def init_from_scratch(recipe: Recipe, texts: Sequence[str], labels: Sequence[str]) -> InitialModel:
@@ -114,13 +106,10 @@ def init_from_pretrained(recipe: Recipe, folder: Path, labels: Sequence[str]) ->
     content = read_object(folder / CONFIG)
     config = _adapt(folder / CONFIG, content, recipe, labels)
     try_tokenizer(folder)
-    tokenizer = load_tokenizer(folder, max_length=min(recipe.max_length, config.length_limit))
-    if tokenizer.vocab_size > config.vocab_size:
-        raise CheckpointError(
-            folder / "tokenizer.json",
-            f"has ids up to {tokenizer.vocab_size - 1}, but config.json gives the network "
-            f"{config.vocab_size} embeddings",
-        )
+    max_length = min(recipe.max_length, config.length_limit)
+    tokenizer = load_tokenizer(folder, max_length=max_length, embeddings=config.vocab_size)
+    manifest = read_object(folder / MANIFEST) if (folder / MANIFEST).is_file() else {}
+    language = manifest.get("language")
     network = _draw(config, recipe.seed)
     classes = _same_classes(labels, content.get("id2label"))
     drawn = {name: each.detach().numpy() for name, each in network.named_parameters()}
@@ -135,7 +124,7 @@ def init_from_pretrained(recipe: Recipe, folder: Path, labels: Sequence[str]) ->
         tokenizer,
         origin_of_weights(folder),
         known=tuple(labels[own] for own in classes) if has_head else (),
-        language=_language_of(folder),
+        language=language if isinstance(language, str) else None,
     )
 
 
@@ -150,23 +139,11 @@ def _same_classes(labels: Sequence[str], id2label: object) -> dict[int, int]:
     }
 
 
-def _language_of(folder: Path) -> str | None:
-    language = (
-        read_object(folder / MANIFEST).get("language") if (folder / MANIFEST).is_file() else None
-    )
-    return language if isinstance(language, str) else None
-
-
-def origin_of_weights(folder: Path | None) -> dict[str, str]:
-    """Names the first weights, for the record and to know them again; random ones have no name."""
-    if folder is None:
-        return {}
-    origin = {
-        "init_from": name_of(folder),
-        "init_from_sha256": digest_weights(folder / WEIGHTS),
-    }
-    fetched = origin_of(folder)
-    if fetched is not None:
+def origin_of_weights(folder: Path) -> dict[str, str]:
+    """Names the first weights, for the record and to know them again."""
+    sha256 = digest_weights(folder / WEIGHTS)
+    origin = {"init_from": name_of(folder), "init_from_sha256": sha256}
+    if (fetched := origin_of(folder)) is not None:
         origin["init_from_hub"] = "@".join(fetched)
     return origin
 
