@@ -226,7 +226,7 @@ def _methods(routers: Iterable[APIRouter]) -> dict[str, list[str]]:
 def _series(routers: Iterable[APIRouter]) -> Iterator[tuple[str, str, set[int]]]:
     """Yields paths, methods and statuses whose counters rules and alerts read from the start."""
     for route in _routes(*routers):
-        failures = {status for status in map(int, route.responses) if status >= 500}
+        failures = {status for status in map(int, route.responses) if status >= 500} - {501}
         for method in sorted(route.methods or ()):
             yield route.path, method, failures | ({200} if method == "POST" else set())
 

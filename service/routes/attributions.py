@@ -31,6 +31,7 @@ from model.reading import ReadingOptions, read_units_in_steps
 from service.errors import (
     DrainingError,
     InternalError,
+    NotInstalledError,
     NotReadyError,
     RateLimitedError,
     ServiceError,
@@ -82,7 +83,7 @@ _OF_HEADS: dict[str, Any] = {
     summary="What moved the prediction of a sentence",
     tags=["attributions"],
     # The one with more fields first: generated clients take the first that fits.
-    **computes("body", LeaveOutAnswer | AttributionsAnswer),
+    **computes("body", LeaveOutAnswer | AttributionsAnswer, NotInstalledError),
 )
 @answers(from_body(AttributionsRequest))
 async def attributions_of_body(
@@ -125,7 +126,7 @@ async def attributions_of_body(
     "/importance",
     summary="Importance of the heads for a sentence",
     tags=["importance"],
-    **computes("body", ImportanceAnswer),
+    **computes("body", ImportanceAnswer, NotInstalledError),
 )
 @answers(from_body(ImportanceRequest))
 async def importance_of_body(
