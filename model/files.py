@@ -122,14 +122,12 @@ def to_bytes(content: Mapping[str, Any]) -> bytes:
     return (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode()
 
 
-def read_bytes(path: Path) -> bytes:
-    """Reads a whole file; raises CheckpointError if it is missing or cannot be read."""
-    with _name_file_in_errors(path):
-        return path.read_bytes()
-
-
 def digest(*paths: Path) -> str:
-    """Computes the SHA-256 of a file, or of several one after another; raises as `read_bytes`."""
+    """Computes the SHA-256 of a file, or of several one after another.
+
+    Raises:
+        CheckpointError: one is missing or cannot be read.
+    """
     hasher = hashlib.sha256()
     for path in paths:
         with _name_file_in_errors(path), path.open("rb") as file:

@@ -27,6 +27,7 @@ _requests = logging.getLogger("headlight.request")
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
 # Pieces of some lines each that may wait for a slow reader of the log.
 _MOST_WAITING = 1000
+_THROTTLE_SECONDS = 60.0
 # How long the end of the process waits for the last lines.
 _CLOSE_SECONDS = 1.0
 
@@ -62,16 +63,15 @@ def lost_lines() -> int:
 
 
 class LogThrottle:
-    """Lets a line that clients can cause be logged once a minute, or once in so many seconds."""
+    """Lets a line that clients can cause be logged once a minute."""
 
-    def __init__(self, seconds: float = 60.0) -> None:
-        self._seconds = seconds
+    def __init__(self) -> None:
         self._last = -math.inf
         self._others = 0
 
     def others(self, now: float) -> int | None:
         """Returns how many lines were left out since the last one; None to leave this one out."""
-        if now - self._last < self._seconds:
+        if now - self._last < _THROTTLE_SECONDS:
             self._others += 1
             return None
         others, self._others, self._last = self._others, 0, now

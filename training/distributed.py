@@ -20,7 +20,8 @@ from torch import Tensor, distributed
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
-from training.errors import TrainingError, first_line
+from model.tables.lines import first_line
+from training.errors import TrainingError
 
 _COUNT, _NUMBER = "WORLD_SIZE", "RANK"
 _LOCAL_COUNT, _LOCAL_NUMBER = "LOCAL_WORLD_SIZE", "LOCAL_RANK"

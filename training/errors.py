@@ -21,8 +21,3 @@ class DivergedRunError(TrainingError):
 
 class ResumeError(TrainingError):
     """The state of an interrupted run does not fit; the message says what differs."""
-
-
-def first_line(error: Exception) -> str:
-    """Returns the first line of another package's message, or the name of the error."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

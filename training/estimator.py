@@ -213,16 +213,14 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             for name, value in given.items()
             if value is not None
         }
-        changes["seed"] = self._seed()
+        state = self.random_state
+        if not isinstance(state, int | np.integer):
+            state = check_random_state(state).randint(_MOST_SEED)
+        changes["seed"] = int(state)
         if self.class_weight is not None:
             changes["class_weights"] = self.class_weight
         preset = self.preset or ("small" if self.init_from is None else "finetune")
         return load_recipe(preset, changes, are_typed=False)
-
-    def _seed(self) -> int:
-        if isinstance(self.random_state, int | np.integer):
-            return int(self.random_state)
-        return int(check_random_state(self.random_state).randint(_MOST_SEED))
 
     def _context(self) -> TrainingContext:
         init_from = self.init_from

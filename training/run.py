@@ -70,7 +70,6 @@ class Run:
         context: TrainingContext,
         *,
         folder: Path,
-        label: str = "fit",
     ) -> None:
         seed = recipe.seed
         texts = detokenize_share(training.texts, share=recipe.detokenize_share, seed=seed)
@@ -100,7 +99,6 @@ class Run:
             accelerator=context.accelerator,
             state_dir=self.state_dir,
             fingerprint=self.fingerprint(recipe),
-            label=label,
             ranks=context.ranks,
         )
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+# Where control groups are mounted, and what names those of the process.
 _ROOT = Path("/sys/fs/cgroup")
 _OWN = Path("/proc/self/cgroup")
 _PROCESSOR = Path("/proc/cpuinfo")
@@ -32,34 +33,26 @@ def processor_features() -> frozenset[str]:
     )
 
 
-def choose_threads(setting: int, *, root: Path | None = None, own: Path | None = None) -> int:
-    """Returns the setting, or for 0 the CPU quota rounded up, at most the cores of this process.
-
-    `root` and `own` are those of `group_folders`.
-    """
+def choose_threads(setting: int) -> int:
+    """Returns the setting, or for 0 the CPU quota rounded up, at most the cores of this process."""
     if setting:
         return setting
-    quotas = map(_quota, group_folders("cpu", root=root, own=own))
+    quotas = map(_quota, group_folders("cpu"))
     return max(1, min([usable_cores(), *(math.ceil(quota) for quota in quotas if quota)]))
 
 
-def group_folders(
-    controller: str, *, root: Path | None = None, own: Path | None = None
-) -> Iterator[Path]:
+def group_folders(controller: str) -> Iterator[Path]:
     """Yields the folders of the control groups that limit the process: its own and their parents.
 
-    Args:
-        controller: `cpu` or `memory`; of version 1 only its groups are meant.
-        root: where the control groups are mounted.
-        own: the file that names the groups of the process.
+    Of version 1 only those of the controller, `cpu` or `memory`, are meant.
     """
     try:
-        lines = (own or _OWN).read_text("utf-8").splitlines()
+        lines = _OWN.read_text("utf-8").splitlines()
     except OSError:  # no Linux
         return
     for line in lines:
         _, controllers, path = line.split(":", 2)
-        base = root or _ROOT
+        base = _ROOT
         if controllers:
             if controller not in controllers.split(","):
                 continue

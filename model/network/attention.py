@@ -309,7 +309,9 @@ class MultiHeadAttention(nn.Module):
         dtype = values.dtype
         exact = torch.promote_types(dtype, torch.float32)
         device = queries.device.type
-        with torch.autocast(device, enabled=False) if _casts(device) else nullcontext():
+        # Some devices do not have autocast.
+        casts = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+        with torch.autocast(device, enabled=False) if casts else nullcontext():
             if self.score == "additive":
                 scores = self.additive(queries, keys).to(exact)  # [B, H, Q, K]
             else:
@@ -320,11 +322,6 @@ class MultiHeadAttention(nn.Module):
             weights = scores.softmax(dim=-1)
             dropped = functional.dropout(weights, self.dropout, self.training)
             return (dropped @ values.to(exact)).to(dtype), weights.float()  # [B, H, Q, V]
-
-
-def _casts(device: str) -> bool:
-    """Returns whether autocast is on; some devices do not have it."""
-    return torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
 
 
 def _divide(query_size: int, num_heads: int) -> int:

@@ -148,30 +148,24 @@ class ConvAttentionClassifier(nn.Module):
     def _embed(self, batch: Batch, token_embeddings: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """Returns features of the positions [B, M, F], and the mask of padding [B, 1, 1, M]."""
         length = batch.input_ids.shape[1]
-        input_ids, masked = self._pad(batch)  # [B, M]
-        states = self.embedding(input_ids)  # [B, M, E]
-        if token_embeddings is not None:
-            states = torch.cat([token_embeddings, states[:, length:]], dim=1)  # [B, M, E]
-        if self.convolution is not None:
-            states = functional.relu(self._convolve(self.convolution, states))  # [B, M, F]
-        return states, masked
-
-    def _pad(self, batch: Batch) -> tuple[Tensor, Tensor | None]:
-        """Returns ids of the fixed length [B, M], and the mask of padding [B, 1, 1, M] or None."""
-        length = batch.input_ids.shape[1]
         surplus = self.max_length - length
         if surplus < 0:
             raise ConfigurationError(
                 f"a text of at most {self.max_length} words is read, got {length}"
             )
         input_ids = functional.pad(batch.input_ids, (0, surplus), value=_PAD_TOKEN_ID)  # [B, M]
-        if not self.mask_padding:
-            return input_ids, None
-        padding = batch.key_padding_mask  # [B, T]
-        if padding is None:
-            padding = torch.zeros_like(batch.input_ids, dtype=torch.bool)  # [B, T]
-        masked = functional.pad(padding, (0, surplus), value=True)  # [B, M]
-        return input_ids, masked[:, None, None, :]
+        masked = None
+        if self.mask_padding:
+            padding = batch.key_padding_mask  # [B, T]
+            if padding is None:
+                padding = torch.zeros_like(batch.input_ids, dtype=torch.bool)  # [B, T]
+            masked = functional.pad(padding, (0, surplus), value=True)[:, None, None]
+        states = self.embedding(input_ids)  # [B, M, E]
+        if token_embeddings is not None:
+            states = torch.cat([token_embeddings, states[:, length:]], dim=1)  # [B, M, E]
+        if self.convolution is not None:
+            states = functional.relu(self._convolve(self.convolution, states))  # [B, M, F]
+        return states, masked
 
     def _convolve(self, convolution: nn.Conv1d, states: Tensor) -> Tensor:
         """Convolves and keeps the length: zeros on both sides, the odd one at the end."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from urllib.parse import unquote
 
-from model.errors import TableError
+from model.errors import TableError, shorten
 
 TEXT_COLUMNS = (
     "text",
@@ -106,9 +106,6 @@ def find(names: Sequence[str], wanted: str) -> list[str]:
 
 def show(names: Sequence[str]) -> str:
     """Lists the first names of columns for a message, long ones cut."""
-    shown = [
-        repr(name if len(name) <= _LONGEST else f"{name[: _LONGEST - 3]}...")
-        for name in names[:_SHOWN]
-    ]
+    shown = [repr(shorten(name, _LONGEST)) for name in names[:_SHOWN]]
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(shown) + more if shown else "no columns"

@@ -281,5 +281,5 @@ def reason(error: Exception) -> str:
 
 
 def first_line(error: Exception) -> str:
-    """Returns the first line of another package's message."""
-    return str(error).partition("\n")[0].removesuffix(".")
+    """Returns the first line of another package's message, or the name of the error."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].removesuffix(".")

@@ -351,14 +351,8 @@ class RateLimit:
 class MemoryWatch:
     """Refuses requests while the memory is nearly full; without a limit it refuses none."""
 
-    def __init__(
-        self,
-        *,
-        root: Path | None = None,
-        own: Path | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        folders = group_folders("memory", root=root, own=own)
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        folders = group_folders("memory")
         self._groups = [group for folder in folders for group in _groups_in(folder)]
         self._clock = clock
         self._next = self._next_return = clock()

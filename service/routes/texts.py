@@ -4,7 +4,6 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 from model import Choice, Encoding, Head, Prediction, Predictor
 from model.errors import (
@@ -34,7 +33,6 @@ from service.routes.requests import WITH_TOKENS, WITHOUT_TOKENS, RequestContext,
 from service.routes.wording import MOST_WORDED
 from service.tracing.record import CURRENT, NOTHING
 
-Result = TypeVar("Result")
 logger = logging.getLogger("headlight.texts")
 
 # How the model's errors say that a text could be cut.

@@ -168,7 +168,7 @@ def test_the_line_of_a_request_is_that_of_a_record(
 
 
 def test_a_line_that_clients_cause_is_logged_once_a_minute() -> None:
-    lines = LogThrottle(60)
+    lines = LogThrottle()
     assert [lines.others(now) for now in (0.0, 1.0, 59.9, 60.0, 61.0, 180.0)] == [
         *(0, None, None),
         *(2, None, 1),

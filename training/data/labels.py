@@ -8,10 +8,13 @@ import re
 import unicodedata
 from collections.abc import Collection, Sequence
 
+from model.errors import shorten
 from model.network.labels import check_label
 from model.tables.rows import ClassName
 
 Label = str | int
+
+_SHOWN = 40
 
 _WHOLE = re.compile(r"[+-]?(?:0|[1-9][0-9]{0,199})(?:\.0+)?")
 _STARS = re.compile(r"([1-5])(?: stars?)?", re.IGNORECASE)
@@ -52,8 +55,8 @@ def parse_label(value: object) -> Label:
         check_label(str(number))
         return number
     raise ValueError(
-        f"label {_shown(value)} is neither a word nor a whole number: name each class by a word, "
-        "or number the classes from 0"
+        f"label {shorten(repr(value), _SHOWN)} is neither a word nor a whole number: name each "
+        "class by a word, or number the classes from 0"
     )
 
 
@@ -65,7 +68,7 @@ def sentiment_of_stars(label: Label) -> Label:
     """
     match = _STARS.fullmatch(str(label))
     if match is None:
-        raise ValueError(f"label {_shown(label)} is no number of stars from 1 to 5")
+        raise ValueError(f"label {shorten(repr(label), _SHOWN)} is no number of stars from 1 to 5")
     return ("negative", "negative", "neutral", "positive", "positive")[int(match[1]) - 1]
 
 
@@ -107,8 +110,8 @@ def class_number(label: Label, labels: Sequence[str]) -> int:
         return label
     range_hint = f" (or 0 to {len(labels) - 1})" if by_index else ""
     raise ValueError(
-        f"label {_shown(label)} is not one of {', '.join(labels)}{range_hint}: correct it, "
-        "or leave the row out"
+        f"label {shorten(repr(label), _SHOWN)} is not one of {', '.join(labels)}{range_hint}: "
+        "correct it, or leave the row out"
     )
 
 
@@ -146,8 +149,3 @@ def missing_hint(label: Label) -> str:
     if str(label).casefold() not in _NO_LABEL:
         return ""
     return f"{label!r} is read as a word, a class of its own: leave its rows out if they have none"
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else f"{text[:37]}..."

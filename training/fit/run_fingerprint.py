@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from model.errors import shorten
 from model.files import TOKENIZER_FILES, digest
 from training.data.dataset import Dataset
 from training.device import Accelerator
@@ -60,12 +61,8 @@ def check_fingerprint(path: Path, then: Mapping[str, Any], now: Mapping[str, Any
         different.remove(_THREADS)  # one of the runs had several processes
     if different:
         changes = "; ".join(
-            f"{name}: {_shown(then.get(name))} then, {_shown(now.get(name))} now"
+            f"{name}: {shorten(str(then.get(name)), _SHOWN)} then, "
+            f"{shorten(str(now.get(name)), _SHOWN)} now"
             for name in different
         )
         raise ResumeError(f"{path}: the interrupted run was another one: {changes}")
-
-
-def _shown(value: object) -> str:
-    text = str(value)
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."

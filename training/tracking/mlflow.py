@@ -14,7 +14,8 @@ from mlflow.exceptions import MlflowException
 
 from model.atomic import write_whole
 from model.cli.progress import say
-from training.errors import RecipeError, first_line
+from model.tables.lines import first_line
+from training.errors import RecipeError
 
 _EXPERIMENT, _RECORD = "headlight", "mlflow.json"
 # Numbers are sent by the hundred, so that a server is not asked at each step.

@@ -232,15 +232,21 @@ def _four_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_threads_by_the_quota_of_control_groups(
-    tmp_path: Path, own: str, files: dict[str, str], expected: int
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    own: str,
+    files: dict[str, str],
+    expected: int,
 ) -> None:
     for name, content in {**files, "own": own}.items():
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content, encoding="ascii")
-    assert choose_threads(0, root=tmp_path, own=tmp_path / "own") == expected
+    monkeypatch.setattr(threads, "_ROOT", tmp_path)
+    monkeypatch.setattr(threads, "_OWN", tmp_path / "own")
+    assert choose_threads(0) == expected
 
 
-def test_a_setting_or_no_group_at_all(tmp_path: Path) -> None:
-    assert choose_threads(7) == 7
-    assert choose_threads(0, root=tmp_path, own=tmp_path / "nothing") == 4
+def test_a_setting_or_no_group_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "_OWN", tmp_path / "nothing")
+    assert (choose_threads(7), choose_threads(0)) == (7, 4)

@@ -5,6 +5,7 @@ import ipaddress
 import json
 from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from hypothesis import example, given
@@ -13,6 +14,7 @@ from starlette.applications import Starlette
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import Scope
 
+from model.backends import threads
 from service.errors import OverloadedError, RateLimitedError, Refusal
 from service.http import access
 from service.http.access import (
@@ -356,7 +358,7 @@ def make(
     check_room: Callable[[Hashable, str, float], None], *, groups: Path = NOWHERE
 ) -> tuple[Gate, Metrics]:
     metrics = Metrics([("/predict", "POST", {200, 503})])
-    memory = MemoryWatch(root=groups, own=groups / "own")
+    memory = watch(groups)
     gate = Gate(
         check_room,
         Lifecycle(),
@@ -413,9 +415,14 @@ def write_v1(folder: Path, limit: str, used: int, cache: int = 0) -> None:
     (folder / "memory.stat").write_text(f"cache 9\ninactive_file 1\ntotal_inactive_file {cache}\n")
 
 
-def watch(root: Path, own: str, clock: Callable[[], float] = lambda: 100.0) -> MemoryWatch:
-    (root / "own").write_text(own)
-    return MemoryWatch(root=root, own=root / "own", clock=clock)
+def watch(
+    root: Path, own: str | None = None, clock: Callable[[], float] = lambda: 100.0
+) -> MemoryWatch:
+    """Watches the groups in a folder; without `own` those that its file names, if there is one."""
+    if own is not None:
+        (root / "own").write_text(own)
+    with mock.patch.multiple(threads, _ROOT=root, _OWN=root / "own"):
+        return MemoryWatch(clock=clock)
 
 
 def test_the_cache_of_files_does_not_count(tmp_path: Path) -> None:
@@ -445,8 +452,7 @@ def test_without_a_limit_nothing_is_refused(tmp_path: Path) -> None:
         watching = watch(tmp_path, own)
         assert watching.share == 0
         watching.check(LARGE_SHARE)
-    nothing = tmp_path / "nothing"
-    assert MemoryWatch(root=nothing, own=nothing).share == 0
+    assert watch(tmp_path / "nothing").share == 0
 
 
 def test_it_is_read_four_times_a_second_at_most(tmp_path: Path) -> None:

@@ -169,7 +169,7 @@ def test_a_damaged_state_is_refused(
         ({**IDENTITY, "init_from": "bert"}, "init_from: None then, bert now"),
         (
             {**IDENTITY, "training_rows": "b" * 64},
-            f"training_rows: {'a' * 37}... then, {'b' * 37}... now",
+            f"training_rows: {'a' * 26}…{'a' * 13} then, {'b' * 26}…{'b' * 13} now",
         ),
     ],
 )
