@@ -2,9 +2,7 @@
 
 import fnmatch
 import inspect
-import os
 import shutil
-import subprocess
 import sys
 import tomllib
 import venv
@@ -14,8 +12,8 @@ import httpx
 import pytest
 
 from headlight_client import AsyncClient, Attributions, Client
+from tests.commands import ROOT, printed
 
-ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "client"
 PROGRAM = """
 import sys
@@ -48,18 +46,6 @@ def test_the_licence_is_the_projects() -> None:
     assert (FOLDER / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
 
 
-def run(*command: str | Path, **environment: str) -> str:
-    done = subprocess.run(
-        [*map(str, command)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, **environment},
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An interpreter with the wheel, and beside it only what the wheel needs."""
@@ -67,12 +53,12 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     # A build leaves files in the folder that it builds.
     source = Path(shutil.copytree(FOLDER, folder / "client"))
     pip = (sys.executable, "-m", "pip", "--disable-pip-version-check")
-    run(*pip, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, source)
+    printed(*pip, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, source)
     (wheel,) = folder.glob("headlight_client-*-py3-none-any.whl")
     home = folder / "venv"
     venv.create(home, with_pip=False)
     interpreter = home / "bin" / "python"
-    run(*pip, "--python", interpreter, "install", "--no-deps", "--no-index", wheel)
+    printed(*pip, "--python", interpreter, "install", "--no-deps", "--no-index", wheel)
     # httpx and numpy come from this environment, as another folder on the path. A line in a file
     # of paths adds that folder alone, so the project itself, installed as editable, is not found.
     installed = Path(httpx.__file__).parents[1]
@@ -93,7 +79,7 @@ def test_it_has_every_module_and_its_types(python: Path) -> None:
 
 def test_it_imports_nothing_heavy_and_nothing_of_the_service(python: Path) -> None:
     version = (FOLDER / "headlight_client" / "version.py").read_text(encoding="utf-8")
-    shown, *imported = run(python, "-I", "-W", "error", "-c", PROGRAM).split()
+    shown, *imported = printed(python, "-I", "-W", "error", "-c", PROGRAM).split()
     assert f'__version__ = "{shown}"' in version
     assert {"httpx", "numpy"} <= set(imported)
     heavy = {"torch", "matplotlib", "pandas", "tqdm", "pydantic", "fastapi"}

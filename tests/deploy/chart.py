@@ -10,16 +10,15 @@ import os
 import subprocess
 import tomllib
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
 from service.settings import Settings
+from tests.commands import ROOT, finish
 from tests.deploy.balancers import needs, program
 
-ROOT = Path(__file__).parents[2]
 CHART = ROOT / "deploy" / "helm" / "headlight"
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
 EVERY = pytest.mark.parametrize(
@@ -41,19 +40,12 @@ Manifest = dict[str, Any]
 needs_helm = needs("helm")
 
 
-def run_helm(*arguments: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+def run_helm(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Runs helm, without a cluster and without files of the user."""
     helm = program("helm")
     assert helm is not None, "helm is not installed"
-    return subprocess.run(
-        [helm, *arguments],
-        cwd=folder,
-        env={"PATH": os.environ["PATH"], "HOME": "/nonexistent", "KUBECONFIG": os.devnull},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    own = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "KUBECONFIG": os.devnull}
+    return finish(helm, *arguments, env=own, timeout=60)
 
 
 @cache

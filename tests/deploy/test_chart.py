@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 import yaml
 
 from service.settings import PREFIX, Settings
+from tests.commands import finish, printed
 from tests.deploy import chart
 from tests.deploy.chart import (
     CHART,
@@ -171,13 +171,9 @@ def test_the_test_of_the_chart_passes_on_a_service_and_fails_without(
     options = ["--api-keys-file", str(file)] if keys else []
     with local_service(checkpoint_folder, tmp_path, *options) as replica:
         environment = {**os.environ, "URL": replica.url, **({"KEYS": str(file)} if keys else {})}
-        completed = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=60, check=False
-        )
-        assert completed.returncode == 0, completed.stderr
-        assert re.fullmatch(r"tiny [0-9a-f]{12} (positive|negative)\n", completed.stdout)
-    gone = subprocess.run(command, env=environment, capture_output=True, timeout=60, check=False)
-    assert gone.returncode == 1
+        said = printed(*command, env=environment, timeout=60)
+        assert re.fullmatch(r"tiny [0-9a-f]{12} (positive|negative)\n", said)
+    assert finish(*command, env=environment, timeout=60).returncode == 1
 
 
 def mounted(manifests: list[Manifest], name: str) -> Manifest:

@@ -6,11 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
-import threading
 import tomllib
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +16,11 @@ from packaging.markers import Marker, default_environment
 
 from service.settings import PREFIX, Settings
 from service.tracing.export import FLUSH_SECONDS
+from tests.client.scripted import Reply, scripted
+from tests.commands import ROOT, finish
 from tests.deploy.balancers import needs, program
 from tests.deploy.queries import BOARD, DEPLOY, RULES
 
-ROOT = DEPLOY.parent
 HAPROXY = (DEPLOY / "haproxy.cfg").read_text(encoding="utf-8")
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
@@ -245,52 +242,24 @@ def test_make_refuses_a_wrong_choice(choice: str, message: str, tmp_path: Path) 
     old = tmp_path / "python"
     old.write_text('#!/bin/sh\n[ "$1" != --version ] || echo Python 3.9.1\nexit 1\n')
     old.chmod(0o755)
-    completed = subprocess.run(
-        ["make", "install", choice.format(old=old), f"VENV={tmp_path / 'venv'}"],
-        cwd=ROOT,
-        env={name: value for name, value in os.environ.items() if "MAKE" not in name},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    env = {name: value for name, value in os.environ.items() if "MAKE" not in name}
+    command = ("make", "install", choice.format(old=old), f"VENV={tmp_path / 'venv'}")
+    completed = finish(*command, env=env, timeout=60)
     assert completed.returncode == 2
     assert message in completed.stderr.splitlines()[0]
 
 
-@contextmanager
-def answering(status: int, asked: list[str]) -> Iterator[int]:
-    """A port at which everything is answered with a status."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            asked.append(self.path)
-            self.send_response(status)
-            self.end_headers()
-
-        def log_message(self, *arguments: object) -> None:
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield server.server_port
-        server.shutdown()
-        thread.join()
-
-
 def test_the_health_check_of_the_image_tells_a_ready_replica_from_others() -> None:
-    def check(port: int) -> int:
-        environment = {**os.environ, "HEADLIGHT_PORT": str(port)}
-        command = [sys.executable, "-E", "-S", str(DEPLOY / "healthcheck.py")]
-        return subprocess.run(command, env=environment, timeout=30, check=False).returncode
+    def check(url: str) -> int:
+        environment = {**os.environ, "HEADLIGHT_PORT": url.rpartition(":")[2]}
+        command = (sys.executable, "-E", "-S", DEPLOY / "healthcheck.py")
+        return finish(*command, env=environment, timeout=30).returncode
 
     for status, code in ((200, 0), (503, 1), (404, 1)):
-        asked: list[str] = []
-        with answering(status, asked) as port:
-            assert check(port) == code
-        assert asked == ["/health/ready"]
-    assert check(port) == 1  # nobody is there any more
+        with scripted([Reply(status)]) as server:
+            assert check(server.url) == code
+        assert [request.path for request in server.requests] == ["/health/ready"]
+    assert check(server.url) == 1  # nobody is there any more
 
 
 @pytest.mark.parametrize(("given", "port"), [({}, "8080"), ({"HEADLIGHT_PORT": "9"}, "9")])

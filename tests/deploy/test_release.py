@@ -15,9 +15,9 @@ import pytest
 
 from model.backends.kernels import choose_set
 from model.kernels.compiler import COMPILER_PACKAGE
+from tests.commands import ROOT, finish, printed
 from tests.end_to_end.servers import service
 
-ROOT = Path(__file__).parents[2]
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
 PLATFORM = "manylinux_2_28_x86_64"
 WHEEL = f"headlight-{VERSION}-py3-none-{PLATFORM}.whl"
@@ -31,11 +31,7 @@ if any(shutil.which(name) is None for name in ("git", "bash")) and "CI" not in o
 def git(folder: Path, *arguments: str) -> str:
     identity = ("-c", "user.name=Somebody", "-c", "user.email=somebody@example.org")
     environment = {**os.environ, "GIT_COMMITTER_DATE": _DATE, "GIT_AUTHOR_DATE": _DATE}
-    command = ["git", *identity, *arguments]
-    done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, check=True
-    )
-    return done.stdout
+    return printed("git", *identity, *arguments, folder=folder, env=environment)
 
 
 @pytest.fixture(scope="module")
@@ -57,10 +53,8 @@ def release(repository: Path, *options: str) -> subprocess.CompletedProcess[str]
     beside = Path(sys.executable).parent
     environment = {**os.environ, "PATH": f"{beside}:{os.environ['PATH']}", "PYTHON": sys.executable}
     # To compile for the other platforms takes minutes.
-    command = ["bash", "deploy/release.sh", "--no-image", "--platforms", PLATFORM, *options]
-    return subprocess.run(
-        command, cwd=repository, env=environment, capture_output=True, text=True, check=False
-    )
+    command = ("bash", "deploy/release.sh", "--no-image", "--platforms", PLATFORM, *options)
+    return finish(*command, folder=repository, env=environment)
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +69,7 @@ def released(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> tupl
 def test_the_same_commit_gives_the_same_files(
     repository: Path, released: tuple[Path, str], tmp_path: Path
 ) -> None:
-    dist, printed = released
+    dist, said = released
     copy = tmp_path / "copy"
     git(tmp_path, "clone", "--quiet", str(repository), str(copy))
     again = release(copy)
@@ -90,8 +84,8 @@ def test_the_same_commit_gives_the_same_files(
         WHEEL,
         f"headlight_client-{VERSION}-py3-none-any.whl",
     }
-    subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=dist, check=True)
-    assert printed.endswith(sums)
+    printed("sha256sum", "--check", "--quiet", "SHA256SUMS", folder=dist)
+    assert said.endswith(sums)
     notes = (dist / "NOTES.md").read_text(encoding="utf-8")
     assert notes.startswith(f"# Headlight {VERSION}\n")
     assert "\n## " not in notes
@@ -149,14 +143,7 @@ print(build_meta.get_requires_for_build_wheel(), file=sys.stderr)
 def test_an_installation_without_a_compiler_gets_one(
     settings: dict[str, str], required: list[str], repository: Path
 ) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", _REQUIRED],
-        cwd=repository,
-        env=settings,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = finish(sys.executable, "-c", _REQUIRED, folder=repository, env=settings)
     assert done.stderr.splitlines()[-1] == str(required)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from model import open_checkpoint
 from service.app import ROUTERS, _series
 from service.metrics import PROMETHEUS_TEXT, AnswerCounts, Metrics
+from tests.commands import finish
 from tests.deploy.balancers import needs
 from tests.deploy.queries import CHOSEN, DEPLOY, RULES, alerts, board, panels, recorded, rules
 
@@ -17,10 +18,7 @@ needs_promtool = needs("promtool")
 
 
 def promtool(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
-    command = ["promtool", *arguments]
-    return subprocess.run(
-        command, input=text, capture_output=True, text=True, timeout=120, check=False
-    )
+    return finish("promtool", *arguments, input=text, timeout=120)
 
 
 @needs_promtool

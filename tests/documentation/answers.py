@@ -8,10 +8,10 @@ import json
 import math
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
+from tests.commands import printed
 from tests.documentation.markdown import GUIDES, README, REFERENCE, Example, examples
 
 PAGES = (README, REFERENCE / "http.md", GUIDES / "moving-over.md")
@@ -38,10 +38,7 @@ def ask(example: Example, url: str) -> object:
     command = example.command.replace(ADDRESS, url)
     assert ADDRESS in example.command, f"asks another service: {example.command}"
     environment = {**os.environ, "NO_PROXY": "*"}
-    done = subprocess.run(
-        [bash, "-c", command], env=environment, capture_output=True, text=True, check=True
-    )
-    return json.loads(done.stdout)
+    return json.loads(printed(bash, "-c", command, env=environment))
 
 
 def agree(one: object, other: object) -> bool:

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shlex
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -14,6 +13,7 @@ import yaml
 from pyarrow import parquet
 
 from scoring.__main__ import _parser
+from tests.commands import printed
 from tests.documentation.markdown import ROOT, blocks, commands
 from tests.end_to_end.servers import environment
 
@@ -31,16 +31,9 @@ def run(command: str, folder: Path, program: str, **variables: str) -> str:
         path.write_text(f"#!/bin/sh\n{program}\n", encoding="utf-8")
         path.chmod(0o755)
     paths = os.pathsep.join([str(folder / "bin"), os.environ["PATH"]])
-    done = subprocess.run(
-        ["sh", "-c", command],
-        cwd=folder,
-        env=environment({"PATH": paths, **variables}),
-        capture_output=True,
-        text=True,
-        check=False,
+    return printed(
+        "sh", "-c", command, folder=folder, env=environment({"PATH": paths, **variables})
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def test_the_extras_that_are_installed_are_those_of_the_project() -> None:

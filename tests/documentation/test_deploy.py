@@ -1,6 +1,5 @@
 """The commands of the guide to deployment do what the page says."""
 
-import os
 import shutil
 import subprocess
 import sys
@@ -8,12 +7,12 @@ import tomllib
 from pathlib import Path
 
 import httpx
-import pytest
 import yaml
 
 from model.checkpoint.signing import verify_checkpoint
 from model.files import SIGNATURE
 from service.settings import PREFIX, Settings
+from tests.commands import finish, give_up, printed
 from tests.documentation.markdown import GUIDES, ROOT, blocks, code, codes, rows
 from tests.end_to_end.servers import environment, local_service
 
@@ -29,21 +28,13 @@ def _block(words: str) -> str:
 
 def _run(commands: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
-    return subprocess.run(
-        ["bash", "-euc", commands],
-        cwd=folder,
-        env={**environment(), "PATH": path, **variables},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+    env = {**environment(), "PATH": path, **variables}
+    return finish("bash", "-euc", commands, folder=folder, env=env, timeout=300)
 
 
 def _need(program: str) -> None:
     if shutil.which(program) is None:
-        reason = f"{program} is not installed"
-        (pytest.fail if "CI" in os.environ else pytest.skip)(reason)
+        give_up(f"{program} is not installed")
 
 
 def test_the_keys_of_the_page_sign_and_verify(tmp_path: Path, checkpoint_folder: Path) -> None:
@@ -107,7 +98,7 @@ def test_the_container_of_kserve_is_one_of_kubernetes(tmp_path: Path, url: str) 
     file = tmp_path / "pod.yaml"
     file.write_text(yaml.safe_dump(pod), encoding="utf-8")
     program = Path(sys.executable).parent / "kubernetes-validate"
-    assert subprocess.run([program, "--strict", "--quiet", file], check=False).returncode == 0
+    printed(program, "--strict", "--quiet", file)
 
     (container,) = predictor["containers"]
     (port,) = container["ports"]

@@ -4,12 +4,12 @@ What asks a service asks a real one, with the checkpoint that ships.
 """
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.commands import printed
 from tests.documentation.answers import ADDRESS
 from tests.documentation.markdown import ROOT, all_blocks, pages
 from tests.end_to_end.servers import environment
@@ -43,14 +43,5 @@ def test_the_python_of_a_page_prints_what_it_says(
             program = program.replace(address, address.replace("8000", port))
     # Nothing is downloaded; but offline, this client asks no service on this machine either.
     offline = "0" if "InferenceClient" in program else "1"
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program],
-        cwd=ROOT,
-        env=environment({"HF_HUB_OFFLINE": offline, "NO_PROXY": "*", "PYTHONPATH": PATHS}),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == expected
+    env = environment({"HF_HUB_OFFLINE": offline, "NO_PROXY": "*", "PYTHONPATH": PATHS})
+    assert printed(sys.executable, "-W", "error", "-c", program, env=env) == expected

@@ -1,7 +1,6 @@
 """What the reference pages say by hand is what the code has."""
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import get_args
@@ -35,7 +34,8 @@ from service.routes import request_schemas, schemas
 from service.routes.attention import FORMS
 from service.settings import FAMILIES
 from tests.builders import tiny_checkpoint
-from tests.documentation.markdown import REFERENCE, ROOT, code, codes, examples, rows, sections
+from tests.commands import finish
+from tests.documentation.markdown import REFERENCE, code, codes, examples, rows, sections
 from tests.end_to_end.servers import environment
 from tools import tables
 from training.compare.variants import VARIANTS
@@ -128,15 +128,8 @@ def test_the_example_of_wrong_settings_is_what_is_printed() -> None:
     (example,) = examples(REFERENCE / "settings.md")
     programs = str(Path(sys.executable).parent)
 
-    done = subprocess.run(  # noqa: S602 - the page's own command
-        example.command,
-        shell=True,
-        cwd=ROOT,
-        env={**environment(), "PATH": f"{programs}:/usr/bin:/bin"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    env = {**environment(), "PATH": f"{programs}:/usr/bin:/bin"}
+    done = finish("sh", "-c", example.command, env=env)
 
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.rstrip("\n") == example.output

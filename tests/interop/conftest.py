@@ -2,15 +2,14 @@
 
 import fcntl
 import hashlib
-import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
+from tests.commands import finish, give_up
 from tests.end_to_end.servers import ROOT, RunningService, local_service
 
 JAVASCRIPT = Path(__file__).parent / "javascript"
@@ -34,7 +33,7 @@ def node() -> tuple[str, Path]:
     """Node, and a folder in which it finds the packages of `package-lock.json`."""
     missing = [name for name in ("node", "npm") if shutil.which(name) is None]
     if missing:
-        _give_up(f"{' and '.join(missing)} not installed: apt-get install nodejs npm")
+        give_up(f"{' and '.join(missing)} not installed: apt-get install nodejs npm")
     files = [JAVASCRIPT / name for name in ("package.json", "package-lock.json")]
     return shutil.which("node") or "", _install(files, _NPM)
 
@@ -60,14 +59,8 @@ def _install(files: Sequence[Path], *commands: Sequence[str]) -> Path:
             for file in files:
                 shutil.copy(file, folder)
             for command in commands:
-                ran = subprocess.run(
-                    command, cwd=folder, capture_output=True, text=True, check=False
-                )
+                ran = finish(*command, folder=folder)
                 if ran.returncode != 0:
-                    _give_up(f"{' '.join(command)} could not install packages: {ran.stderr}")
+                    give_up(f"{' '.join(command)} could not install packages: {ran.stderr}")
             done.touch()
     return folder
-
-
-def _give_up(reason: str) -> None:
-    (pytest.fail if "CI" in os.environ else pytest.skip)(reason)

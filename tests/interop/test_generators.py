@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.commands import printed
 from tests.end_to_end.servers import RunningService
 from tests.interop.conftest import GENERATORS
 
@@ -25,17 +25,7 @@ def document(running: RunningService, tmp_path_factory: pytest.TempPathFactory) 
 def run(folder: Path, *command: object, programs: Path | None = None, given: str = "") -> str:
     """Runs a command in a folder, with these programs before others; returns what it prints."""
     path = os.environ["PATH"] if programs is None else f"{programs}:{os.environ['PATH']}"
-    done = subprocess.run(
-        [str(word) for word in command],
-        cwd=folder,
-        input=given,
-        env={**os.environ, "PATH": path},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    return printed(*command, folder=folder, env={**os.environ, "PATH": path}, input=given)
 
 
 def lists(value: Any) -> Iterator[list[Any]]:  # noqa: ANN401

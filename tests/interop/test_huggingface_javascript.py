@@ -2,12 +2,12 @@
 
 import json
 import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.commands import printed
 from tests.end_to_end.servers import RunningService
 from tests.interop.conftest import JAVASCRIPT
 
@@ -18,15 +18,8 @@ TEXT = "A superb film."
 def ask(node: Node, url: str, body: object, token: str = "") -> dict[str, Any]:
     """What the client makes of the answer."""
     program, folder = node
-    done = subprocess.run(
-        [program, str(JAVASCRIPT / "ask.mjs"), url, token, json.dumps(body)],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    said: dict[str, Any] = json.loads(done.stdout)
+    asked = (JAVASCRIPT / "ask.mjs", url, token, json.dumps(body))
+    said: dict[str, Any] = json.loads(printed(program, *asked, folder=folder))
     return said
 
 

@@ -1,12 +1,12 @@
 """The JavaScript of docs/guides/moving-over.md runs, and prints the verdict of the model."""
 
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.commands import printed
 from tests.documentation.answers import ADDRESS
 from tests.documentation.markdown import ROOT, blocks
 from tests.end_to_end.servers import RunningService, local_service
@@ -31,8 +31,4 @@ def test_the_example_in_javascript(
     (tmp_path / "node_modules").symlink_to(folder / "node_modules")
     shutil.copy(folder / "package.json", tmp_path)
 
-    done = subprocess.run(
-        [program, str(script)], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-
-    assert (done.returncode, done.stdout) == (0, "positive 1.0\n"), done.stderr
+    assert printed(program, script, folder=tmp_path) == "positive 1.0\n"

@@ -12,7 +12,6 @@ import json
 import random
 import re
 import socket
-import subprocess
 import sys
 import tempfile
 import time
@@ -26,6 +25,7 @@ from model import Checkpoint, open_checkpoint
 from model.errors import CheckpointError
 from service.errors import ALL_ERRORS
 from tests.builders import tiny_checkpoint
+from tests.commands import finish
 from tests.end_to_end.servers import RunningService, service
 from tests.resilience.garble import Request, damage, draw_request
 from tests.resilience.readers import slow_readers
@@ -186,22 +186,12 @@ def fuzz_documents(running: RunningService, count: int, seed: int) -> tuple[int,
     """Lets schemathesis send about `count` requests; returns how many it sent, and all faults."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "schemathesis.toml").write_text(_SETTINGS, encoding="utf-8")
-        done = subprocess.run(
-            [
-                str(Path(sys.executable).parent / "schemathesis"),
-                "run",
-                f"{running.url}/openapi.json",
-                f"--max-examples={max(1, count // _OPERATIONS)}",
-                f"--seed={seed}",
-                f"--checks={','.join(_CHECKS)}",
-                "--phases=examples,coverage,fuzzing",
-                "--suppress-health-check=all",
-                "--no-color",
-            ],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            check=False,
+        done = finish(
+            *(Path(sys.executable).parent / "schemathesis", "run", f"{running.url}/openapi.json"),
+            *(f"--max-examples={max(1, count // _OPERATIONS)}", f"--seed={seed}"),
+            *(f"--checks={','.join(_CHECKS)}", "--phases=examples,coverage,fuzzing"),
+            *("--suppress-health-check=all", "--no-color"),
+            folder=Path(folder),
         )
     generated = re.search(r"(\d+) generated", done.stdout)
     faults = [] if done.returncode == 0 else [done.stdout[-4000:] + done.stderr[-1000:]]
