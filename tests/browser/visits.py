@@ -161,13 +161,8 @@ def explained(visit: Visit) -> None:
 
 def read(visit: Visit, text: str) -> None:
     """Opens *A text*, asks, and waits until all of it is there."""
-    read_verdict(visit, text)
-    explained(visit)
-
-
-def read_verdict(visit: Visit, text: str) -> None:
-    """Opens *A text*, asks, and waits for the verdict, which comes before the reasons."""
     visit.page.get_by_role("link", name="A text", exact=True).click()
     visit.page.get_by_label("Text", exact=True).fill(text)
     visit.page.get_by_role("button", name="Analyse").click()
     visit.page.locator("#answer:not([aria-busy])").wait_for()
+    explained(visit)

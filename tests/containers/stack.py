@@ -19,11 +19,6 @@ _TIMEOUT_SECONDS = 20.0
 _WAIT_SECONDS = 60.0
 
 
-def compose_variables(image: str, port: int) -> dict[str, str]:
-    """Variables of the compose file: the image under test, and a free port."""
-    return {"COMPOSE_PROJECT_NAME": PROJECT, "API_IMAGE": image, "LISTEN": f"127.0.0.1:{port}"}
-
-
 @dataclass(frozen=True, slots=True)
 class Answer:
     status: int
@@ -72,8 +67,8 @@ def running_stack(engine: Engine, image: str) -> Iterator["Stack"]:
     """
     with socket.create_server(("127.0.0.1", 0)) as free:
         port: int = free.getsockname()[1]
-    variables = {**compose_variables(image, port), **engine.environment}
-    engine = replace(engine, environment=variables)
+    own = {"COMPOSE_PROJECT_NAME": PROJECT, "API_IMAGE": image, "LISTEN": f"127.0.0.1:{port}"}
+    engine = replace(engine, environment={**own, **engine.environment})
     try:
         try:
             engine.compose("up", "--detach", "--no-build", "--wait", "--wait-timeout", "120")

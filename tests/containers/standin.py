@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 import tomllib
@@ -116,7 +117,7 @@ def _torch_at_hand(cache: Path) -> Iterator[None]:
         return
     kept = cache / "wheels"
     if not list(kept.glob(pattern)):
-        pip = [*installed_python(), "-m", "pip", "download", "--quiet", "--no-deps"]
+        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
         only = ["--only-binary", ":all:", "--python-version", "3.11", "--dest", str(kept)]
         run([*pip, *only, requirement])
     [wheel] = kept.glob(pattern)
@@ -128,11 +129,6 @@ def _torch_at_hand(cache: Path) -> Iterator[None]:
         copy.unlink()
         with suppress(OSError):  # there are others in it
             wheels.rmdir()
-
-
-def installed_python() -> list[str]:
-    """The command line of the Python that runs the tests."""
-    return [str(Path(installed_compose()[0]).with_name("python"))]
 
 
 def _archive(base: BaseImage, cache: Path) -> Path:

@@ -25,7 +25,6 @@ from service.queue.scheduler import Job
 from tests.matching import exactly
 from tests.service.connections import until
 
-Make = Callable[[Callable[[], Predictor]], Engine]
 LOADING = "The model is still loading: come back in a moment."
 LOST = "The device cpu is lost to this process: it has to be restarted."
 

@@ -70,7 +70,7 @@ def test_an_error_reaches_who_waits(inline: bool, preparer: Preparer) -> None:
         asyncio.run(preparer.run("a", fail(), inline=inline))
 
 
-def test_clients_share_the_thread_by_the_time_that_they_use(
+async def test_clients_share_the_thread_by_the_time_that_they_use(
     clock: Clock, preparer: Preparer
 ) -> None:
     turns: list[str] = []
@@ -83,25 +83,22 @@ def test_clients_share_the_thread_by_the_time_that_they_use(
             clock.now += seconds
             yield
 
-    async def ask() -> None:
-        greedy = [preparer.run("greedy", use("greedy", 0.03, 2), inline=False) for _ in range(4)]
-        waiting = [asyncio.ensure_future(each) for each in greedy]
-        await asyncio.sleep(0)
-        waiting += [
-            asyncio.ensure_future(preparer.run(name, use(name, 0.01, 3), inline=False))
-            for name in ("b", "c")
-        ]
-        await asyncio.sleep(0)
-        ready.set()
-        await asyncio.gather(*waiting)
-
-    asyncio.run(ask())
+    greedy = [preparer.run("greedy", use("greedy", 0.03, 2), inline=False) for _ in range(4)]
+    waiting = [asyncio.ensure_future(each) for each in greedy]
+    await asyncio.sleep(0)
+    waiting += [
+        asyncio.ensure_future(preparer.run(name, use(name, 0.01, 3), inline=False))
+        for name in ("b", "c")
+    ]
+    await asyncio.sleep(0)
+    ready.set()
+    await asyncio.gather(*waiting)
     # Each of the others has used as much as the greedy one by then.
     assert sorted(turns[1:7]) == ["b", "b", "b", "c", "c", "c"]
     assert turns[:1] + turns[7:] == ["greedy"] * 8
 
 
-def test_a_client_that_was_idle_has_saved_no_time(clock: Clock, preparer: Preparer) -> None:
+async def test_a_client_that_was_idle_has_saved_no_time(clock: Clock, preparer: Preparer) -> None:
     turns: list[str] = []
     reached, ready = threading.Event(), threading.Event()
 
@@ -111,26 +108,23 @@ def test_a_client_that_was_idle_has_saved_no_time(clock: Clock, preparer: Prepar
             clock.now += 0.01
             yield
 
-    async def ask() -> None:
-        def last() -> Steps[None]:
-            yield from use("a", 20)
-            reached.set()
-            ready.wait()
-            yield from use("a", 4)
+    def last() -> Steps[None]:
+        yield from use("a", 20)
+        reached.set()
+        ready.wait()
+        yield from use("a", 4)
 
-        first = asyncio.ensure_future(preparer.run("a", last(), inline=False))
-        await asyncio.to_thread(reached.wait)
-        other = asyncio.ensure_future(preparer.run("b", use("b", 4), inline=False))
-        await asyncio.sleep(0)
-        ready.set()
-        await asyncio.gather(first, other)
-
-    asyncio.run(ask())
+    first = asyncio.ensure_future(preparer.run("a", last(), inline=False))
+    await asyncio.to_thread(reached.wait)
+    other = asyncio.ensure_future(preparer.run("b", use("b", 4), inline=False))
+    await asyncio.sleep(0)
+    ready.set()
+    await asyncio.gather(first, other)
     assert turns[20:].index("a", 1) < 4  # `b` has not all turns first
     assert turns[20:].index("b") < 4
 
 
-async def test_nothing_more_is_done_for_who_has_left() -> None:
+async def test_nothing_more_is_done_for_who_has_left(preparer: Preparer) -> None:
     began, left = threading.Event(), threading.Event()
     done: list[str] = []
 
@@ -144,7 +138,6 @@ async def test_nothing_more_is_done_for_who_has_left() -> None:
         finally:
             done.append(f"{name} closed")
 
-    preparer = Preparer(threads=1)
     tasks = [asyncio.ensure_future(preparer.run(name, steps(name), inline=False)) for name in "ab"]
     assert await asyncio.to_thread(began.wait, 20)  # the other waits
     for task in tasks:
@@ -156,7 +149,7 @@ async def test_nothing_more_is_done_for_who_has_left() -> None:
     assert done == ["a", "a closed"]
 
 
-async def test_an_error_that_nobody_waits_for_keeps_nothing_alive() -> None:
+async def test_an_error_that_nobody_waits_for_keeps_nothing_alive(preparer: Preparer) -> None:
     began, left = threading.Event(), threading.Event()
     bodies: list[weakref.ref[set[int]]] = []
 
@@ -169,7 +162,6 @@ async def test_an_error_that_nobody_waits_for_keeps_nothing_alive() -> None:
         raise error
         yield
 
-    preparer = Preparer(threads=1)
     task = asyncio.ensure_future(preparer.run("a", steps(), inline=False))
     assert await asyncio.to_thread(began.wait, 20)
     gc.disable()
@@ -184,7 +176,7 @@ async def test_an_error_that_nobody_waits_for_keeps_nothing_alive() -> None:
     preparer.close()
 
 
-async def test_closing_answers_who_waits_and_who_has_begun() -> None:
+async def test_closing_answers_who_waits_and_who_has_begun(preparer: Preparer) -> None:
     began, goes_on = threading.Event(), threading.Event()
 
     def endless() -> Steps[None]:
@@ -193,7 +185,6 @@ async def test_closing_answers_who_waits_and_who_has_begun() -> None:
             goes_on.wait()
             yield
 
-    preparer = Preparer(threads=1)
     work = [preparer.run("a", endless(), inline=False), preparer.call("b", lambda: None)]
     tasks = [asyncio.ensure_future(each) for each in work]
     assert await asyncio.to_thread(began.wait, 20)
@@ -206,29 +197,21 @@ async def test_closing_answers_who_waits_and_who_has_begun() -> None:
             await late
 
 
-def test_many_clients_are_not_remembered_for_ever(
+async def test_many_clients_are_not_remembered_for_ever(
     clock: Clock, preparer: Preparer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(preparing, "_MOST_CLIENTS", 3)
     gate = threading.Event()
-
-    async def ask() -> None:
-        busy = asyncio.ensure_future(preparer.call("busy", gate.wait))
-        await asyncio.sleep(0)
-        for number in range(9):
-            await preparer.run(number, work(clock, 0.0001))
-        assert len(preparer._used) == 3
-        gate.set()
-        await busy
-
-    asyncio.run(ask())
+    busy = asyncio.ensure_future(preparer.call("busy", gate.wait))
+    await asyncio.sleep(0)
+    for number in range(9):
+        await preparer.run(number, work(clock, 0.0001))
+    assert len(preparer._used) == 3
+    gate.set()
+    await busy
 
 
-def test_the_context_of_the_request_goes_along(preparer: Preparer) -> None:
+async def test_the_context_of_the_request_goes_along(preparer: Preparer) -> None:
     name = contextvars.ContextVar("name", default="none")
-
-    async def ask() -> str:
-        name.set("mine")
-        return await preparer.call("a", name.get)
-
-    assert asyncio.run(ask()) == "mine"
+    name.set("mine")
+    assert await preparer.call("a", name.get) == "mine"
