@@ -2,7 +2,6 @@
 
 import shutil
 from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
 import pytest
@@ -10,7 +9,8 @@ from playwright.sync_api import Browser, expect, sync_playwright
 
 from tests.browser.visits import PATIENCE, Visit, window
 from tests.commands import give_up
-from tests.end_to_end.servers import ROOT, RunningService, local_service, service
+from tests.end_to_end import servers
+from tests.end_to_end.servers import ROOT, RunningService, service
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 _OPTIONS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
@@ -45,27 +45,9 @@ def shared(browser: Browser, running: RunningService) -> Iterator[Visit]:
         yield visit
 
 
-@pytest.fixture(scope="package")
-def tiny(
-    checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[RunningService]:
-    """A model that reads 32 tokens at once, and at most eight windows."""
-    with local_service(
-        checkpoint_folder, tmp_path_factory.mktemp("tiny"), "--max-windows", "8"
-    ) as server:
-        yield server
-
-
-@pytest.fixture(scope="package")
-def keyed(
-    checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[RunningService]:
-    """The same, for those who have a key."""
-    keys = {"HEADLIGHT_API_KEYS": "right"}
-    with local_service(
-        checkpoint_folder, tmp_path_factory.mktemp("keyed"), settings=keys
-    ) as server:
-        yield server
+# A model that reads 32 tokens at once, and at most eight windows; and one for those with a key.
+tiny = servers.shared("--max-windows", "8", scope="package")
+keyed = servers.shared(scope="package", HEADLIGHT_API_KEYS="right")
 
 
 @pytest.fixture

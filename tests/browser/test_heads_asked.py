@@ -72,8 +72,7 @@ def test_an_address_that_fails_leaves_the_name_over_the_numbers(asked: Visit) ->
     addressed(asked, {"layer": ["3"], "head": ["8"], "reduce": ["mean"]})
 
     asked.page.unroute("**/attention")
-    with asked.redrawn():
-        asked.page.get_by_role("button", name="Try again").click()
+    asked.try_again()
     assert asked.part(".place").inner_text().startswith("Rollout through layers 0 to 5")
     expect(asked.page.locator("input[name=picture][value=map]")).to_be_checked()
 
@@ -153,8 +152,7 @@ def test_a_replacement_under_way_is_said_and_can_be_tried_again(asked: Visit) ->
     assert version(asked) != new.version
 
     new.is_asked = True
-    with asked.redrawn():
-        asked.page.get_by_role("button", name="Try again").click()
+    asked.try_again()
     assert (version(asked), len(places(asked))) == (new.version, 48)
     expect(asked.page.locator("input[name=level][value=word]")).to_be_checked()
 

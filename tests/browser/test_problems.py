@@ -28,8 +28,7 @@ def test_a_service_that_has_gone_and_comes_back(visit_tiny: Visit) -> None:
     visit.complained("net::ERR_CONNECTION_REFUSED")
 
     visit.page.unroute("**/attention")
-    with visit.redrawn():
-        visit.page.get_by_role("button", name="Try again").click()
+    visit.try_again()
     assert visit.page.locator("#problem").is_hidden()
     assert visit.part(".strip button").count() == 9  # "another" is spelled in pieces
 

@@ -82,6 +82,11 @@ class Visit:
         box.wait_for(state="visible", timeout=PATIENCE)
         return box.inner_text()
 
+    def try_again(self) -> None:
+        """Presses the button in the box, and waits until the answer is drawn."""
+        with self.redrawn():
+            self.page.get_by_role("button", name="Try again").click()
+
     def wait_until(self, condition: Callable[[], bool]) -> None:
         """Lets the browser go on until something holds."""
         until = time.monotonic() + PATIENCE / 1000

@@ -3,8 +3,7 @@
 # ruff: noqa: ANN401
 
 import asyncio
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -12,7 +11,7 @@ import pytest
 
 from headlight_client import AsyncClient, Client
 from headlight_client.exchange import Awaiting, Blocking
-from tests.end_to_end.servers import TLS, RunningService, local_service
+from tests.end_to_end.servers import TLS, shared
 
 # Of a method's name, its arguments and those of the client: what the method gives.
 Ask = Callable[..., Any]
@@ -51,16 +50,8 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return made
 
 
-@pytest.fixture(scope="session")
-def running(
-    checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[RunningService]:
-    """A service with a key and small limits."""
-    with local_service(
-        checkpoint_folder,
-        tmp_path_factory.mktemp("client"),
-        *("--max-sentences", "5"),
-        *("--max-attention-weights", "2000"),
-        settings={"HEADLIGHT_API_KEYS": "the-key"},
-    ) as server:
-        yield server
+running = shared(
+    *("--max-sentences", "5", "--max-attention-weights", "2000"),
+    scope="session",
+    HEADLIGHT_API_KEYS="the-key",
+)

@@ -8,9 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
-import torch
 
-from model import Predictor, load_predictor, open_checkpoint
 from tests.end_to_end.misbehaving import patches
 from tests.end_to_end.servers import RunningService, local_service, service
 
@@ -39,13 +37,6 @@ def client(running: RunningService) -> Iterator[httpx.Client]:
         yield client
 
 
-@pytest.fixture(scope="session")
-def predictor(checkpoint_folder: Path) -> Predictor:
-    """The model of that service, in this process."""
-    checkpoint = open_checkpoint(checkpoint_folder)
-    return load_predictor(checkpoint, device=torch.device("cpu"), dtype=torch.float32)
-
-
 @pytest.fixture
 def start(checkpoint_folder: Path, tmp_path: Path) -> Start:
     """Starts a service of this process; without `changes` it obeys files in `tmp_path`."""
@@ -55,20 +46,6 @@ def start(checkpoint_folder: Path, tmp_path: Path) -> Start:
         return local_service(checkpoint_folder, tmp_path, *options, **named)
 
     return start
-
-
-def shared(*options: str, **settings: str) -> Any:  # noqa: ANN401 - a fixture, whatever pytest makes
-    """A fixture: one service with these options and variables for all tests of a module."""
-
-    @pytest.fixture(scope="module")
-    def running(
-        checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory
-    ) -> Iterator[RunningService]:
-        folder = tmp_path_factory.mktemp("shared")
-        with local_service(checkpoint_folder, folder, *options, settings=settings) as running:
-            yield running
-
-    return running
 
 
 @pytest.fixture

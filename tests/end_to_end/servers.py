@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 from unittest import mock
 
 import httpx
@@ -26,6 +26,7 @@ from service.http import server
 from service.logs import LineFormatter, json_line
 
 ROOT = Path(__file__).parents[2]
+Scope = Literal["session", "package", "module"]
 _ADDRESS = re.compile(r"listening at (http://\S+?)/[\"\s]")
 PATIENCE = 60.0
 # Every client would make its own, which takes 25 ms.
@@ -268,3 +269,32 @@ def _variables(settings: Mapping[str, str]) -> Iterator[None]:
 def _is_started(thread: threading.Thread) -> bool:
     assert thread.is_alive() or _LocalServer.latest is not None
     return _LocalServer.latest is not None
+
+
+def shared(
+    *options: str,
+    scope: Scope = "module",
+    files: Mapping[str, str] | None = None,
+    changes: Callable[[Path], AbstractContextManager[object]] | None = None,
+    **settings: str,
+) -> Any:  # noqa: ANN401 - a fixture, whatever pytest makes
+    """A fixture: one service with these options and variables for all tests of a scope.
+
+    `{folder}` in one is that of its log and `files`, of which `changes` makes patches.
+    """
+
+    @pytest.fixture(scope=scope)
+    def running(
+        checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory
+    ) -> Iterator[RunningService]:
+        folder = tmp_path_factory.mktemp("shared")
+        for name, content in (files or {}).items():
+            (folder / name).write_text(content, encoding="utf-8")
+        variables = {name: text.format(folder=folder) for name, text in settings.items()}
+        patched = changes and changes(folder)
+        with local_service(
+            checkpoint_folder, folder, *options, settings=variables, changes=patched
+        ) as running:
+            yield running
+
+    return running

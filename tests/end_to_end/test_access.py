@@ -2,15 +2,13 @@
 
 import json
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
 import pytest
 
-from tests.end_to_end.conftest import Start, shared
+from tests.end_to_end.conftest import Start
 from tests.end_to_end.routes import EXPLANATIONS, assert_problem
-from tests.end_to_end.servers import RunningService, local_service, wait_until
+from tests.end_to_end.servers import RunningService, shared, wait_until
 
 KEYED = [
     ("GET", "/model"),
@@ -19,19 +17,13 @@ KEYED = [
 ]
 
 
-@pytest.fixture(scope="module")
-def guarded(
-    checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[RunningService]:
-    """A service with keys from both settings, and a small limit of bodies."""
-    folder = tmp_path_factory.mktemp("guarded")
-    keys = folder / "keys"
-    keys.write_text("\n third-key \nbilling:fourth-key\nbilling:fifth-key\n", encoding="utf-8")
-    settings = {"HEADLIGHT_API_KEYS": "first-key, second-key", "HEADLIGHT_API_KEYS_FILE": str(keys)}
-    with local_service(
-        checkpoint_folder, folder, "--max-body-bytes", "50", settings=settings
-    ) as server:
-        yield server
+# With keys from both settings, and a small limit of bodies.
+guarded = shared(
+    *("--max-body-bytes", "50"),
+    files={"keys": "\n third-key \nbilling:fourth-key\nbilling:fifth-key\n"},
+    HEADLIGHT_API_KEYS="first-key, second-key",
+    HEADLIGHT_API_KEYS_FILE="{folder}/keys",
+)
 
 
 def test_keys_of_both_settings_let_in_and_nothing_else_does(guarded: RunningService) -> None:

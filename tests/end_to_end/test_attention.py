@@ -14,9 +14,8 @@ import pytest
 from model import Predictor, leave_out, switch_off
 from model.explain.views import Level, reduce_weights
 from model.types import Reduce, Words
-from tests.end_to_end.conftest import shared
 from tests.end_to_end.routes import assert_problem, post, predict
-from tests.end_to_end.servers import RunningService
+from tests.end_to_end.servers import RunningService, shared
 from tests.end_to_end.test_predict import HEADS, OFF, TOLERANCE
 
 TEXT = "not bad, ok"

@@ -8,9 +8,8 @@ import httpx
 import pytest
 
 from tests.builders import MAX_LENGTH
-from tests.end_to_end.conftest import shared
 from tests.end_to_end.routes import FOREIGN, assert_problem, post, predict, send
-from tests.end_to_end.servers import RunningService
+from tests.end_to_end.servers import RunningService, shared
 
 TEXTS = ["A superb film.", "a dull, boring plot"]
 LONG = "good " * MAX_LENGTH

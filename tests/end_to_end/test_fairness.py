@@ -9,9 +9,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.end_to_end.conftest import Start, shared
+from tests.end_to_end.conftest import Start
 from tests.end_to_end.routes import assert_problem
-from tests.end_to_end.servers import RunningService, wait_until
+from tests.end_to_end.servers import RunningService, shared, wait_until
 
 LENGTH = 28  # tokens of each of these
 MANY = ["a b c d e f g h i j k l m n o p q r s t u v w x y z"] * 200

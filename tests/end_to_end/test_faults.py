@@ -25,7 +25,7 @@ from tests.end_to_end.routes import (
     predict,
     send,
 )
-from tests.end_to_end.servers import RunningService, local_service, service, wait_until
+from tests.end_to_end.servers import RunningService, local_service, service, shared, wait_until
 
 LONG = "good " * 30  # 32 tokens
 # All its connections have one share.
@@ -60,22 +60,21 @@ BAD = "superb"  # its embedding is too large to compute with
 GOOD = ["a film", "the plot", "good", "a good film", "bad", "it is", "a bad plot"]
 
 
-@pytest.fixture(scope="module")
-def _faulty(checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Faulty]:
-    folder = tmp_path_factory.mktemp("faulty")
-    (folder / "poison").write_text(BAD, encoding="ascii")
-    (folder / "tokenizer").touch()
-    options = ("--request-timeout", "600", "--max-batch-tokens", "200")
-    with local_service(checkpoint_folder, folder, *options, changes=patches(folder)) as running:
-        yield Faulty(running, folder)
+# With a word that overflows, and a tokenizer that panics.
+_faulty = shared(
+    *("--request-timeout", "600", "--max-batch-tokens", "200"),
+    files={"poison": BAD, "tokenizer": ""},
+    changes=patches,
+)
 
 
 @pytest.fixture
-def faulty(_faulty: Faulty) -> Iterator[Faulty]:
-    """A service with a word that overflows and a tokenizer that panics; in order for each test."""
-    yield _faulty
-    _faulty.mend()
-    _faulty.running.wait_for(200)
+def faulty(_faulty: RunningService) -> Iterator[Faulty]:
+    """In order for each test."""
+    faulty = Faulty(_faulty, _faulty.log.parent)
+    yield faulty
+    faulty.mend()
+    _faulty.wait_for(200)
 
 
 def ask(client: httpx.Client, *sentences: str, **headers: str) -> httpx.Response:

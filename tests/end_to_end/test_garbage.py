@@ -7,13 +7,12 @@ import socket
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 
 import pytest
 
 from tests.end_to_end.misbehaving import patches
 from tests.end_to_end.routes import ROUTES, Route
-from tests.end_to_end.servers import RunningService, local_service, receive_all, wait_until
+from tests.end_to_end.servers import RunningService, receive_all, shared, wait_until
 
 MOST_BYTES = 100_000
 # A word that overflows in the network, and one at which the tokenizer panics.
@@ -39,18 +38,12 @@ CHANGES: dict[str, tuple[str, str, str, int]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def faulty(
-    checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[RunningService, Path]]:
-    """A service, and the file that says how its passes misbehave."""
-    folder = tmp_path_factory.mktemp("faulty")
-    (folder / "poison").write_text(OVERFLOWS, encoding="ascii")
-    (folder / "tokenizer").touch()
-    limits = ("--rate-limit", "1000000/second", "--token-quota", "100000000/second")
-    options = ("--max-body-bytes", str(MOST_BYTES), *limits)
-    with local_service(checkpoint_folder, folder, *options, changes=patches(folder)) as running:
-        yield running, folder / "pass"
+running = shared(
+    *("--rate-limit", "1000000/second", "--token-quota", "100000000/second"),
+    *("--max-body-bytes", str(MOST_BYTES)),
+    files={"poison": OVERFLOWS, "tokenizer": ""},
+    changes=patches,
+)
 
 
 @contextmanager
@@ -104,8 +97,8 @@ def leave(running: RunningService, route: Route, content: bytes, announced: int)
 
 
 @pytest.mark.parametrize("name", ROUTES)
-def test_no_request_waits_for_the_collector(faulty: tuple[RunningService, Path], name: str) -> None:
-    (running, order), route = faulty, ROUTES[name]
+def test_no_request_waits_for_the_collector(running: RunningService, name: str) -> None:
+    order, route = running.log.parent / "pass", ROUTES[name]
     good = json.dumps(route.body(["good", "good"]))
     found = {}
     ask(running, route, good)  # what the first one imports and keeps
@@ -135,8 +128,7 @@ OTHERS = {
 }
 
 
-def test_no_other_request_waits_either(faulty: tuple[RunningService, Path]) -> None:
-    running, _ = faulty
+def test_no_other_request_waits_either(running: RunningService) -> None:
     rest = b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
     asked = {
         f"GET {target}".encode() + rest: b"%d" % status

@@ -9,9 +9,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.end_to_end.conftest import shared
 from tests.end_to_end.routes import JSON
-from tests.end_to_end.servers import RunningService
+from tests.end_to_end.servers import RunningService, shared
 
 QUOTA = 100_000_000
 # Seconds of a processor. Before, these bodies took up to 0.37 in one call.

@@ -10,9 +10,9 @@ import pytest
 from model.tokenization.tokenizer import most_tokens
 from service.routes.schemas import LimitsAnswer
 from tests.builders import MAX_LENGTH
-from tests.end_to_end.conftest import Start, shared
+from tests.end_to_end.conftest import Start
 from tests.end_to_end.routes import JSON, assert_problem
-from tests.end_to_end.servers import RunningService
+from tests.end_to_end.servers import RunningService, shared
 
 limited = shared(
     *("--max-sentences", "3", "--max-body-bytes", "400000", "--max-attention-weights", "401"),

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from tests.builders import MAX_LENGTH, WORDS, tiny_manifest
-from tests.end_to_end.conftest import Start, shared
+from tests.end_to_end.conftest import Start
 from tests.end_to_end.routes import assert_members, assert_problem, post, predict
-from tests.end_to_end.servers import RunningService
+from tests.end_to_end.servers import RunningService, shared
 from tests.end_to_end.test_predict import TOLERANCE, random_sentences
 
 ROOM = MAX_LENGTH - 2

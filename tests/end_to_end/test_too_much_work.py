@@ -4,7 +4,6 @@ The pace at the start is set, so nothing depends on how fast the machine is.
 """
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -15,7 +14,7 @@ from service.metrics import EXPLICIT, FUSED, GRADIENT
 from service.queue import engine
 from tests.builders import MAX_LENGTH
 from tests.end_to_end.routes import FOREIGN, INFER, JSON, PREDICT, Route, assert_problem, tensor
-from tests.end_to_end.servers import RunningService, local_service
+from tests.end_to_end.servers import RunningService, shared
 
 _PACE = {FUSED: 1 / 16, EXPLICIT: 1 / 8, GRADIENT: 1 / 8}
 TOKENS, ATTENTION = 672, 336  # of 42 seconds
@@ -26,19 +25,11 @@ SERIES = 'headlight_problems_total{type="too-much-work"}'
 ROUTES = {"predict": PREDICT, "attention": ATTENTIONS, **FOREIGN}
 
 
-@pytest.fixture(scope="module")
-def running(
-    checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[RunningService]:
-    """A service that takes itself for slow."""
-    options = ("--request-timeout", "60", "--max-batch-tokens", "64")
-    with local_service(
-        checkpoint_folder,
-        tmp_path_factory.mktemp("slow"),
-        *options,
-        changes=mock.patch.object(engine, "measure_pace", return_value=_PACE),
-    ) as running:
-        yield running
+# It takes itself for slow.
+running = shared(
+    *("--request-timeout", "60", "--max-batch-tokens", "64"),
+    changes=lambda _: mock.patch.object(engine, "measure_pace", return_value=_PACE),
+)
 
 
 @pytest.fixture(scope="module")

@@ -4,13 +4,13 @@ import fcntl
 import hashlib
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.commands import finish, give_up
-from tests.end_to_end.servers import ROOT, RunningService, local_service
+from tests.end_to_end.servers import ROOT, shared
 
 JAVASCRIPT = Path(__file__).parent / "javascript"
 GENERATORS = Path(__file__).parent / "generators"
@@ -19,13 +19,7 @@ _NPM = ("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
 _PIP = ("bin/python", "-m", "pip", "install", "--quiet", "--requirement", "requirements.txt")
 
 
-@pytest.fixture(scope="session")
-def running(
-    checkpoint_folder: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[RunningService]:
-    folder = tmp_path_factory.mktemp("interop")
-    with local_service(checkpoint_folder, folder, "--max-sentences", "8") as server:
-        yield server
+running = shared("--max-sentences", "8", scope="session")
 
 
 @pytest.fixture(scope="session")

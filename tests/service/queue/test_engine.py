@@ -29,11 +29,6 @@ LOADING = "The model is still loading: come back in a moment."
 LOST = "The device cpu is lost to this process: it has to be restarted."
 
 
-@pytest.fixture(scope="module")
-def predictor(checkpoint_folder: Path) -> Predictor:
-    return load_predictor(open_checkpoint(checkpoint_folder), device="cpu", dtype="float32")
-
-
 @pytest.fixture(autouse=True)
 def _quick_probes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_module, "_PROBE_SECONDS", 0.01)
