@@ -55,6 +55,12 @@ def checkpoint_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_checkpoint(tmp_path_factory.mktemp("checkpoints") / "tiny")
 
 
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A tiny checkpoint that the test may change."""
+    return tiny_checkpoint(tmp_path / "tiny")
+
+
 @pytest.fixture(scope="session")
 def predictor(checkpoint_folder: Path) -> Predictor:
     """The tiny checkpoint in float32 on the processor."""

@@ -75,7 +75,8 @@ class Hub:
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
 @contextmanager
@@ -91,6 +92,10 @@ def run_hub() -> Iterator[Hub]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+class _RefusedError(Exception):
+    """Its arguments are a status and the hub's own code."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -111,56 +116,47 @@ class _Handler(BaseHTTPRequestHandler):
         path = unquote(urlsplit(self.path).path)
         self.hub.asked.append(f"{self.command} {path}")
         info, file, tree = (each.fullmatch(path) for each in (_INFO, _FILE, _TREE))
-        if tree is not None:
-            self._tree(tree[1], tree[2], tree[3])
-        elif info is not None:
-            self._info(info[1], info[2], info[3] or "main")
-        elif file is not None:
-            self._file("datasets" if file[1] else "models", file[2], file[3], file[4])
-        else:
-            self._refuse(404, "RepoNotFound")
+        try:
+            if tree is not None:
+                self._tree(tree[1], tree[2], tree[3])
+            elif info is not None:
+                self._info(info[1], info[2], info[3] or "main")
+            elif file is not None:
+                self._file("datasets" if file[1] else "models", file[2], file[3], file[4])
+            else:
+                self._refuse(404, "RepoNotFound")
+        except _RefusedError as refused:
+            self._refuse(*refused.args)
 
-    def _repository(self, kind: str, name: str) -> Repository | None:
+    def _repository(self, kind: str, name: str) -> Repository:
         repository = self.hub.repositories.get(f"{kind}/{name}")
         if repository is None:
-            self._refuse(404, "RepoNotFound")
-            return None
+            raise _RefusedError(404, "RepoNotFound")
         if repository.gated:
-            self._refuse(403, "GatedRepo")
-            return None
+            raise _RefusedError(403, "GatedRepo")
         given = self.headers.get("Authorization")
         if repository.token is not None and given != f"Bearer {repository.token}":
-            self._refuse(401, "RepoNotFound")
-            return None
+            raise _RefusedError(401, "RepoNotFound")
         return repository
 
     def _info(self, kind: str, name: str, revision: str) -> None:
-        repository = self._repository(kind, name)
-        if repository is None:
-            return
-        commit = repository.commit_of(revision)
+        commit = self._repository(kind, name).commit_of(revision)
         if commit is None:
-            self._refuse(404, "RevisionNotFound")
-            return
+            raise _RefusedError(404, "RevisionNotFound")
         content = json.dumps({"id": name, "sha": commit}).encode()
         self._send(content, {"Content-Type": "application/json"})
 
     def _tree(self, kind: str, name: str, revision: str) -> None:
-        repository = self._repository(kind, name)
-        if repository is None:
-            return
-        entries = [_entry(*file) for file in repository.commits[revision].items()]
+        files = self._repository(kind, name).commits[revision]
+        entries = [_entry(*file) for file in files.items()]
         self._send(json.dumps(entries).encode(), {"Content-Type": "application/json"})
 
     def _file(self, kind: str, name: str, revision: str, file: str) -> None:
         repository = self._repository(kind, name)
-        if repository is None:
-            return
-        commit = repository.commit_of(revision)
-        content = None if commit is None else repository.commits[commit].get(file)
-        if commit is None or content is None:
-            self._refuse(404, "EntryNotFound")
-            return
+        commit = repository.commit_of(revision) or ""
+        content = repository.commits.get(commit, {}).get(file)
+        if content is None:
+            raise _RefusedError(404, "EntryNotFound")
         is_large = file.endswith(_LARGE)
         etag = hashlib.sha256(content).hexdigest() if is_large else _blob(content)
         headers = {"ETag": f'"{etag}"', "X-Repo-Commit": commit}
@@ -177,12 +173,11 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(content)
 
-    def _refuse(self, status: int, code: str | None) -> None:
+    def _refuse(self, status: int, code: str) -> None:
         body = b'{"error": "refused"}'
         self.send_response(status)
-        if code is not None:
-            self.send_header("X-Error-Code", code)
-            self.send_header("X-Error-Message", "refused")
+        self.send_header("X-Error-Code", code)
+        self.send_header("X-Error-Message", "refused")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         if self.command != "HEAD":

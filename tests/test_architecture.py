@@ -2,14 +2,11 @@
 
 import json
 import re
-import subprocess
-import sys
 import tomllib
-from pathlib import Path
 
+from tests.programs import ROOT, run_python
 from tools import sizes
 
-ROOT = Path(__file__).parent.parent
 PACKAGES = ("model", "service", "training", "scoring")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 # The modules that a requirement installs, where they are not named as it is.
@@ -26,15 +23,7 @@ AFTER = "{}; import json, sys; print(json.dumps(sorted(sys.modules)))"
 
 def modules_after(statement: str) -> set[str]:
     """The top-level modules that a fresh interpreter has after a statement."""
-    finished = subprocess.run(
-        [sys.executable, "-c", AFTER.format(statement)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert finished.returncode == 0, finished.stderr
+    finished = run_python("-c", AFTER.format(statement))
     names: list[str] = json.loads(finished.stdout.splitlines()[-1])
     return {name.partition(".")[0] for name in names}
 

@@ -5,14 +5,7 @@ from pathlib import Path
 import pytest
 
 from model.files import CONFIG, MANIFEST
-from tests.builders import tiny_checkpoint
 from tests.model.folders import edit
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Ours, free to be changed."""
-    return tiny_checkpoint(tmp_path / "tiny")
 
 
 @pytest.fixture

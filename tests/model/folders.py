@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 from pydantic import ValidationError
+from safetensors.torch import save_file
+from torch import Tensor
 
-from model.files import CONFIG, MANIFEST, WEIGHTS
+from model.files import CONFIG, INDEX, MANIFEST, WEIGHTS
 
 FILES = [CONFIG, MANIFEST, WEIGHTS, "tokenizer.json", "tokenizer_config.json"]
 
@@ -36,3 +38,15 @@ def faults(
         (".".join(map(str, fault["loc"])), fault["msg"])
         for fault in caught.value.errors(include_url=False)
     ]
+
+
+def in_parts(path: Path, weights: dict[str, Tensor], *, places: object = None) -> list[Path]:
+    """Writes weights as transformers divides them."""
+    files = [path.with_name(f"model-0000{number}-of-00002.safetensors") for number in (1, 2)]
+    parts = [dict(list(weights.items())[start::2]) for start in (0, 1)]
+    for file, part in zip(files, parts, strict=True):
+        save_file(part, file)
+    shown = {name: file.name for file, part in zip(files, parts, strict=True) for name in part}
+    write(path.with_name(INDEX), {"weight_map": shown if places is None else places})
+    path.unlink(missing_ok=True)
+    return files

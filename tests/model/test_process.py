@@ -1,12 +1,12 @@
 """What a process that serves never loads, and that it returns what its threads have freed."""
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.programs import run_python
+
 # torch's compiler and the algebra that it brings take 80 MB; transformers takes more.
 UNUSED = ("sympy", "torch._dynamo", "torch._inductor", "transformers", "matplotlib", "sklearn")
 PROGRAM = """
@@ -25,13 +25,7 @@ print(*(name for name in sys.argv[2:] if name in sys.modules))
 
 
 def test_neither_a_compiler_nor_what_training_needs(checkpoint_folder: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(checkpoint_folder), *UNUSED],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = run_python("-c", PROGRAM, checkpoint_folder, *UNUSED)
     engine, _, rest = done.stdout.partition("\n")
     assert engine.endswith("False") or engine == "eager True"
     assert rest == "\n"
@@ -80,9 +74,7 @@ print(heaps() - before, held - megabytes("Rss:"))
 
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc and /proc are Linux's")
 def test_threads_share_a_heap_and_free_memory_goes_back() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", ALLOCATING], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+    done = run_python("-c", ALLOCATING)
     new_heaps, returned = map(int, done.stdout.split())
     assert new_heaps == 0
     assert returned > 150

@@ -27,6 +27,7 @@ from scoring.errors import ScoringError
 from scoring.one_file import choose_target
 from scoring.scorer import Scorer
 from tests.matching import exactly
+from tests.programs import run_python
 from tests.scoring.conftest import ROOT, Run, refusal
 
 REVIEWS = 'id,review,label\n1,"good, and ""really""",positive\n2, ,negative\n3,bad,negative\n'
@@ -34,6 +35,22 @@ REVIEWS = 'id,review,label\n1,"good, and ""really""",positive\n2, ,negative\n3,b
 
 def write(path: Path, content: str | bytes) -> Path:
     path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def write_frame(path: Path, frame: pd.DataFrame) -> Path:
+    if path.suffix == ".parquet":
+        frame.to_parquet(path)
+    elif path.suffix == ".jsonl":
+        frame.to_json(path, orient="records", lines=True, force_ascii=False)
+    elif path.suffix == ".csv":
+        frame.to_csv(path, index=False)
+    else:
+        book = openpyxl.Workbook()
+        for row in ([*frame.columns], *frame.itertuples(index=False)):
+            book.active.append([*row])
+            book.active.cell(book.active.max_row, 2).data_type = "s"
+        book.save(path)
     return path
 
 
@@ -114,7 +131,6 @@ def test_forms_that_are_not_written_are_refused(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "output", "read"),
     [
-        ("in.parquet", "out.csv", pd.read_csv),
         ("in.jsonl", "out.csv.gz", pd.read_csv),
         ("in.csv", "out.json", lambda path: pd.DataFrame(json.loads(path.read_text()))),
         ("in.jsonl", "out.parquet", pd.read_parquet),
@@ -124,13 +140,7 @@ def test_a_form_becomes_another(
     run: Run, tmp_path: Path, name: str, output: str, read: Callable[[Path], pd.DataFrame]
 ) -> None:
     frame = pd.DataFrame({"text": ["good", "bad caf\u00e9"], "n": ["x", "y"]})
-    path = tmp_path / name
-    if name.endswith(".parquet"):
-        frame.to_parquet(path)
-    elif name.endswith(".jsonl"):
-        frame.to_json(path, orient="records", lines=True, force_ascii=False)
-    else:
-        frame.to_csv(path, index=False)
+    path = write_frame(tmp_path / name, frame)
 
     assert run(path, "--output", tmp_path / output) == 0
 
@@ -150,19 +160,7 @@ def test_no_text_of_another_form_becomes_a_formula(
     run: Run, tmp_path: Path, name: str, output: str
 ) -> None:
     frame = pd.DataFrame({"text": "good", "=n": [*FORMULAS, *PLAIN], "m": -5})
-    path = tmp_path / name
-    if name == "in.parquet":
-        frame.to_parquet(path)
-    elif name == "in.jsonl":
-        frame.to_json(path, orient="records", lines=True, force_ascii=False)
-    elif name == "in.csv":
-        frame.to_csv(path, index=False)
-    else:
-        book = openpyxl.Workbook()
-        for row in ([*frame.columns], *frame.itertuples(index=False)):
-            book.active.append([*row])
-            book.active.cell(book.active.max_row, 2).data_type = "s"
-        book.save(path)
+    path = write_frame(tmp_path / name, frame)
 
     assert run(path, "--output", tmp_path / output) == 0
     assert run(tmp_path / output) == 0
@@ -223,12 +221,10 @@ def test_times_have_all_digits_and_json_no_infinity(
     path = tmp_path / "a.parquet"
     parquet.write_table(pyarrow.table(columns), path)
     write(tmp_path / "pandas.py", "raise ImportError")  # it is not needed
-    command = [sys.executable, "-m", "scoring", str(path), "--checkpoint", str(checkpoint_folder)]
+    command = ("-m", "scoring", path, "--checkpoint", checkpoint_folder)
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
 
-    subprocess.run(
-        [*command, "--output", str(tmp_path / "a.csv")], cwd=ROOT, env=environment, check=True
-    )
+    run_python(*command, "--output", tmp_path / "a.csv", env=environment)
     assert run(path, "--output", tmp_path / "a.jsonl") == 0
 
     texts = [text for _, text in TIMES.values()]
@@ -261,18 +257,16 @@ def test_rows_that_cannot_be_divided_stay_in_their_place(run: Run, tmp_path: Pat
     assert [bool(row[2]) for row in rows[1:]] == [True, False, False, False, False, True, False]
 
 
-@pytest.mark.parametrize("output", [(), ("--parts", "--output", "parts")])
 def test_a_file_in_another_encoding_is_refused(
-    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str], output: tuple[str, ...]
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = ["text", "gr\u00fcn", "sch\u00f6n", "good", "\u20ac", "bad"]
     path = write(tmp_path / "a.csv", "\n".join(rows).encode("cp1252"))
-    given = [tmp_path / each if each == "parts" else each for each in output]
+    fault = "3 of 5 rows are not UTF-8: name the encoding, such as --encoding cp1252"
 
-    assert run(path, "--text-column", "text", *given) == 1
-    assert refusal(capsys) == (
-        f"{path}: 3 of 5 rows are not UTF-8: name the encoding, such as --encoding cp1252"
-    )
+    for options in ((), ("--parts", "--output", tmp_path / "parts")):
+        assert run(path, "--text-column", "text", *options) == 1
+        assert refusal(capsys) == f"{path}: {fault}"
     assert not (tmp_path / "a.scored.csv").exists()
     assert run(path, "--encoding", "cp1252") == 0
     assert [row[0] for row in table_of(tmp_path / "a.scored.csv")] == rows
@@ -478,17 +472,10 @@ def test_a_full_disk_under_standard_output_is_one_line(
     options: list[str], unbuffered: str, checkpoint_folder: Path, tmp_path: Path
 ) -> None:
     path = write(tmp_path / "a.csv", "text\ngood\n")
-    command = [sys.executable, "-m", "scoring", str(path), "--checkpoint", str(checkpoint_folder)]
+    command = ("-m", "scoring", path, "--checkpoint", checkpoint_folder, *options)
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
     with Path("/dev/full").open("w") as full:
-        ended = subprocess.run(
-            [*command, *options],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
+        ended = run_python(*command, stdout=full, env=environment, check=False)
     told = [line for line in ended.stderr.splitlines() if line.startswith("headlight-score: ")]
     if options:
         assert told == ["headlight-score: -: cannot be written: No space left on device"]
@@ -512,8 +499,7 @@ def test_windows(tmp_path: Path) -> None:
         "sys.exit(main(words) or main(words) or main(words + parts))"
     )
     path = write(tmp_path / "a.csv", "text\ngood\n")
-    command = [sys.executable, "-c", script, str(tmp_path / "tiny"), str(path)]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    ended = run_python("-c", script, tmp_path / "tiny", path, check=False)
     assert ended.returncode == 0, ended.stderr
     assert table_of(tmp_path / "a.scored.csv")[1][0] == "good"
     assert sorted(each.name for each in tmp_path.iterdir()) == [

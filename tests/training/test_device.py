@@ -2,13 +2,13 @@
 
 import os
 import platform
-import subprocess
 import sys
 
 import pytest
 import torch
 
 from model.backends.device import computes_bfloat16
+from tests.programs import run_python
 from training.device import Accelerator, choose_accelerator, describe
 
 CPU = torch.device("cpu")
@@ -30,12 +30,8 @@ def test_a_run_on_the_cpu_is_deterministic(dtype: str, *, bfloat16: bool) -> Non
 @pytest.mark.parametrize("module", ["service.app", "scoring.scorer", "training.estimator"])
 def test_threads_that_wait_for_others_sleep(module: str) -> None:
     inherited = {name: value for name, value in os.environ.items() if "OMP_" not in name}
-    done = subprocess.run(
-        [sys.executable, "-c", f"import {module}"],
-        env={**inherited, "OMP_DISPLAY_ENV": "verbose"},
-        capture_output=True,
-        text=True,
-        check=True,
+    done = run_python(
+        "-c", f"import {module}, torch", env={**inherited, "OMP_DISPLAY_ENV": "verbose"}
     )
     assert "GOMP_SPINCOUNT = '0'" in done.stderr
 

@@ -242,54 +242,43 @@ def test_it_leaves_torch_and_the_disk_as_they_were(
 
 
 TWO = ["a", "b"]
-WRONG: list[tuple[Any, Any, type[Exception], str]] = [
-    ("a warm film", TWO, TypeError, "fit takes a list of texts, got one string: write fit([text])"),
-    ([1.5, 2.5], TWO, TypeError, "texts[0]: the text is a float: convert it to a string"),
-    (["x", "y"], None, ValueError, "fit requires y to be passed, but the target y is None"),
-    (
-        ["x", "y", "z"],
-        TWO,
-        ValueError,
-        "Found input variables with inconsistent numbers of samples: [3, 2]",
-    ),
+WRONG: list[tuple[Any, Any, str]] = [
+    (["x", "y"], None, "fit requires y to be passed, but the target y is None"),
+    (["x", "y", "z"], TWO, "Found input variables with inconsistent numbers of samples: [3, 2]"),
     *(
-        (
-            ["x", "y"],
-            ["a", missing],
-            ValueError,
-            "y[1] is missing: leave the row out, or give it a class",
-        )
+        (["x", "y"], ["a", missing], "y[1] is missing: leave the row out, or give it a class")
         for missing in (None, float("nan"), pd.NA)
     ),
-    (["x", "y"], ["a", "a"], ValueError, "y has 1 class: a classifier needs rows of two or more"),
-    (
-        ["x", " "],
-        TWO,
-        ValueError,
-        "X and y: row 1: the text is blank: give the row a text, or leave it out",
-    ),
+    (["x", "y"], ["a", "a"], "y has 1 class: a classifier needs rows of two or more"),
+    (["x", " "], TWO, "X and y: row 1: the text is blank: give the row a text, or leave it out"),
     (
         ["x", "y"],
         TWO,
-        ValueError,
         "X and y: class a has 1 different texts, at least 2 are needed to hold one out: add rows, "
         "or give a file to validate on",
     ),
 ]
 
 
-@pytest.mark.parametrize(("X", "y", "error", "message"), WRONG)
+@pytest.mark.parametrize(("X", "y", "message"), WRONG)
 def test_rows_that_cannot_be_used(
     fresh: TextClassifier,
     X: Sequence[str],  # noqa: N803
     y: Any,  # noqa: ANN401
-    error: type[Exception],
     message: str,
 ) -> None:
-    with pytest.raises(error, match=exactly(message)):
+    with pytest.raises(ValueError, match=exactly(message)):
         fresh.fit(X, y)
     with pytest.raises(NotFittedError):
         fresh.predict(["x"])
+
+
+def test_what_is_no_text_is_told(fresh: TextClassifier) -> None:
+    with pytest.raises(TypeError, match="fit takes a list of texts, got one string: write fit"):
+        fresh.fit("a warm film", TWO)
+    message = "texts[0]: the text is a float: convert it to a string"
+    with pytest.raises(TypeError, match=exactly(message)):
+        fresh.fit([1.5, 2.5], TWO)  # type: ignore[list-item]
 
 
 def test_numbers_are_not_classes_and_a_column_is_taken_with_a_warning(

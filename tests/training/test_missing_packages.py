@@ -1,11 +1,9 @@
 """Each missing package is one clear line, before any work: what needs it, and its extra."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
-from tests.test_architecture import ROOT
+from tests.programs import run_python
 from tests.training.tiny_runs import arguments
 
 # Every command in one process: a module whose import failed is imported again by the next.
@@ -37,17 +35,9 @@ def test_each_command_names_what_is_missing(tmp_path: Path) -> None:
         ["fetch", "people/film", "--output", str(tmp_path / "out")],
     ]
 
-    ended = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
-        cwd=ROOT,
-        input=json.dumps([(needed, every), (extra, commands)]),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+    ended = run_python("-c", PROGRAM, input=json.dumps([(needed, every), (extra, commands)]))
 
-    assert (ended.returncode, ended.stdout) == (0, ""), ended.stderr
+    assert ended.stdout == ""
     lines = ended.stderr.splitlines()
     for line in lines[:3]:
         name = line.removeprefix("headlight-train: ").partition(" ")[0]

@@ -2,7 +2,6 @@
 
 import os
 import platform
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -27,8 +26,8 @@ from model.network.config import Activation
 from model.network.encoder import EncoderClassifier, build_encoder
 from model.types import Batch, ClassifierOutput, Encoding
 from tests.builders import KernelNetwork, tiny_checkpoint, tiny_config
+from tests.programs import run_python
 
-ROOT = Path(__file__).parents[3]
 VOCAB_SIZE = 40
 # On both sides of where panels, tiles and groups end, and where the rounding of sizes changes.
 LONG = (15, 16, 17, 31, 32, 33, 40, 63, 64, 65, 127, 128, 129)
@@ -337,13 +336,7 @@ print(torch.equal(own(batch).logits, expected))
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the limit is Linux's")
 def test_passes_end_after_a_fork_and_the_next_one_after_a_lack_of_memory() -> None:
     need_kernels()
-    done = subprocess.run(
-        [sys.executable, "-c", FORK_AND_NO_MEMORY],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = run_python("-c", FORK_AND_NO_MEMORY)
     assert done.stdout.splitlines() == [
         "forked",
         "no memory for a pass of 6000 texts of up to 129 tokens",

@@ -163,12 +163,9 @@ def test_the_limit_of_a_folder_of_others(stated: object, limit: int, foreign: Pa
 def test_only_files_of_the_folder_are_read_for_a_digest(name: str, folder: Path) -> None:
     edit(folder / MANIFEST, files={name: "0" * 64}, sha256=None)
 
-    with pytest.raises(CheckpointError) as caught:
+    fault = f"files.{name}.[key]: must be the plain name of a file in the folder (got {name!r})"
+    with pytest.raises(CheckpointError, match=exactly(f"{folder / MANIFEST}: {fault}")):
         open_checkpoint(folder)
-    assert caught.value.path == folder / MANIFEST
-    assert caught.value.fault == (
-        f"files.{name}.[key]: must be the plain name of a file in the folder (got {name!r})"
-    )
 
 
 @pytest.mark.parametrize("name", [WEIGHTS, CONFIG, "extra"])
@@ -180,10 +177,9 @@ def test_what_may_be_read_for_ever_is_not_begun(name: str, folder: Path) -> None
     else:
         (folder / name).symlink_to("/dev/zero")
 
-    with pytest.raises(CheckpointError) as caught:
+    message = f"{folder / name}: is a device or a pipe: put a regular file there"
+    with pytest.raises(CheckpointError, match=exactly(message)):
         open_checkpoint(folder)
-    assert caught.value.path == folder / name
-    assert caught.value.fault == "is a device or a pipe: put a regular file there"
 
 
 BLANK = "must have a character that is not white space"

@@ -33,24 +33,8 @@ from tests.model.folders import edit, faults
 
 SMALLEST: dict[str, Any] = {"labels": ["negative", "positive"], "max_length": 32}
 DIGEST = "0123456789abcdef" * 4
-# Of 100 rows 80 are right in float32 and 79 in int8.
-SET: dict[str, Any] = {
-    "name": "dev",
-    "rows": 100,
-    "accuracy": 0.79,
-    "log_loss": 0.46,
-    "float32_accuracy": 0.8,
-    "float32_log_loss": 0.45,
-    "lost": 3,
-    "gained": 2,
-}
-RECORD: dict[str, Any] = {
-    "dtype": "int8",
-    "weights_sha256": DIGEST,
-    "processor": "one",
-    "torch": "2.13.0",
-    "sets": [SET],
-}
+RECORD: dict[str, Any] = precision(precision_set(lost=3, gained=2)).model_dump(mode="json")
+(SET,) = RECORD["sets"]
 
 
 def test_written_and_read_is_the_same() -> None:

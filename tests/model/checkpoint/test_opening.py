@@ -24,6 +24,7 @@ from tests.builders import (
     tiny_network,
     tiny_tokenizer,
 )
+from tests.hub_stand_in import files_of
 from tests.matching import exactly
 from tests.model.folders import FILES, read
 
@@ -122,14 +123,6 @@ def test_a_folder_that_is_replaced_between_check_and_load(tmp_path: Path) -> Non
         checkpoint.load_network()
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
-
-
 class DiskFullError(OSError):
     """What a full disk does."""
 
@@ -144,7 +137,7 @@ def test_a_failure_on_the_way_changes_nothing(
     path = tmp_path / "tiny"
     if existing:
         tiny_checkpoint(path)
-    before = contents(tmp_path)
+    before = files_of(tmp_path)
 
     def fail(*_arguments: object, **_options: object) -> None:
         raise DiskFullError(step)
@@ -153,7 +146,7 @@ def test_a_failure_on_the_way_changes_nothing(
     with pytest.raises(DiskFullError, match=step):
         tiny_checkpoint(path, seed=1)
 
-    assert contents(tmp_path) == before
+    assert files_of(tmp_path) == before
     assert sorted(entry.name for entry in tmp_path.iterdir()) == (["tiny"] if existing else [])
 
 
@@ -162,7 +155,7 @@ def test_a_rename_that_fails_brings_the_old_folder_back(
     failing: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tiny_checkpoint(tmp_path / "tiny")
-    before = contents(tmp_path)
+    before = files_of(tmp_path)
     rename, calls = Path.rename, []
 
     def fail_once(self: Path, target: Path) -> Path:
@@ -177,7 +170,7 @@ def test_a_rename_that_fails_brings_the_old_folder_back(
     with pytest.raises(DiskFullError, match="rename"):
         tiny_checkpoint(path, seed=1)
 
-    assert contents(tmp_path) == before
+    assert files_of(tmp_path) == before
     assert [entry.name for entry in tmp_path.iterdir()] == ["tiny"]
 
 
@@ -216,7 +209,7 @@ def test_what_a_link_points_to_is_replaced_whole(tmp_path: Path) -> None:
     tiny_checkpoint(link, seed=1)
 
     assert link.is_symlink()
-    assert contents(old) == contents(tiny_checkpoint(tmp_path / "expected", seed=1))
+    assert files_of(old) == files_of(tiny_checkpoint(tmp_path / "expected", seed=1))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["current", "expected", "version-1"]
 
 
@@ -247,7 +240,7 @@ def test_a_folder_of_something_else_is_never_replaced(
     folder.mkdir()
     for name, text in {**files, "thesis.tex": "precious"}.items():
         (folder / name).write_text(text, encoding="utf-8")
-    before = contents(folder)
+    before = files_of(folder)
     message = (
         f"{folder}: holds other files than a checkpoint's (no headlight.json, nor "
         "model.safetensors with the config.json of a network that is known here): only an empty "
@@ -256,7 +249,7 @@ def test_a_folder_of_something_else_is_never_replaced(
 
     with pytest.raises(CheckpointError, match=exactly(message)):
         tiny_checkpoint(folder)
-    assert contents(folder) == before
+    assert files_of(folder) == before
 
 
 def test_places_that_may_be_written(tmp_path: Path) -> None:
@@ -271,4 +264,4 @@ def test_places_that_may_be_written(tmp_path: Path) -> None:
     (ours / "config.json").unlink()
     (ours / "headlight.json").write_text("{", encoding="utf-8")
     check_place(ours)  # damaged, but ours
-    assert sorted(contents(tiny_checkpoint(tmp_path / "empty"))) == sorted(FILES)
+    assert sorted(files_of(tiny_checkpoint(tmp_path / "empty"))) == sorted(FILES)

@@ -56,9 +56,12 @@ def refuse(folder: Path, keys: KeyPair, *reasons: str, file: str = SIGNATURE) ->
 NOT_SIGNED = "is no signature of these files by the key "
 
 
-def test_a_signed_folder_opens_and_may_be_replaced(signed: Path) -> None:
+def test_a_signed_folder_opens_and_may_be_replaced(signed: Path, keys: KeyPair) -> None:
     assert open_checkpoint(signed).manifest.temperature == 1.5
     check_place(signed)
+    # Model-signing leaves files of git out, and nothing here reads them.
+    (signed / ".gitattributes").write_text("* text", encoding="utf-8")
+    verify_checkpoint(signed, keys.public)
 
 
 def test_files_and_the_folder_itself_may_be_links_as_in_the_cache_of_the_hub(
@@ -118,12 +121,6 @@ def test_a_file_that_the_signer_left_out(folder: Path, keys: KeyPair) -> None:
     sign(folder, keys, form)
     fault = "is not covered by model.sig: remove it, or sign again"
     refuse(folder, keys, fault, file="vocab.txt")
-
-
-def test_files_of_git_may_be_added(signed: Path, keys: KeyPair) -> None:
-    """Model-signing leaves them out, and nothing here reads them."""
-    (signed / ".gitattributes").write_text("* text", encoding="utf-8")
-    verify_checkpoint(signed, keys.public)
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe"])

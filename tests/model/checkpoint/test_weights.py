@@ -25,7 +25,7 @@ from model.network.architecture import fill
 from model.network.encoder import EncoderClassifier
 from tests.builders import tiny_config, tiny_network
 from tests.matching import exactly
-from tests.model.folders import write
+from tests.model.folders import in_parts
 
 Change = Callable[[dict[str, Tensor]], None]
 SHAPES = tiny_config().parameter_shapes()
@@ -165,18 +165,6 @@ def test_numbers_that_are_not_finite_are_refused(
         load(path, tiny_network())
     with pytest.raises(CheckpointError, match=message):
         load_encoder(path, tiny_network())
-
-
-def in_parts(path: Path, weights: dict[str, Tensor], *, places: object = None) -> list[Path]:
-    """Writes weights as transformers divides them."""
-    files = [path.with_name(f"model-0000{number}-of-00002.safetensors") for number in (1, 2)]
-    parts = [dict(list(weights.items())[start::2]) for start in (0, 1)]
-    for file, part in zip(files, parts, strict=True):
-        save_file(part, file)
-    shown = {name: file.name for file, part in zip(files, parts, strict=True) for name in part}
-    write(path.with_name(INDEX), {"weight_map": shown if places is None else places})
-    path.unlink(missing_ok=True)
-    return files
 
 
 def test_weights_in_parts_are_those_of_one_file(path: Path, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from model.cli import process
+from tests.programs import run_python
 
 # By its path, because the package takes seconds to import.
 PROGRAM = """
@@ -65,7 +66,5 @@ def test_a_hang_up_that_is_ignored_stays_so(tmp_path: Path) -> None:
 def test_a_stream_shows_escapes_of_what_it_cannot_write() -> None:
     program = f"import runpy; runpy.run_path({process.__file__!r})['prepare_process'](); print('é')"
     environment = {"PYTHONIOENCODING": "ascii"}
-    said = subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True
-    )
+    said = run_python("-c", program, env=environment)
     assert said.stdout == "\\xe9\n"

@@ -10,16 +10,7 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from model import AttentionOptions, Downsampling, Predictor
-from model.explain.views import (
-    downsample,
-    downsampled_side,
-    join_words,
-    reduce_weights,
-    reduced_shape,
-    rollout,
-    shrink,
-    view_name,
-)
+from model.explain import views
 from model.tokenization.words import group_words
 from model.types import Reduce, Token, Words
 
@@ -61,16 +52,16 @@ def test_words_the_mean_and_the_largest_are_those_of_their_definitions(
     case: tuple[NDArray[np.float32], list[tuple[int, ...]]],
 ) -> None:
     attention, groups = case
-    joined = join_words(attention, Words((), tuple(groups)))
+    joined = views.join_words(attention, Words((), tuple(groups)))
     np.testing.assert_allclose(joined, by_definition(attention, groups), atol=1e-6)
     np.testing.assert_allclose(joined.sum(axis=-1), 1, atol=1e-5)
-    mean = reduce_weights(attention, reduce="mean", words=None)
-    assert mean.shape[:2] == reduced_shape("mean", *attention.shape[:2])
+    mean = views.reduce_weights(attention, reduce="mean", words=None)
+    assert mean.shape[:2] == views.reduced_shape("mean", *attention.shape[:2])
     np.testing.assert_allclose(mean[:, 0], attention.mean(axis=1), atol=1e-6)
-    largest = reduce_weights(attention, reduce="max", words=None)
+    largest = views.reduce_weights(attention, reduce="max", words=None)
     np.testing.assert_array_equal(largest[:, 0], attention.max(axis=1))
     # of words, not words of the largest: else a weight could exceed 1
-    words = reduce_weights(attention, reduce="max", words=Words((), tuple(groups)))
+    words = views.reduce_weights(attention, reduce="max", words=Words((), tuple(groups)))
     np.testing.assert_allclose(words[:, 0], by_definition(attention, groups).max(axis=1), atol=1e-6)
 
 
@@ -79,43 +70,43 @@ def test_a_rollout_by_hand() -> None:
     second = np.array([[[1.0, 0.0], [1.0, 0.0]], [[1.0, 0.0], [1.0, 0.0]]])
     attention = np.stack([first, second]).astype(np.float32)
     # 0.5 A + 0.5 I: [[0.75, 0.25], [0.25, 0.75]], then [[1, 0], [0.5, 0.5]] times it.
-    np.testing.assert_allclose(rollout(attention), [[0.75, 0.25], [0.5, 0.5]], atol=1e-7)
+    np.testing.assert_allclose(views.rollout(attention), [[0.75, 0.25], [0.5, 0.5]], atol=1e-7)
 
 
 def test_a_rollout_without_a_residual_connection_is_the_attention_alone() -> None:
     attention = raw(layers=2, heads=3, length=4, seed=0)
     first, second = attention.mean(axis=1)
 
-    found = reduce_weights(attention, reduce="rollout", words=None, residual_share=0.0)
+    found = views.reduce_weights(attention, reduce="rollout", words=None, residual_share=0.0)
     np.testing.assert_allclose(found[0, 0], second @ first, atol=1e-6)
     # Half and half by default, as around an encoder's attention.
     np.testing.assert_array_equal(
-        reduce_weights(attention, reduce="rollout", words=None)[0, 0],
-        rollout(attention, residual_share=0.5),
+        views.reduce_weights(attention, reduce="rollout", words=None)[0, 0],
+        views.rollout(attention, residual_share=0.5),
     )
 
 
 def test_a_rollout_of_words_follows_tokens() -> None:
     attention = raw(2, 2, 4, seed=3)
     groups = [(0,), (1, 2), (3,)]
-    found = reduce_weights(attention, reduce="rollout", words=Words((), tuple(groups)))
-    expected = by_definition(rollout(attention)[None, None], groups)
+    found = views.reduce_weights(attention, reduce="rollout", words=Words((), tuple(groups)))
+    expected = by_definition(views.rollout(attention)[None, None], groups)
     np.testing.assert_allclose(found, expected, atol=1e-6)
-    assert found.shape[:2] == reduced_shape("rollout", 2, 2)
-    other_way = rollout(join_words(attention, Words((), tuple(groups))))
+    assert found.shape[:2] == views.reduced_shape("rollout", 2, 2)
+    other_way = views.rollout(views.join_words(attention, Words((), tuple(groups))))
     assert np.abs(found[0, 0] - other_way).max() > 0.01
 
 
 def test_raw_weights_are_left_as_they_are() -> None:
     attention = raw(2, 2, 4, seed=1)
     attention[0, 0, 0, 0] = np.nextafter(np.float32(1), np.float32(2))
-    assert reduce_weights(attention, reduce="none", words=None) is attention
+    assert views.reduce_weights(attention, reduce="none", words=None) is attention
 
 
 def test_names() -> None:
-    assert [view_name("none", level) for level in ("token", "word")] == ["raw", "word"]
-    assert view_name("max", "token") == "max"
-    assert view_name("mean", "word", is_downsampled=True) == "mean+word+thumbnail"
+    assert [views.view_name("none", level) for level in ("token", "word")] == ["raw", "word"]
+    assert views.view_name("max", "token") == "max"
+    assert views.view_name("mean", "word", is_downsampled=True) == "mean+word+thumbnail"
 
 
 TEXT = "a good film with a plot that drags but a cast so warm that it is good"
@@ -127,7 +118,7 @@ def test_a_cell_is_the_largest_of_its_rows_and_columns(
     data: st.DataObject, length: int, side: int
 ) -> None:
     maps = data.draw(arrays(np.float32, (2, length, length), elements=SHARES))
-    shrunk = shrink(maps, side)
+    shrunk = views.shrink(maps, side)
     kept = min(side, length)
     expected = np.zeros((2, kept, kept), np.float32)
     for query in range(length):
@@ -147,7 +138,7 @@ def test_smaller_maps_are_those_of_the_view(
     assert encoding.tokens is not None
     words = group_words(TEXT, encoding.tokens) if by_word else None
     whole = predictor.explain(encoding)
-    view = reduce_weights(
+    view = views.reduce_weights(
         whole.attention, reduce=reduce, words=words, residual_share=whole.residual_share
     )
     names = encoding.tokens if words is None else words.tokens
@@ -160,8 +151,8 @@ def test_smaller_maps_are_those_of_the_view(
     assert beside.strongest is None
     np.testing.assert_array_equal(beside.attention, whole.attention[1:, :1])
     assert told.prediction == whole.prediction
-    np.testing.assert_array_equal(told.attention, shrink(view[:, :, shown][..., shown], 8))
-    assert told.attention.shape[-1] == 8 == downsampled_side(names, 8, special=special)
+    np.testing.assert_array_equal(told.attention, views.shrink(view[:, :, shown][..., shown], 8))
+    assert told.attention.shape[-1] == 8 == views.downsampled_side(names, 8, special=special)
     assert told.strongest is not None
     np.testing.assert_array_equal(told.strongest.keys, view.argmax(axis=-1))
     np.testing.assert_array_equal(told.strongest.weights, view.max(axis=-1))
@@ -173,8 +164,8 @@ def test_a_text_of_special_tokens_alone_keeps_them() -> None:
         Token("[SEP]", 0, 0, special=True, word=None),
     ]
     weights: Any = np.array([[[0.25, 0.75], [0.5, 0.5]]], np.float32)
-    maps, strongest = downsample([weights], tokens, Downsampling(8, special=False))
+    maps, strongest = views.downsample([weights], tokens, Downsampling(8, special=False))
 
     np.testing.assert_array_equal(maps, weights[None])
     assert strongest.keys.tolist() == [[[1, 0]]]
-    assert downsampled_side(tokens, 8, special=False) == 2
+    assert views.downsampled_side(tokens, 8, special=False) == 2

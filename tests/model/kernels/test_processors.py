@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from model.backends.eager import collate
-from model.backends.kernels import KINDS, InstructionSet, instruction_sets, reason_unavailable
+from model.backends.kernels import KINDS, InstructionSet, instruction_sets
 from model.kernels import compiler
 from model.network.encoder import build_encoder
 from model.types import Batch, Encoding
 from tests.builders import KernelNetwork, tiny_config
+from tests.model.backends.test_cpu_encoders import need_kernels
 
 CHECK = Path(__file__).with_name("check.cpp")
 # Of texts: on both sides of where blocks and panels end, and more tokens than a group has.
@@ -56,9 +57,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     A network is its addresses (the columns of a panel, its layers, its tensors), its structure, its
     layers, its tensors; then logits and weights without a head mask and with one.
     """
-    if reason := reason_unavailable():
-        excused = "CI" not in os.environ or reason.startswith("this processor")
-        (pytest.skip if excused else pytest.fail)(f"no kernels to record with: {reason}")
+    need_kernels()
     sizes = {"hidden_size": 24, "intermediate_size": 36, "max_position_embeddings": max(LENGTHS)}
     network = build_encoder(tiny_config(vocab_size=40, **sizes)).eval()
     network.initialize(std=0.3, generator=torch.Generator().manual_seed(0))

@@ -1,6 +1,7 @@
 """`headlight-train fetch` with the real client of the hub, against a hub on this machine."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
@@ -13,6 +14,7 @@ from model.checkpoint.hub import ORIGIN
 from model.files import WEIGHTS
 from tests.families import save_family
 from tests.hub_stand_in import Hub, files_of
+from tests.model.folders import in_parts
 from training.__main__ import main
 
 NAME = "people/film"
@@ -81,14 +83,9 @@ def test_a_folder_comes_whole_from_one_commit(
 def test_weights_in_parts_come_with_their_index(
     hub: Hub, folder: Path, tmp_path: Path, fetch: Fetch
 ) -> None:
-    files = files_of(folder)
-    del files[WEIGHTS]
-    weights = load_file(folder / WEIGHTS)
-    names = [f"model-0000{number}-of-00002.safetensors" for number in (1, 2)]
-    parts = [dict(list(weights.items())[start::2]) for start in (0, 1)]
-    files |= {name: save(part) for name, part in zip(names, parts, strict=True)}
-    places = {weight: name for name, part in zip(names, parts, strict=True) for weight in part}
-    files["model.safetensors.index.json"] = json.dumps({"weight_map": places}).encode()
+    film = Path(shutil.copytree(folder, tmp_path / "film"))
+    in_parts(film / WEIGHTS, load_file(film / WEIGHTS))
+    files = files_of(film)
     hub.add(NAME, {**files, "other.safetensors": b"x"})
 
     assert fetch(NAME)[0] == 0

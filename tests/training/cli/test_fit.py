@@ -13,15 +13,7 @@ from safetensors.torch import load_file
 from model import load_predictor, open_checkpoint
 from model.atomic import beside
 from tests.builders import tiny_checkpoint, tiny_config
-from tests.training.tiny_runs import (
-    Refusal,
-    arguments,
-    read_history,
-    run,
-    signal_after,
-    weights,
-    write_sentences,
-)
+from tests.training.tiny_runs import Refusal, arguments, read_history, run, signal_after, weights
 from training.__main__ import main
 from training.cli.run_lock import locked
 
@@ -171,14 +163,9 @@ def test_two_runs_never_write_into_one_folder(
     ("options", "message"),
     [
         (["--run-dir", "out"], "--run-dir out lies in the checkpoint out, which is written as a"),
-        (
-            ["--evaluate", "d/r.2021.tsv", "--evaluate", "d/r.2022.tsv"],
-            "--evaluate: two files would be recorded as d/r: rename one",
-        ),
         (["--resume"], "out.run/state: there is no interrupted run to resume; leave out --resume"),
         (["--epochs", "0"], "preset tiny.toml with --epochs: --epochs: must be at least 1 (got 0)"),
         (["--device", "cuda:200"], "--device: device cuda:200 was asked for, but torch finds"),
-        (["--text-column", "nothing"], "rows.tsv: no column is named 'nothing' among"),
     ],
 )
 def test_what_would_do_nothing_or_harm_is_refused(
@@ -189,10 +176,6 @@ def test_what_would_do_nothing_or_harm_is_refused(
     message: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "d").mkdir()
-    for year in (2021, 2022):
-        write_sentences(tmp_path / "d" / f"r.{year}.tsv", rows=4)
-
     assert message in refusal(arguments(Path(), "out", *options))
     assert not (tmp_path / "out").exists()
 

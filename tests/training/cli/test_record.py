@@ -12,7 +12,7 @@ from model.backends import device
 from model.backends.device import choose_dtype, computes_int8
 from model.checkpoint.records import Precision, judge
 from model.files import MANIFEST, SIGNATURE
-from tests.builders import WORDS, tiny_checkpoint
+from tests.builders import WORDS
 from tests.labelled_files import write_rows
 from tests.training.tiny_runs import Refusal
 from training.__main__ import main
@@ -28,11 +28,6 @@ TYPES = [
         marks=pytest.mark.skipif(not computes_int8(CPU), reason="this processor has no kernels"),
     ),
 ]
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tiny_checkpoint(tmp_path / "tiny")
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from model import load_predictor, open_checkpoint
-from tests.builders import tiny_checkpoint
 from tests.labelled_files import write_rows
 from training.__main__ import main
 from training.data.dataset import read_dataset
@@ -14,11 +13,6 @@ from training.measure.counts import count_baseline
 from training.measure.inference import predict_probabilities
 
 TEXTS = ["a good film", "\u2603 dull", "very long " * 40, "weak", "superb"]
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tiny_checkpoint(tmp_path / "tiny")
 
 
 def evaluate(folder: Path, *options: object) -> int:

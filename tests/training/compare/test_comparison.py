@@ -10,16 +10,7 @@ from training.measure.history import Measurement
 
 
 def point(epoch: int, validation_loss: float) -> Measurement:
-    return Measurement(
-        step=10 * epoch,
-        epoch=epoch,
-        training_loss=0.3,
-        training_accuracy=0.9,
-        validation_loss=validation_loss,
-        validation_accuracy=0.8,
-        learning_rate=1e-3,
-        seconds=2.0 * epoch,
-    )
+    return Measurement(10 * epoch, epoch, 0.3, 0.9, validation_loss, 0.8, 1e-3, 2.0 * epoch)
 
 
 def run(seed: int, training: float, validation: float) -> VariantRun:

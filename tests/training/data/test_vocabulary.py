@@ -35,13 +35,6 @@ def test_special_tokens_come_first() -> None:
     assert (PAD_ID, UNKNOWN_ID) == (0, 1)
     assert tokenizer.pad_token_id == 0
     assert tokenizer.max_length == 16
-    assert tokenizer.special_tokens() == {
-        "pad_token": "[PAD]",
-        "unk_token": "[UNK]",
-        "cls_token": "[CLS]",
-        "sep_token": "[SEP]",
-        "mask_token": "[MASK]",
-    }
     assert tokenizer.encode("film").input_ids == [2, tokenizer.token_id("film"), 3]
 
 

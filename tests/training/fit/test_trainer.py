@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from model.backends.eager import collate
@@ -75,17 +75,6 @@ def logits(network: EncoderClassifier) -> Tensor:
     """Of the dozen texts, in float32."""
     encodings = rows().encodings
     return torch.from_numpy(predict_logits(network, encodings, pad_token_id=0, device=CPU))
-
-
-def batches_seen(network: EncoderClassifier) -> list[tuple[bool, Batch]]:
-    """Fills up, while the network runs, with each batch and whether it was of training."""
-    seen: list[tuple[bool, Batch]] = []
-
-    def note(module: nn.Module, inputs: tuple[Batch]) -> None:
-        seen.append((module.training, inputs[0]))
-
-    network.register_forward_pre_hook(note)
-    return seen
 
 
 @pytest.mark.parametrize("schedule", ["linear", "constant"])
@@ -212,7 +201,10 @@ def test_the_best_epoch_is_kept_and_patience_ends_the_run(
 def test_some_tokens_are_dropped_others_stay(tmp_path: Path) -> None:
     def read(token_dropout: float) -> Tensor:
         network = still_network()
-        seen = batches_seen(network)
+        seen: list[tuple[bool, Batch]] = []
+        network.register_forward_pre_hook(
+            lambda module, inputs: seen.append((module.training, inputs[0]))
+        )
         changes: dict[str, Any] = {"epochs": 10, "patience": 10, "learning_rate": 1e-9}
         run(make_trainer(tmp_path, network, batch_size=12, token_dropout=token_dropout, **changes))
         return torch.cat([batch.input_ids.flatten() for training, batch in seen if training])

@@ -11,16 +11,8 @@ from training.measure.plots import Scores, plot_history, plot_reliability
 
 
 def measurement(step: int, training: float, validation: float) -> Measurement:
-    return Measurement(
-        step=step,
-        epoch=step // 100,
-        training_loss=training,
-        training_accuracy=1 - training,
-        validation_loss=validation,
-        validation_accuracy=1 - validation,
-        learning_rate=0.001,
-        seconds=1.0,
-    )
+    losses = (training, 1 - training, validation, 1 - validation)
+    return Measurement(step, step // 100, *losses, learning_rate=0.001, seconds=1.0)
 
 
 HISTORY = [measurement(100, 0.6, 0.7), measurement(200, 0.4, 0.5), measurement(300, 0.2, 0.6)]
