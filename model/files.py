@@ -26,12 +26,7 @@ SIGNATURE = "model.sig"
 # Far above any vocabulary. What is read whole must fit into the memory several times over.
 MOST_BYTES = 64_000_000
 #: the files that decide which tokens a text becomes
-TOKENIZER_FILES = (
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "added_tokens.json",
-    "vocab.txt",
-)
+TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "added_tokens.json", "vocab.txt")
 _LONGEST_NAME = 255
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(?:/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 

@@ -19,14 +19,7 @@ from service.http.middleware import Layer, Lifecycle
 from service.http.server import listen, serve
 from service.logs import configure_logging
 from service.preflight import prepare
-from service.settings import (
-    FORMER,
-    PREFIX,
-    Settings,
-    SettingsError,
-    former_settings,
-    name_of,
-)
+from service.settings import FORMER, PREFIX, Settings, SettingsError, former_settings, name_of
 from service.tracing.environment import is_wanted
 
 logger = logging.getLogger("headlight.server")

@@ -153,9 +153,7 @@ class Metrics:
     """
 
     def __init__(
-        self,
-        routes: Iterable[tuple[str, str, Iterable[int]]],
-        answers: AnswerCounts | None = None,
+        self, routes: Iterable[tuple[str, str, Iterable[int]]], answers: AnswerCounts | None = None
     ) -> None:
         disable_created_metrics()  # else a second series would say when each began
         self.registry = CollectorRegistry()

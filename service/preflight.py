@@ -10,12 +10,7 @@ from model import Checkpoint, open_checkpoint
 from model.backends.base import Backend
 from model.backends.device import choose_backend, choose_device, choose_dtype
 from model.checkpoint.location import local_folder
-from model.errors import (
-    CheckpointError,
-    ConfigurationError,
-    HubError,
-    install_hint,
-)
+from model.errors import CheckpointError, ConfigurationError, HubError, install_hint
 from service.http.access import ApiKeys, load_api_keys
 from service.http.server import plan_capacity
 from service.settings import Settings, SettingsError, name_of, read_settings

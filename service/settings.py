@@ -166,8 +166,7 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid")
 
     checkpoint: Path = Field(
-        DEFAULT,
-        description="folder of the checkpoint to serve, or hf:NAME@REVISION",
+        DEFAULT, description="folder of the checkpoint to serve, or hf:NAME@REVISION"
     )
     checkpoint_key: _MaybePath = Field(
         None, description="public key in PEM form, whose owner must have signed the checkpoint"

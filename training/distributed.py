@@ -142,11 +142,7 @@ def joined(device: str, *, timeout: float) -> Iterator[Ranks]:
         # torchrun keeps one store: addresses of processes that it has ended are still there.
         store = PrefixStore(f"headlight/{restarts}", met)
         distributed.init_process_group(
-            "nccl" if on_gpus else "gloo",
-            store=store,
-            rank=number,
-            world_size=count,
-            timeout=limit,
+            "nccl" if on_gpus else "gloo", store=store, rank=number, world_size=count, timeout=limit
         )
     except (distributed.DistError, ValueError, RuntimeError) as error:
         raise TrainingError(

@@ -23,12 +23,7 @@ from training.fit.rows import encode_rows
 from training.fit.run_fingerprint import run_fingerprint
 from training.fit.trainer import Trainer
 from training.measure.history import Measurement
-from training.tracking.logs import (
-    RunLog,
-    Target,
-    opened_logs,
-    parameters_of,
-)
+from training.tracking.logs import RunLog, Target, opened_logs, parameters_of
 
 STATE = "state"
 
@@ -123,9 +118,7 @@ class Run:
 
     @contextmanager
     def trained(
-        self,
-        name: str,
-        report: Callable[[Sequence[Measurement]], None] = lambda _: None,
+        self, name: str, report: Callable[[Sequence[Measurement]], None] = lambda _: None
     ) -> Iterator[tuple[list[Measurement], RunLog]]:
         """Trains, and keeps the logs open for the figures.
 

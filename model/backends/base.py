@@ -190,10 +190,7 @@ def in_halves(
         "a pass ran out of memory: once more in halves", extra={"texts": len(entries)}
     )
     middle = len(entries) // 2
-    return [
-        *in_halves(run, entries[:middle], backend),
-        *in_halves(run, entries[middle:], backend),
-    ]
+    return [*in_halves(run, entries[:middle], backend), *in_halves(run, entries[middle:], backend)]
 
 
 def isolate(

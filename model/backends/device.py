@@ -77,11 +77,7 @@ class DtypeChoice:
 
 
 def choose_dtype(
-    name: str,
-    device: str,
-    precision: Sequence[Precision] = (),
-    *,
-    set_by: str = "the caller",
+    name: str, device: str, precision: Sequence[Precision] = (), *, set_by: str = "the caller"
 ) -> DtypeChoice:
     """Chooses the type of a setting.
 
@@ -132,11 +128,7 @@ def _choose(device: str, precision: Sequence[Precision]) -> tuple[str, str]:
 
 
 def choose_backend(
-    checkpoint: Checkpoint,
-    *,
-    device: str,
-    dtype: str | DtypeChoice,
-    threads: int = 0,
+    checkpoint: Checkpoint, *, device: str, dtype: str | DtypeChoice, threads: int = 0
 ) -> Backend:
     """Chooses the backend for a checkpoint.
 

@@ -13,14 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from model.backends.base import (
-    Backend,
-    PassOutput,
-    Processor,
-    Runner,
-    Selection,
-    join_head_masks,
-)
+from model.backends.base import Backend, PassOutput, Processor, Runner, Selection, join_head_masks
 from model.checkpoint.opening import Checkpoint
 from model.explain.attention_steps import Projected
 from model.explain.on_demand import OnDemand

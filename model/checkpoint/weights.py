@@ -220,11 +220,7 @@ def save_weights(
 
 
 def read_encoder_weights(
-    path: Path,
-    fresh: Weights,
-    kind: Kind = BERT,
-    *,
-    classes: Mapping[int, int] | None = None,
+    path: Path, fresh: Weights, kind: Kind = BERT, *, classes: Mapping[int, int] | None = None
 ) -> tuple[Weights, list[str]]:
     """Reads the weights of a pretrained encoder; a head that does not fit keeps its fresh weights.
 

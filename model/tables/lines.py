@@ -249,8 +249,7 @@ def import_pyarrow(path: str | Path, what: str) -> Any:  # noqa: ANN401
         import pyarrow
     except ImportError as error:
         raise TableError(
-            path,
-            f"{what} needs pyarrow, which is not installed: {install_hint('train')}",
+            path, f"{what} needs pyarrow, which is not installed: {install_hint('train')}"
         ) from error
     return pyarrow
 

@@ -14,13 +14,7 @@ from itertools import takewhile
 import tokenizers
 from tokenizers import normalizers
 
-from model.errors import (
-    BlankTextError,
-    InputError,
-    TextTooLongError,
-    TokenizerError,
-    is_fault,
-)
+from model.errors import BlankTextError, InputError, TextTooLongError, TokenizerError, is_fault
 from model.tokenization.wordpiece import SPECIAL_TOKENS
 from model.types import Encoding, Token, Truncation
 from model.validation import one_text

@@ -19,10 +19,7 @@ SPECIAL_TOKENS: Mapping[str, str] = {
 
 
 def wordpiece_tokenizer(
-    vocabulary: dict[str, int],
-    *,
-    path: Path,
-    special_tokens: Mapping[str, str] = SPECIAL_TOKENS,
+    vocabulary: dict[str, int], *, path: Path, special_tokens: Mapping[str, str] = SPECIAL_TOKENS
 ) -> tokenizers.Tokenizer:
     """Builds a BERT tokenizer that lower-cases (Devlin et al. 2019; Wu et al. 2016).
 

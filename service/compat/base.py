@@ -19,11 +19,7 @@ from model.types import TextResult
 from service.errors import Loc, ServiceError, invalid
 from service.routes.bodies import RequestBody, counting
 from service.routes.openapi import header
-from service.routes.requests import (
-    SCHEMA,
-    RequestContext,
-    json_response,
-)
+from service.routes.requests import SCHEMA, RequestContext, json_response
 from service.routes.texts import Texts, classify, only
 from service.routes.wording import only_one_unknown
 

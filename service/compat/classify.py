@@ -10,14 +10,7 @@ from starlette.responses import Response
 
 from model import Prediction
 from model.reading import ReadingOptions
-from service.compat.base import (
-    CUT_HEADER,
-    TAG,
-    OtherBody,
-    TextOrList,
-    answer_texts,
-    texts_in,
-)
+from service.compat.base import CUT_HEADER, TAG, OtherBody, TextOrList, answer_texts, texts_in
 from service.errors import NotFoundError
 from service.http.middleware import id_of
 from service.routes.openapi import computes, describes
@@ -163,14 +156,19 @@ async def classify_input(
         )
 
     def write(predictions: list[Prediction]) -> dict[str, object]:
-        count = sum(each.token_count for each in predictions)
+        count, wants_logits = sum(each.token_count for each in predictions), body.wants_logits
         return {
             "id": f"classify-{id_of(context.scope)}",
             "object": "list",
             "created": int(time.time()),
             "model": name,
             "data": [
-                _entry(index, each, logits=body.wants_logits)
+                {
+                    "index": index,
+                    "label": each.label,
+                    "probs": list(each.logits if wants_logits else each.probabilities.values()),
+                    "num_classes": len(each.probabilities),
+                }
                 for index, each in enumerate(predictions)
             ],
             "usage": {
@@ -202,13 +200,3 @@ async def models(request: Request) -> Response:
         "max_model_len": model.max_length,
     }
     return json_response({"object": "list", "data": [entry]})
-
-
-def _entry(index: int, prediction: Prediction, *, logits: bool) -> dict[str, object]:
-    probabilities = prediction.probabilities
-    return {
-        "index": index,
-        "label": prediction.label,
-        "probs": list(prediction.logits if logits else probabilities.values()),
-        "num_classes": len(probabilities),
-    }

@@ -103,11 +103,7 @@ async def invocations(
 
 
 answer_get(
-    router,
-    "/ping",
-    name="ping",
-    summary="Health, for MLflow and SageMaker",
-    **probes(HealthAnswer),
+    router, "/ping", name="ping", summary="Health, for MLflow and SageMaker", **probes(HealthAnswer)
 )(ready)
 
 

@@ -16,22 +16,10 @@ from starlette.responses import Response
 
 from model import AttentionOptions, Explanation, Prediction
 from model.reading import ReadingOptions
-from service.compat.base import (
-    CUT_HEADER,
-    TAG,
-    predict_texts,
-    truncated_header,
-    wrong,
-)
-from service.compat.openinference_schemas import (
-    INPUT,
-    InferAnswer,
-    InferRequest,
-    OutputName,
-)
+from service.compat.base import CUT_HEADER, TAG, predict_texts, truncated_header, wrong
+from service.compat.openinference_schemas import INPUT, InferAnswer, InferRequest, OutputName
 from service.compat.tensors import (
     HEADER,
-    Body,
     Datatype,
     Output,
     cut_tensors,
@@ -41,12 +29,7 @@ from service.compat.tensors import (
     split_body,
     write_body,
 )
-from service.errors import (
-    CrossSiteError,
-    MalformedJsonError,
-    NotFoundError,
-    TooManyWeightsError,
-)
+from service.errors import CrossSiteError, MalformedJsonError, NotFoundError, TooManyWeightsError
 from service.formats.json import JSON, encode_weights
 from service.formats.size_estimates import Form, Size, estimate_size
 from service.http.middleware import hurry, seconds_of
@@ -79,7 +62,8 @@ _LENGTH = parameter(
     schema={"type": "integer", "minimum": 0},
 )
 OCTETS = "application/octet-stream"
-_Answer = tuple[Body, dict[str, str]]
+#: a body, and headers
+_Answer = tuple[bytes, dict[str, str]]
 _Values = dict[str, NDArray[Any] | list[str]]
 
 # Each with its shape in the metadata of the model, where -1 is any size.
@@ -112,7 +96,7 @@ _EXAMPLES: dict[str, Any] = {
             ],
             "outputs": [{"name": "label"}, {"name": "probabilities"}],
         },
-    },
+    }
 }
 
 
@@ -181,14 +165,11 @@ async def infer_model(
         context.client = replace(context.client, seconds=seconds_of(context.scope))
     texts = Texts(body.texts, ReadingOptions(body.options.truncation), body.data)
     if any(name in _EXPLAINING for name in _outputs(body)):
-        answer, headers = await _explain(context, body, texts)
+        content, headers = await _explain(context, body, texts)
     else:
         predictions = await predict_texts(context, texts)
-        answer, headers = _write(context.state, body, predictions, _values(predictions))
-    if answer.header_length is None:
-        return Response(answer.content, headers=headers, media_type=JSON)
-    headers |= {HEADER: str(answer.header_length)}
-    return Response(answer.content, headers=headers, media_type=OCTETS)
+        content, headers = _write(context.state, body, predictions, _values(predictions))
+    return Response(content, headers=headers, media_type=OCTETS if HEADER in headers else JSON)
 
 
 def _tells(path: str, name: str, summary: str, *names: dict[str, Any]) -> Callable[..., Any]:
@@ -317,7 +298,7 @@ async def _explain(context: RequestContext, body: InferRequest, texts: Texts) ->
         values |= {"attention": explanation.attention[np.newaxis], "tokens": tokens}
         return _write(state, body, [explanation.prediction], values)
 
-    ((answer, headers),) = await state.engine.queue.explain(
+    ((content, headers),) = await state.engine.queue.explain(
         [AttentionOptions(encoding)],
         write,
         numbers=weights,
@@ -326,8 +307,8 @@ async def _explain(context: RequestContext, body: InferRequest, texts: Texts) ->
         caller=replace(context.client, route="/attention"),
     )
     if reserved is not None:
-        reserved.shrink(len(answer.content))
-    return answer, headers
+        reserved.shrink(len(content))
+    return content, headers
 
 
 def _write(
@@ -339,7 +320,8 @@ def _write(
         "model_version": state.checkpoint.version,
         **({} if body.id is None else {"id": body.id}),
     }
-    return write_body(head, outputs), truncated_header(predictions)
+    content, headers = write_body(head, outputs)
+    return content, headers | truncated_header(predictions)
 
 
 def _measure(state: State, tokens: list[str], *, binary: bool) -> Size:

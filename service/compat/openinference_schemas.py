@@ -123,8 +123,7 @@ class RequestParameters(OtherBody):
         None, description="Whether outputs follow the JSON as bytes, unless they say it themselves."
     )
     truncation: Truncation = Field(
-        "right",
-        description="Which end of a text that is too long is cut off; `error` refuses it.",
+        "right", description="Which end of a text that is too long is cut off; `error` refuses it."
     )
     timeout: int | None = Field(
         None, ge=0, description="Microseconds until the answer is useless; 0 says nothing."

@@ -54,14 +54,6 @@ class Output:
     written: memoryview | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Body:
-    """A body, and the bytes of its JSON if others follow."""
-
-    content: bytes
-    header_length: int | None
-
-
 async def read_content(context: RequestContext, *media_types: str) -> bytes:
     """Reads a body that may lack its Content-Type and may be compressed by gzip.
 
@@ -197,8 +189,13 @@ def read_nested(data: object, shape: Sequence[int], loc: Loc) -> list[object]:
     return rows
 
 
-def write_body(head: Mapping[str, object], outputs: Sequence[Output]) -> Body:
-    """Writes an answer: the members of `head`, at least one, and then the outputs in order."""
+def write_body(
+    head: Mapping[str, object], outputs: Sequence[Output]
+) -> tuple[bytes, dict[str, str]]:
+    """Writes an answer: the members of `head`, at least one, and then the outputs in order.
+
+    Returns the body, and a header with the length of its JSON if other bytes follow.
+    """
     # By hand, because values that are written already may be large: they are copied once.
     pieces: list[bytes | memoryview] = [orjson.dumps(head)[:-1], b',"outputs":[']
     behind: list[bytes] = []
@@ -218,7 +215,7 @@ def write_body(head: Mapping[str, object], outputs: Sequence[Output]) -> Body:
         pieces += [b"," * (number > 0), orjson.dumps(member)[:-1], name, data, b"}"]
     pieces.append(b"]}")
     length = sum(len(piece) for piece in pieces)
-    return Body(b"".join([*pieces, *behind]), length if behind else None)
+    return b"".join([*pieces, *behind]), {HEADER: str(length)} if behind else {}
 
 
 def _to_bytes(output: Output) -> bytes:

@@ -98,10 +98,7 @@ def steps_body(info: ModelInfo, steps: HeadSteps) -> bytes:
 
 def attention_body(info: ModelInfo, view: View) -> memoryview:
     """Writes the answer of `/attention` for one sentence; raises as `encode_weights`."""
-    content: dict[str, object] = {
-        "model": _name(info),
-        "prediction": _explained(view.prediction),
-    }
+    content: dict[str, object] = {"model": _name(info), "prediction": _explained(view.prediction)}
     if view.windows is not None:
         content |= {"window": view.window, "windows": view.windows}
     content |= {"tokens": view.tokens, "layers": view.layers, "heads": view.heads}

@@ -41,10 +41,7 @@ _ID = re.compile(rb"[A-Za-z0-9._-]{1,128}")
 _TIMEOUT_HEADER = TIMEOUT.lower().encode("ascii")
 _SECONDS = re.compile(rb"[0-9]{1,9}(?:\.[0-9]{1,9})?")
 _SECONDS_ERROR = "must be a number of seconds above 0, such as 2.5, given once"
-_HEADERS = (
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-)
+_HEADERS = ((b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-referrer"))
 _UNLESS_SET = (
     (b"cache-control", b"no-store"),
     (b"content-security-policy", b"default-src 'self'; frame-ancestors 'none'"),
@@ -210,8 +207,7 @@ class ProblemMiddleware:
         is_probe = is_health(scope["path"])
         if self._lifecycle.ended and not is_probe:
             raise DrainingError(
-                "The service is shutting down: send the request to another replica.",
-                retry_after=1,
+                "The service is shutting down: send the request to another replica.", retry_after=1
             )
         seconds = _allowed_seconds([] if is_probe else scope["headers"], self._request_timeout)
         scope[_DEADLINE_KEY] = asyncio.get_running_loop().time() + seconds

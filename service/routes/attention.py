@@ -12,7 +12,7 @@ from typing import Annotated, Any, cast
 from fastapi import Body, Query
 from starlette.responses import Response
 
-from model import AttentionOptions, Encoding, Explanation, ModelInfo
+from model import AttentionOptions, Encoding, Explanation
 from model.explain.views import downsampled_side, reduced_shape
 from model.reading import ReadingOptions
 from model.tokenization.words import group_words
@@ -22,7 +22,7 @@ from service.formats.json import JSON, attention_body, join_list, steps_body
 from service.formats.npz import npz_archive, npz_arrays
 from service.formats.size_estimates import Size, estimate_size, estimate_steps
 from service.formats.svg import MOST_CELLS, draw, svg_picture
-from service.formats.views import View, make_view
+from service.formats.views import make_view
 from service.queue.preparing import Steps
 from service.queue.scheduler import Job
 from service.routes.bodies import read_query
@@ -37,13 +37,7 @@ from service.routes.request_schemas import (
     ImportanceRequest,
     StepsRequest,
 )
-from service.routes.requests import (
-    Context,
-    RequestContext,
-    answers,
-    from_body,
-    make_router,
-)
+from service.routes.requests import Context, RequestContext, answers, from_body, make_router
 from service.routes.schemas import AttentionAnswer, StepsAnswer
 from service.routes.texts import Texts, encode, heads_off, only, shape
 
@@ -175,10 +169,13 @@ async def _explain(context: RequestContext, request: Attention) -> Response:
     answered, texts = shape(context, request.labels), _texts(request)
 
     def write(number: int, explanation: Explanation) -> object:
+        """Writes the view of one sentence; runs on the worker that computed it."""
         prediction = answered(explanation.prediction, texts[number])
         explanation = replace(explanation, prediction=prediction)
         view = make_view(explanation, reduce=request.reduce, words=words[number])
-        return _write_part(engine.info, request, form, view)
+        if form == "npz":
+            return npz_arrays(engine.info, view, dtype=request.dtype)
+        return draw(engine.info, view) if form == "svg" else attention_body(engine.info, view)
 
     options = [
         AttentionOptions(encoding, request.layer, request.head, _thumbnail(request, grouped))
@@ -218,13 +215,6 @@ def _thumbnail(request: Attention, words: Words | None) -> Downsampling | None:
     if request.thumbnail is None:
         return None
     return Downsampling(request.thumbnail, request.special, request.reduce, words)
-
-
-def _write_part(info: ModelInfo, request: Attention, form: FormName, view: View) -> object:
-    """Writes the view of one sentence; runs on the worker that computed it."""
-    if form == "npz":
-        return npz_arrays(info, view, dtype=request.dtype)
-    return draw(info, view) if form == "svg" else attention_body(info, view)
 
 
 def _join(request: Attention, form: FormName, parts: Sequence[Any]) -> bytes:

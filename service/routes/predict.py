@@ -36,10 +36,7 @@ EXAMPLES: dict[str, Any] = {
     },
     "sentences": {
         "summary": "A text as a whole, and each of its sentences",
-        "value": {
-            "sentences": ["The cast is superb. The plot drags!"],
-            "granularity": "sentence",
-        },
+        "value": {"sentences": ["The cast is superb. The plot drags!"], "granularity": "sentence"},
     },
     "whole": {
         "summary": "A long text as a whole, not cut",
@@ -47,11 +44,7 @@ EXAMPLES: dict[str, Any] = {
     },
     "intervened": {
         "summary": "Without a head and a token: what does the answer depend on?",
-        "value": {
-            "sentences": [EXAMPLE],
-            "head_mask": [{"layer": 0, "head": 1}],
-            "omit": [3],
-        },
+        "value": {"sentences": [EXAMPLE], "head_mask": [{"layer": 0, "head": 1}], "omit": [3]},
     },
     "pair": {
         "summary": "A choice between two of the model's labels",

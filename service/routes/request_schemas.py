@@ -135,8 +135,7 @@ class PredictRequest(RequestBody):
     ]
     truncation: CutOrWhole = "right"
     granularity: Literal["text", "sentence"] = Field(
-        "text",
-        description="Whether each text is answered only as a whole, or its sentences too.",
+        "text", description="Whether each text is answered only as a whole, or its sentences too."
     )
     labels: Labels = None
     abstain_below: float | None = Field(
@@ -196,9 +195,7 @@ class _Options(RequestBody):
     )
     level: Level = Field("token", description="What rows and columns stand for.")
     format: FormName | None = Field(
-        None,
-        description="The form of the answer; as `Accept` says if left out.",
-        examples=["json"],
+        None, description="The form of the answer; as `Accept` says if left out.", examples=["json"]
     )
     dtype: Literal["float32", "float16"] = Field(
         "float32", description="Of the weights in the form `npz`; any other has its own digits."
@@ -212,8 +209,7 @@ class _Options(RequestBody):
         examples=[48],
     )
     special: bool = Field(
-        True,
-        description="Whether special tokens have rows and columns; needs `thumbnail`.",
+        True, description="Whether special tokens have rows and columns; needs `thumbnail`."
     )
     labels: Labels = None
     head_mask: HeadMask = None

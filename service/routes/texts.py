@@ -6,12 +6,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 
 from model import Choice, Encoding, Head, Prediction, Predictor
-from model.errors import (
-    InputError,
-    NoSuchPartError,
-    TextTooLongError,
-    TokenizerError,
-)
+from model.errors import InputError, NoSuchPartError, TextTooLongError, TokenizerError
 from model.predictor import PathName
 from model.reading import ReadingOptions, join_results, read_in_steps, read_window
 from model.tokenization.language import ENGLISH, find_warnings

@@ -84,10 +84,6 @@ def _wrong(given: Mapping[str, str]) -> Iterator[str]:
     yield from _check(given, _SAMPLER, _one_of(*_SAMPLERS), f"one of {', '.join(_SAMPLERS)}")
     if given.get(_SAMPLER, "").lower().endswith("traceidratio"):
         yield from _check(given, _SAMPLER_ARG, _is_share, "a number from 0 to 1")
-    yield from _check_counts(given)
-
-
-def _check_counts(given: Mapping[str, str]) -> Iterator[str]:
     wrong = [
         error for name in _COUNTS for error in _check(given, name, _is_count, "a number above 0")
     ]

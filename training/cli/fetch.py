@@ -13,9 +13,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "name", metavar="NAME", help="the name on the hub, such as organisation/name"
     )
     parser.add_argument(
-        "--revision",
-        metavar="REVISION",
-        help="a branch, a tag or a commit (default: main)",
+        "--revision", metavar="REVISION", help="a branch, a tag or a commit (default: main)"
     )
     parser.add_argument(
         "--output", type=Path, required=True, metavar="DIR", help="the folder to make"

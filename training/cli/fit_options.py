@@ -20,11 +20,7 @@ from training.errors import RecipeError
 from training.fit.recipe import Recipe, load_recipe, presets
 from training.tracking.logs import Target, parse_target
 
-STORE_DTYPES = {
-    "float32": torch.float32,
-    "float16": torch.float16,
-    "bfloat16": torch.bfloat16,
-}
+STORE_DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 
 _RECIPE_OPTIONS: tuple[tuple[str, Callable[[str], float], str], ...] = (
     ("epochs", whole, "passes over the training rows"),

@@ -79,11 +79,7 @@ class _PartialDropout(TorchFunctionMode):
         return self._part.of(drawn)
 
     def _dropout(
-        self,
-        input: Tensor,
-        p: float = 0.5,
-        training: bool = True,
-        inplace: bool = False,
+        self, input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
     ) -> Tensor:
         if not training or not p:
             return input

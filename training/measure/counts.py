@@ -8,13 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from model.checkpoint.records import (
-    LENGTH_BOUNDS,
-    SCORE_BOUNDS,
-    Baseline,
-    Threshold,
-    Thresholds,
-)
+from model.checkpoint.records import LENGTH_BOUNDS, SCORE_BOUNDS, Baseline, Threshold, Thresholds
 from training.measure.inference import Probabilities
 
 _THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)

@@ -45,11 +45,7 @@ class Measured(NamedTuple):
 
 
 def evaluate(
-    predictor: Predictor,
-    dataset: Dataset,
-    *,
-    path: str,
-    max_batch_tokens: int = MAX_BATCH_TOKENS,
+    predictor: Predictor, dataset: Dataset, *, path: str, max_batch_tokens: int = MAX_BATCH_TOKENS
 ) -> Measured:
     """Measures a predictor on the rows of one file.
 

@@ -62,17 +62,16 @@ def test_json_may_be_nested_as_the_shape_is(tensor: tuple[tuple[int, ...], list[
 
 def test_bytes_are_little_endian_and_in_row_major_order() -> None:
     numbers = np.asfortranarray(np.array([[1.0, 2.0], [3.0, -4.5]], ">f4"))
-    body = write_body({"id": "7"}, [Output("n", "FP32", (2, 2), numbers, binary=True)])
-    assert body.header_length is not None
-    assert body.content[body.header_length :] == struct.pack("<4f", 1.0, 2.0, 3.0, -4.5)
-    flat = write_body(
+    body, headers = write_body({"id": "7"}, [Output("n", "FP32", (2, 2), numbers, binary=True)])
+    assert body[int(headers[HEADER]) :] == struct.pack("<4f", 1.0, 2.0, 3.0, -4.5)
+    flat, headers = write_body(
         {"id": "7"}, [Output("n", "FP32", (2, 2), numbers.astype("f4"), binary=False)]
     )
-    assert orjson.loads(flat.content) == {
+    assert orjson.loads(flat) == {
         "id": "7",
         "outputs": [{"name": "n", "datatype": "FP32", "shape": [2, 2], "data": [1, 2, 3, -4.5]}],
     }
-    assert flat.header_length is None
+    assert headers == {}
 
 
 @given(st.binary(max_size=60), st.lists(st.integers(0, 2**62), max_size=4))
