@@ -3,7 +3,7 @@
 import fcntl
 import logging
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,7 @@ from hypothesis import settings
 from model import Predictor, load_predictor, open_checkpoint
 from tests.builders import tiny_checkpoint
 from tests.hub_stand_in import Hub, run_hub
+from tests.programs import UsageFault
 
 
 def pytest_configure() -> None:
@@ -65,6 +66,19 @@ def folder(tmp_path: Path) -> Path:
 def predictor(checkpoint_folder: Path) -> Predictor:
     """The tiny checkpoint in float32 on the processor."""
     return load_predictor(open_checkpoint(checkpoint_folder), device="cpu", dtype="float32")
+
+
+@pytest.fixture
+def usage_fault(capsys: pytest.CaptureFixture[str]) -> UsageFault:
+    """Runs a command whose options are wrong; returns what it writes of them."""
+
+    def run(main: Callable[[list[str]], int], *typed: str) -> str:
+        with pytest.raises(SystemExit) as ended:
+            main([*typed])
+        assert ended.value.code == 2
+        return capsys.readouterr().err
+
+    return run
 
 
 @pytest.fixture

@@ -2,10 +2,13 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
+# What the fixture `usage_fault` is.
+UsageFault = Callable[..., str]
 
 
 def run_python(

@@ -3,7 +3,6 @@
 import copy
 import importlib
 import inspect
-import multiprocessing
 import pickle
 import re
 from collections.abc import Callable, Iterator
@@ -13,11 +12,9 @@ from typing import Any, get_args
 import pytest
 
 import headlight_client
-import model
 from headlight_client.errors import FailedPart, ProblemError, UnavailableError
 from model.errors import CheckpointError
 from service.errors import InvalidRequestError, OverloadedError, Refusal, invalid
-from tests.matching import exactly
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("model", "training", "scoring", "service", "benchmarks", "client/headlight_client")
@@ -100,15 +97,3 @@ def test_an_error_is_made_again_whole(
     assert type(copied) is type(error)
     assert (str(copied), repr(copied), copied.args) == (str(error), repr(error), error.args)
     assert vars(copied) == {**vars(error), "__notes__": ["of the caller"]}
-
-
-def test_an_error_of_a_pool_ends_the_wait() -> None:
-    message = (
-        "not-there: does not exist: give the path of a checkpoint folder, or hf:not-there if it is "
-        "a name on the hub"
-    )
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        waiting = pool.apply_async(model.load, ("not-there",))
-        with pytest.raises(CheckpointError, match=exactly(message)) as caught:
-            waiting.get(300)
-    assert (caught.value.path, caught.value.fault) == (Path("not-there"), message[11:])

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import orjson
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,7 +25,6 @@ from model.types import AttentionOptions, Encoding, Prediction
 from tests.builders import MAX_LENGTH, WORDS, tiny_conv_checkpoint
 from tests.matching import exactly
 
-CPU = torch.device("cpu")
 TEXTS = ["A superb film.", "bad", "The plot drags, but the cast is superb!", "love " * 40]
 words = st.lists(st.sampled_from(WORDS), min_size=1, max_size=40).map(" ".join)
 any_text = words | st.text(min_size=1).map(lambda text: text + "x")
@@ -37,7 +35,7 @@ def test_int8_is_for_encoders(tmp_path: Path) -> None:
     message = "dtype int8 is for encoders, and course is a ConvAttentionClassifier: use auto"
 
     with pytest.raises(ConfigurationError, match=exactly(message)):
-        load_predictor(checkpoint, device=CPU, dtype=torch.int8)
+        load_predictor(checkpoint, device="cpu", dtype="int8")
 
 
 @given(st.lists(any_text, min_size=1, max_size=6))

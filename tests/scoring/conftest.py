@@ -89,11 +89,18 @@ def end(process: subprocess.Popen[str]) -> tuple[int, str]:
 
 
 def wait_for_parts(output: Path, count: int, process: subprocess.Popen[str]) -> None:
-    until = time.monotonic() + PATIENCE
-    while len(list(output.glob("part-*"))) < count:
+    def is_there() -> bool:
         assert process.poll() is None, process.stderr and process.stderr.read()
+        return len(list(output.glob("part-*"))) >= count
+
+    wait_until(is_there)
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    until = time.monotonic() + PATIENCE
+    while not is_so():
         assert time.monotonic() < until
-        time.sleep(0.005)
+        time.sleep(0.002)
 
 
 def refusal(capsys: pytest.CaptureFixture[str]) -> str:

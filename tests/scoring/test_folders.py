@@ -15,9 +15,6 @@ GOOD, BAD = "text\ngood\n", "text,stars\nbad,3\n"
 LATER = {"text": pyarrow.array(["bad"]), "day": pyarrow.array([1], pyarrow.date32())}
 Kept = list[tuple[Any, ...]]
 ONE: Kept = [("good",)]
-LONG = pyarrow.array([1], pyarrow.decimal128(20, 4))
-STRINGS = pyarrow.array(["x"])
-STRING_KINDS = (pyarrow.large_string(), pyarrow.string_view())
 
 
 def fill(folder: Path, files: dict[str, Any]) -> Path:
@@ -204,37 +201,17 @@ def test_without_a_header_all_files_have_the_columns_of_the_first(run: Run, tmp_
     assert b"3 columns, this row has 2" in files_of(tmp_path / "out")["bad-rows.jsonl"]
 
 
-@pytest.mark.parametrize(
-    ("columns", "kind", "kept"),
-    [
-        (
-            [pyarrow.array([-128], pyarrow.int8()), pyarrow.array([2**62])],
-            pyarrow.int64(),
-            ["-128", str(2**62)],
-        ),
-        (
-            [pyarrow.array([1], pyarrow.decimal128(10, 2)), pyarrow.array([1]), LONG],
-            pyarrow.decimal128(24, 4),
-            ["1.0000"] * 3,
-        ),
-        (
-            [STRINGS, *map(STRINGS.cast, STRING_KINDS), STRINGS.dictionary_encode()],
-            pyarrow.string(),
-            ["x"] * 4,
-        ),
-    ],
-    ids=["integers", "decimals", "strings"],
-)
-def test_a_column_has_the_type_that_holds_the_values_of_all_files(
-    run: Run, tmp_path: Path, columns: list[Any], kind: pyarrow.DataType, kept: list[str]
-) -> None:
+def test_a_column_has_the_type_that_holds_the_values_of_all_files(run: Run, tmp_path: Path) -> None:
+    strings = pyarrow.array(["x"])
+    kinds = (pyarrow.large_string(), pyarrow.string_view())
+    columns = [strings, *map(strings.cast, kinds), strings.dictionary_encode()]
     files = {f"{at}.parquet": {"text": ["good"], "n": each} for at, each in enumerate(columns)}
 
     assert run(fill(tmp_path / "in", files), "--output", tmp_path / "out") == 0
 
     parts = sorted((tmp_path / "out").glob("part-*"))
-    assert {parquet.read_schema(part).field("n").type for part in parts} == {kind}
-    assert [str(row["n"]) for row in rows_of(tmp_path / "out")] == kept
+    assert {parquet.read_schema(part).field("n").type for part in parts} == {pyarrow.string()}
+    assert [row["n"] for row in rows_of(tmp_path / "out")] == ["x"] * 4
 
 
 @pytest.mark.parametrize(("files", "fault"), REFUSED)

@@ -2,8 +2,6 @@
 
 import json
 import os
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -16,6 +14,7 @@ from model.atomic import beside
 from model.tables.files import FORMATS
 from scoring.folder import Output
 from tests.builders import tiny_checkpoint
+from tests.programs import UsageFault
 from tests.scoring.conftest import Run, files_of, refusal, rows_of
 
 TEXTS = ["a good film", "the plot is dull", "superb", "not bad", "a long, cold movie", "weak cast"]
@@ -87,27 +86,15 @@ def test_a_part_has_the_columns_of_the_input_and_the_answers(
     assert "good film" not in said
 
 
-@pytest.mark.parametrize(
-    ("form", "write", "read"),
-    [
-        ("csv.gz", partial(pd.DataFrame.to_csv, index=False), pd.read_csv),
-        ("parquet", pd.DataFrame.to_parquet, pd.read_parquet),
-    ],
-)
-def test_the_form_of_the_input_is_kept(
-    run: Run,
-    tmp_path: Path,
-    form: str,
-    write: Callable[[pd.DataFrame, Path], None],
-    read: Callable[[Path], pd.DataFrame],
-) -> None:
-    path = tmp_path / f"rows.{form}"
-    write(pd.DataFrame({"id": range(len(TEXTS)), "text": TEXTS}), path)
-    output = tmp_path / "out"
+@pytest.mark.parametrize("form", ["csv.gz", "parquet"])
+def test_the_form_of_the_input_is_kept(run: Run, tmp_path: Path, form: str) -> None:
+    path, output, kind = tmp_path / f"rows.{form}", tmp_path / "out", form.removesuffix(".gz")
+    frame = pd.DataFrame({"id": range(len(TEXTS)), "text": TEXTS})
+    getattr(frame, f"to_{kind}")(path, index=False)
 
     assert run(path, "--output", output, "--format", "input", "--columns", "text,id") == 0
 
-    found = read(output / f"part-00000.{form}")
+    found = getattr(pd, f"read_{kind}")(output / f"part-00000.{form}")
     assert list(found.columns)[:4] == ["text", "id", "label", "score"]
     assert found["text"].tolist() == TEXTS
     assert found["id"].tolist() == list(range(len(TEXTS)))
@@ -170,8 +157,12 @@ def test_other_inputs_options_and_models_are_refused(
     assert refusal(capsys) == f"{began}{more} is new{advice}"
     assert run(more, "--output", output) == 1
     assert refusal(capsys) == f"{began}{more} is new; {table} is missing{advice}"
-    assert run(table, "--output", output, "--format", "input", "--truncation", "left",
-               "--granularity", "sentence") == 1  # fmt: skip
+    assert run(table, "--output", output, "--encoding", "cp1252", "--delimiter", ";") == 1
+    assert refusal(capsys) == (
+        f"{began}--encoding was left out, is cp1252; --delimiter was ',', is ';'{advice}"
+    )
+    others = ("--truncation", "left", "--granularity", "sentence")
+    assert run(table, "--output", output, "--format", "input", *others) == 1
     assert refusal(capsys) == (
         f"{began}--truncation was right, is left; --granularity was text, is sentence; --format "
         f"was parquet, is input{advice}"
@@ -287,11 +278,8 @@ def test_a_mistake_is_told_in_one_line(
 
 
 @pytest.mark.parametrize("shard", ["0/2", "3/2", "1", "a/b"])
-def test_a_shard_is_one_of_several(shard: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as caught:
-        command.main(["in.csv", "--output", "out", "--shard", shard])
-    assert caught.value.code == 2
-    assert capsys.readouterr().err == (
+def test_a_shard_is_one_of_several(shard: str, usage_fault: UsageFault) -> None:
+    assert usage_fault(command.main, "in.csv", "--output", "out", "--shard", shard) == (
         "headlight-score: argument --shard: must be I/N with I from 1 to N, such as 1/8, got "
         f"'{shard}'; see headlight-score --help\n"
     )

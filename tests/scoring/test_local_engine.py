@@ -12,7 +12,6 @@ import pytest
 
 from tests.scoring.conftest import (
     PARTS,
-    PATIENCE,
     ROWS,
     Run,
     end,
@@ -22,6 +21,7 @@ from tests.scoring.conftest import (
     start,
     told_of,
     wait_for_parts,
+    wait_until,
     workers_of,
 )
 
@@ -65,10 +65,7 @@ def test_a_killed_driver_takes_its_workers_along_and_the_next_goes_on(
     workers = workers_of(process.pid)
     process.kill()
     end(process)
-    until = time.monotonic() + PATIENCE
-    while any(map(is_alive, workers)):
-        assert time.monotonic() < until
-        time.sleep(0.01)
+    wait_until(lambda: not any(map(is_alive, workers)))
 
     assert workers
     assert "SUCCESS.json" not in files_of(output)
@@ -99,10 +96,7 @@ def test_ctrl_c_or_a_closed_terminal_while_workers_start_is_one_line(
 ) -> None:
     """A terminal sends the signal to the whole group of the command."""
     process = start(checkpoint_folder, table, tmp_path / "out", limit=os.setsid)
-    until = time.monotonic() + PATIENCE
-    while not workers_of(process.pid):
-        assert time.monotonic() < until
-        time.sleep(0.001)
+    wait_until(lambda: workers_of(process.pid) != [])
     os.killpg(process.pid, number)
     code, said = end(process)
 

@@ -4,7 +4,6 @@ import errno
 import io
 import json
 import os
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -88,19 +87,6 @@ def test_a_bucket_that_is_not_there_is_named(
     inputs, output = (url, table.parent / "out") if place.endswith("csv") else (table, url)
     assert run(inputs, "--output", output) == 1
     assert url in capfd.readouterr().err
-
-
-def test_files_of_the_disk_have_the_modes_of_the_umask(
-    run: Run, table: Path, tmp_path: Path
-) -> None:
-    before = os.umask(0o027)
-    try:
-        assert run(table, "--output", tmp_path / "out", "--part-bytes", "9000") == 0
-    finally:
-        os.umask(before)
-
-    modes = {stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "out").iterdir()}
-    assert modes == {0o640}
 
 
 def test_a_read_error_leaves_other_files_alone(

@@ -202,22 +202,6 @@ def test_the_form_of_the_input_keeps_its_delimiter(run: Run, tmp_path: Path) -> 
     assert run(path, *options, "--text-column", "text", "--columns", "id,text") == 0
 
 
-def test_another_encoding_or_delimiter_is_another_job(
-    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path, output = tmp_path / "rows.csv", tmp_path / "out"
-    path.write_bytes("text,id\nna\u00efve,1\n".encode("cp1252"))
-    assert run(path, "--output", output, "--encoding", "cp1252") == 0
-
-    assert run(path, "--output", output, "--delimiter", ";") == 1
-
-    assert capsys.readouterr().err.splitlines()[-1] == (
-        f"headlight-score: {output}: holds a job that began otherwise: --encoding was cp1252, is "
-        "left out; --delimiter was ',', is ';': choose another --output, or start again with "
-        "--overwrite"
-    )
-
-
 def test_folders_name_columns_of_one_file(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "lang=pt%2DBR" / "text=x" / "a.parquet"
     path.parent.mkdir(parents=True)

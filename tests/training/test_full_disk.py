@@ -33,6 +33,10 @@ def files_limited_to(most_bytes: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
+def fill_up(*_: object, **__: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
 def test_a_state_that_cannot_be_written_costs_no_checkpoint(
     tmp_path: Path, fitted: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -80,15 +84,12 @@ def test_a_checkpoint_that_cannot_be_written_is_written_by_resume(
     capsys: pytest.CaptureFixture[str],
     refusal: Refusal,
 ) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
     command = arguments(tmp_path, "out")
     header, *rows = (tmp_path / "rows.tsv").read_text(encoding="utf-8").splitlines()
     lines = [f"{header}\tother", *(f"{row}\tword {number}" for number, row in enumerate(rows))]
     (tmp_path / "rows.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     with monkeypatch.context() as patch:
-        patch.setattr("training.fit.export.save_checkpoint", fail)
+        patch.setattr("training.fit.export.save_checkpoint", fill_up)
         assert main(command) == 1
 
     assert re.search(
@@ -119,7 +120,7 @@ def save_only_once(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     def save_first(folder: Path, position: TrainerState, *others: Any) -> None:  # noqa: ANN401
         steps.append(position.step)
         if len(steps) > 1:
-            raise OSError(errno.ENOSPC, "No space left on device")
+            fill_up()
         save_state(folder, position, *others)
 
     monkeypatch.setattr("training.fit.checkpointing.save_state", save_first)
@@ -133,7 +134,7 @@ def test_an_old_state_makes_room_for_the_weights_that_are_trained(
 
     def save_beside_no_state(*given: Any, **named: Any) -> None:  # noqa: ANN401
         if (tmp_path / "out.run" / "state").exists():
-            raise OSError(errno.ENOSPC, "No space left on device")
+            fill_up()
         save_checkpoint(*given, **named)
 
     steps = save_only_once(monkeypatch)

@@ -203,11 +203,7 @@ def _four_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_threads_by_the_quota_of_control_groups(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    own: str,
-    files: dict[str, str],
-    expected: int,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: str, files: dict[str, str], expected: int
 ) -> None:
     for name, content in {**files, "own": own}.items():
         path = tmp_path / name

@@ -7,6 +7,7 @@ import pytest
 
 from model.cli.arguments import LineParser, number, positive, whole
 from service.__main__ import main as serve
+from tests.programs import UsageFault
 from training.__main__ import main as train
 
 
@@ -19,14 +20,11 @@ from training.__main__ import main as train
     ],
 )
 def test_what_does_not_fit_names_the_option_that_was_typed(
-    capsys: pytest.CaptureFixture[str], kind: Callable[[str], float], text: str, message: str
+    usage_fault: UsageFault, kind: Callable[[str], float], text: str, message: str
 ) -> None:
     parser = LineParser(prog="a-program")
     parser.add_argument("--some-option", type=kind)
-    with pytest.raises(SystemExit) as ended:
-        parser.parse_args(["--some-option", text])
-    assert ended.value.code == 2
-    assert capsys.readouterr().err == (
+    assert usage_fault(parser.parse_args, "--some-option", text) == (
         f"a-program: argument --some-option: {message}; see a-program --help\n"
     )
     assert kind("7") == 7
@@ -51,15 +49,9 @@ def test_each_program_prints_its_version(
     ],
 )
 def test_an_unknown_option_shows_the_nearest(
-    capsys: pytest.CaptureFixture[str],
-    main: Callable[[list[str]], int],
-    typed: list[str],
-    hint: str,
+    usage_fault: UsageFault, main: Callable[[list[str]], int], typed: list[str], hint: str
 ) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(typed)
-    assert ended.value.code == 2
-    shown = capsys.readouterr().err
+    shown = usage_fault(main, *typed)
     assert shown.count("\n") == 1
     assert "unrecognized arguments: " in shown
     assert ("did you mean" in shown) == bool(hint)
@@ -78,11 +70,8 @@ def test_an_unknown_option_shows_the_nearest(
     ],
 )
 def test_a_value_that_is_no_choice_shows_the_choices_and_the_nearest(
-    capsys: pytest.CaptureFixture[str], typed: list[str], line: str
+    usage_fault: UsageFault, typed: list[str], line: str
 ) -> None:
-    with pytest.raises(SystemExit) as ended:
-        train(typed)
-    assert ended.value.code == 2
-    shown = capsys.readouterr().err
+    shown = usage_fault(train, *typed)
     assert shown.count("\n") == 1
     assert shown.endswith(line)

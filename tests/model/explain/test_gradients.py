@@ -70,7 +70,6 @@ def slopes_by_head(log_odds: Function, at: Tensor, shape: tuple[int, int]) -> ND
     return result
 
 
-CPU = torch.device("cpu")
 TEMPERATURE = 1.5
 TEXTS = ["A superb film.", "The plot is slow, but!"]
 KINDS = ["encoder", "three classes", "conv", "conv without a mask"]
@@ -78,7 +77,7 @@ THREE = ("negative", "neutral", "positive")
 
 
 def load(folder: Path, dtype: torch.dtype = torch.float32) -> Predictor:
-    return load_predictor(open_checkpoint(folder), device=CPU, dtype=dtype)
+    return load_predictor(open_checkpoint(folder), device="cpu", dtype=dtype)
 
 
 @pytest.fixture(scope="module", params=KINDS)

@@ -25,6 +25,11 @@ NAMED = "lang=de/city=S%C3%A3o Paulo"
         ((pyarrow.int64(), pyarrow.decimal128(10, 2)), pyarrow.decimal128(22, 2)),
         ((pyarrow.decimal128(38, 0), pyarrow.decimal128(38, 9)), pyarrow.decimal256(47, 9)),
         ((pyarrow.decimal128(10, 2), pyarrow.float64()), None),
+        (
+            (pyarrow.decimal128(20, 4), "int64", pyarrow.decimal128(10, 2)),
+            pyarrow.decimal128(24, 4),
+        ),
+        (("int8", "int64"), "int64"),
         ((pyarrow.timestamp("us", "UTC"), pyarrow.timestamp("ns", "UTC")), "timestamp[ns, tz=UTC]"),
         ((pyarrow.timestamp("us"), pyarrow.timestamp("us", "UTC")), None),
         ((pyarrow.binary(), pyarrow.string()), "binary"),

@@ -180,21 +180,28 @@ def test_the_plot_is_made_if_asked(tmp_path: Path, checkpoint_folder: Path) -> N
     assert "(5)" in plot.read_text(encoding="utf-8")
 
 
+WRITTEN = {"--json": "a.json", "--plot": "a.png", "--errors": "a.csv", "--predictions": "a.csv"}
+SUFFIX = "--errors writes .csv, .tsv, .jsonl or .parquet: change the suffix"
+
+
 @pytest.mark.parametrize(
     ("option", "name", "fault"),
     [
-        ("--json", "none/a.json", "cannot be written: the folder"),
-        ("--json", ".", "is a folder: --json needs the path of a file"),
+        *((each, f"none/{WRITTEN[each]}", "cannot be written: the folder ") for each in WRITTEN),
+        *((each, ".", f"is a folder: {each} needs the path of a file") for each in WRITTEN),
         ("--plot", "a.gif", "a plot is written as .png or .svg, got a.gif: change the suffix"),
-        ("--plot", "none/a.png", "cannot be written: the folder"),
-        ("--plot", ".", "is a folder: --plot needs the path of a file"),
+        ("--errors", "new.xlsx", SUFFIX),
+        ("--errors", "new.csv.gz", SUFFIX),
+        ("--predictions", "there.csv", "is there already: name another file for --predictions"),
     ],
 )
 def test_what_cannot_be_written_is_refused_before_the_work(
     tmp_path: Path, option: str, name: str, fault: str
 ) -> None:
+    (tmp_path / "there.csv").write_text("mine")
     with pytest.raises(TrainingError, match=re.escape(fault)):
         run(parse("unread.tsv", "--checkpoint", "unread", option, tmp_path / name))
+    assert (tmp_path / "there.csv").read_text() == "mine"
 
 
 def test_figures_for_a_closed_standard_output_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

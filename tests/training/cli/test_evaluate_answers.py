@@ -1,7 +1,6 @@
 """`evaluate --errors` and `--predictions`: the rows and their answers, in every form."""
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -96,26 +95,6 @@ def test_rows_of_several_files_name_theirs_and_the_classes_asked_for(tmp_path: P
         row["probability_negative"] + row["probability_positive"] == pytest.approx(1.0)
         for row in rows
     )
-
-
-@pytest.mark.parametrize("option", ["--errors", "--predictions"])
-@pytest.mark.parametrize(
-    ("name", "fault"),
-    [
-        ("there.csv", "is there already: name another file for {option}"),
-        ("new.xlsx", "{option} writes .csv, .tsv, .jsonl or .parquet: change the suffix"),
-        ("new.csv.gz", "{option} writes .csv, .tsv, .jsonl or .parquet: change the suffix"),
-        ("none/new.csv", "cannot be written: the folder "),
-        (".", "is a folder: {option} needs the path of a file"),
-    ],
-)
-def test_what_cannot_be_written_is_refused_before_the_work(
-    tmp_path: Path, option: str, name: str, fault: str
-) -> None:
-    (tmp_path / "there.csv").write_text("mine")
-    with pytest.raises(DataError, match=re.escape(fault.format(option=option))):
-        run(parse("unread.tsv", "--checkpoint", "unread", option, tmp_path / name))
-    assert (tmp_path / "there.csv").read_text() == "mine"
 
 
 def test_one_file_is_not_written_twice(tmp_path: Path) -> None:

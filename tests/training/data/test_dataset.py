@@ -219,14 +219,6 @@ def test_a_number_without_a_class_in_the_schema(
         read_dataset([path], labels=labels)
 
 
-def test_kinds_of_labels_are_compared_across_files(tmp_path: Path) -> None:
-    first = write_rows(tmp_path / "a.tsv", [("one", 0), ("two", 1)])
-    second = write_rows(tmp_path / "b.tsv", [("three", "good")])
-    with pytest.raises(DataError) as error:
-        read_dataset([first, second])
-    assert (error.value.path, error.value.row) == (second, 2)
-
-
 @pytest.mark.parametrize(
     ("labels", "fault"),
     [

@@ -105,20 +105,6 @@ def test_a_state_nested_too_deep_is_damaged(folder: Path) -> None:
         load_state(folder, IDENTITY)
 
 
-def test_ended_while_writing_the_state_before_is_read(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(_: Path) -> None:
-        raise OSError(5, "Input/output error")
-
-    with monkeypatch.context() as patch:
-        patch.setattr("model.atomic.sync", fail)
-        with pytest.raises(OSError, match="Input/output error"):
-            save_state(folder, position(step=8), tensors(2.0), IDENTITY)
-
-    assert load_state(folder, IDENTITY)[0] == position(step=7)
-
-
 def test_removed_with_all_that_a_kill_left(folder: Path) -> None:
     for kind in ("new", "old"):
         beside(folder, kind).mkdir()

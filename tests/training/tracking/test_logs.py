@@ -1,9 +1,8 @@
 """Where a run is logged to, as it is typed."""
 
-from pathlib import Path
-
 import pytest
 
+from tests.programs import UsageFault
 from training.__main__ import main
 from training.tracking.logs import Target, parse_target
 
@@ -33,13 +32,7 @@ def test_a_target_is_a_tracker_and_its_place(text: str, target: Target) -> None:
         ("mlflow:", "must have a URI after the colon, got 'mlflow:'"),
     ],
 )
-def test_another_target_is_refused(
-    text: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["fit", "rows.tsv", "--output", str(tmp_path / "out"), "--log-to", text])
-
-    assert ended.value.code == 2
-    assert capsys.readouterr().err == (
+def test_another_target_is_refused(text: str, told: str, usage_fault: UsageFault) -> None:
+    assert usage_fault(main, "fit", "rows.tsv", "--output", "out", "--log-to", text) == (
         f"headlight-train fit: argument --log-to: {told}; see headlight-train fit --help\n"
     )
