@@ -53,7 +53,6 @@ def test_a_service_that_cannot_answer_is_not_complained_about(visit: Visit) -> N
     visit.page.reload()
     visit.complained("503")
     visit.page.wait_for_load_state("networkidle")
-
     assert visit.page.locator("#problem").is_hidden()
     assert visit.page.locator("#answer").is_hidden()
     visit.page.unroute("**/predict")
@@ -70,7 +69,6 @@ def test_a_page_that_has_not_loaded_whole_says_so(
     page.goto(f"{running.url}/#quiet")
     expect(page.locator("#unloaded")).to_be_visible()
     expect(page.locator("#unloaded")).to_contain_text("Reload it")
-
     page.unroute("**/words.js")
     page.reload()
     expect(page.locator("#unloaded")).to_have_count(0)
@@ -85,7 +83,6 @@ def test_nothing_is_asked_where_a_link_or_a_key_comes_first(
         asked = questions(each)
         each.open(fragment)
         each.page.wait_for_load_state("networkidle")
-
         assert asked == []
         assert each.page.locator("#results").is_hidden()
         assert each.page.locator("#answer").is_hidden()

@@ -132,7 +132,6 @@ def test_another_model_is_asked_again_and_shown(asked: Visit, layers: int) -> No
     new = Replaced(layers)
     new.stand_in(asked)
     asked.ask("A dull film.")
-
     assert version(asked) == new.version
     expected = [f"Layer {layer}, head {head}" for layer in range(layers) for head in range(12)]
     assert places(asked) == expected
@@ -160,7 +159,6 @@ def test_a_replacement_under_way_is_said_and_can_be_tried_again(asked: Visit) ->
 def test_importance_of_another_model_or_none_marks_nothing(asked: Visit) -> None:
     Replaced(6).stand_in(asked, "importance")
     asked.page.get_by_label("Mark importance").click()
-
     assert CHANGED in asked.problem()
     assert asked.part(".grid.marked").count() == 0
     expect(asked.page.get_by_label("Mark importance")).not_to_be_checked()

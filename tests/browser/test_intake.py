@@ -65,7 +65,6 @@ def test_what_python_writes_is_read_exactly(
     file = io.StringIO(newline="")
     csv.writer(file, delimiter=delimiter, lineterminator=end, quoting=quoting).writerows(records)
     found = shared.page.evaluate(CELLS, [file.getvalue(), delimiter])
-
     assert [record["cells"] for record in found] == records
     assert {record["reason"] for record in found} <= {""}
     # Each begins on the line behind those of all before it.
@@ -80,7 +79,6 @@ def test_what_python_writes_is_read_exactly(
 def test_what_the_page_writes_is_read_by_python(shared: Visit, records: list[list[str]]) -> None:
     written = shared.page.evaluate(WRITTEN, records)
     found = list(csv.reader(io.StringIO(written, newline=""), strict=True))
-
     restored = [[re.sub(r"(\A|[;,|\t\r\n])'", r"\1", each) for each in one] for one in found]
     assert restored == records
 

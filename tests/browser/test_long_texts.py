@@ -57,7 +57,6 @@ def test_five_hundred_tokens_take_a_few_megabytes(visit: Visit, client: httpx.Cl
     assert bytes_of(visit, lambda: visit.ask(sentence)) < 7_000_000
     assert visit.part(".grid button").count() == 72
     assert visit.part(".grid canvas").first.evaluate("canvas => canvas.width") == 48
-
     assert bytes_of(visit, lambda: visit.choose(2, 7)) < 4_000_000
     body = {"sentence": sentence, "layer": [2], "head": [7], "level": "word"}
     weights = client.post("/attention", json=body).json()["attention"][0][0]

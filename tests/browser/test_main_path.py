@@ -51,7 +51,6 @@ def test_before_anything_is_asked_the_page_explains_itself(visit: Visit) -> None
 def test_the_prediction_is_that_of_the_service(asked: Visit, client: httpx.Client) -> None:
     answer = answer_of(client)
     prediction, model = answer["prediction"], answer["model"]
-
     assert asked.page.locator("#model").inner_text() == f"{model['name']} {model['version']}"
     assert asked.part(".label").inner_text() == prediction["label"]
     assert asked.part(".score").inner_text() == f"{100 * prediction['score']:.1f} %"
@@ -121,7 +120,6 @@ def test_special_tokens_are_hidden_and_nothing_else_changes(
     visit.head(3, 8).click()
     with visit.redrawn():
         visit.page.get_by_label("Special tokens").uncheck()
-
     answer = answer_of(client, layer=[3], head=[8])
     inner = [row[1:-1] for row in answer["attention"][0][0][1:-1]]
     assert table(visit) == written(inner)

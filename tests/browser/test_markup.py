@@ -34,7 +34,6 @@ def test_words_from_right_to_left_stand_in_the_order_of_looking(visit: Visit) ->
         "all => all.map(one => one.getBoundingClientRect().left)"
     )
     assert all(looks < looked for looks, looked in zip(lefts[::2], lefts[1::2], strict=True))
-
     visit.part(".strip button").nth(0).click()
     said = visit.page.get_by_role("status").inner_text()
     assert said.startswith("“\u2068אב\u2069” looks most at “")

@@ -55,7 +55,6 @@ def test_each_problem_is_named_and_only_some_can_be_tried_again(visit: Visit) ->
 
 def test_a_blank_text(visit: Visit) -> None:
     submit(visit, " \n \n")
-
     assert "There is nothing to read. Type a sentence first." in visit.problem()
     expect(visit.page.get_by_label("Text", exact=True)).to_be_focused()
 

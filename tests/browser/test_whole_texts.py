@@ -87,7 +87,6 @@ def test_a_text_that_is_cut_is_read_whole_in_windows(
 def test_more_windows_than_are_read_leave_the_answer(cut: Visit) -> None:
     cut.ask(TEXT * 3)
     cut.page.get_by_role("button", name="Read it whole").click()
-
     text = cut.problem()
     assert text.startswith("The text is too long.")
     assert "takes 12 windows of 32 tokens and may have at most 8" in text

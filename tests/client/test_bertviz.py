@@ -33,7 +33,6 @@ def test_a_view_holds_the_numbers(bertviz: ModuleType) -> None:
     shown = attention()
     layers = tuple(torch.from_numpy(layer)[None] for layer in shown.weights)
     made = bertviz.head_view(layers, shown.texts, html_action="return")
-
     _, script = made.data.split("const params = ")
     params, _ = json.JSONDecoder().raw_decode(script)
     (view,) = params["attention"]

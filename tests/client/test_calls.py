@@ -27,7 +27,6 @@ def test_what_is_no_string_is_sent_as_null(missing: Any) -> None:  # noqa: ANN40
     several = ["good", missing, np.str_("bad")]
     for call in (calls.predict(several), calls.attentions(several)):
         assert asked(call)["sentences"] == ["good", None, "bad"]
-
     one: list[Call[Any]] = [
         calls.attention(missing),
         calls.attributions(missing),

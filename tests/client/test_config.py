@@ -39,7 +39,6 @@ def test_what_a_client_cannot_be_made_with(change: dict[str, Any], message: str)
 
 def test_a_service_below_a_path() -> None:
     config = ClientConfig("https://there/headlight/", api_key="k", timeout=1.0, retries=0)
-
     assert config.address == "https://there/headlight"
     assert config.headers["Authorization"] == "Bearer k"
 

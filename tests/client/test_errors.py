@@ -48,7 +48,6 @@ def test_what_is_no_problem(
 ) -> None:
     headers = httpx.Headers(PROBLEM | {"Retry-After": "2"})
     error = read_problem(Answer(status, headers, content), request_id="sent")
-
     assert type(error) is kind
     detail = f"{phrase}: something before the service answered in its place"
     assert error.problem == Problem("about:blank", status, phrase, detail, retry_after=2)
@@ -114,7 +113,6 @@ def test_a_date_without_a_clock_of_the_server_is_compared_with_ours() -> None:
 def test_no_header_breaks_the_reading(wanted: str, date: str) -> None:
     answer = Answer(503, {"retry-after": wanted, "date": date}, b"")
     seconds = read_problem(answer, request_id="sent").retry_after
-
     assert seconds is None or seconds >= 0
 
 
@@ -129,6 +127,5 @@ def test_no_header_breaks_the_reading(wanted: str, date: str) -> None:
 def test_the_message_names_a_request_that_its_sender_cannot_mend(status: int, message: str) -> None:
     content = {"type": "a-word", "title": "T", "detail": "It is so."}
     error = read(content, status=status, x_request_id="id-1")
-
     assert str(error) == message
     assert error.request_id == "id-1"

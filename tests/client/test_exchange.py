@@ -62,7 +62,6 @@ def test_what_is_asked_again(failure: Outcome) -> None:
     clock = Clock(attempt=1.0)
     outcomes = [failure, failure, DONE]
     result, sends, waits = play(CALL, client_config(clock), clock, lambda at: outcomes[at])
-
     assert result == b"done"
     assert waits == [0.25 * 0.75, 0.5 * 0.75]
     # All attempts of a call have one name.
@@ -88,7 +87,6 @@ def test_what_is_asked_again(failure: Outcome) -> None:
 def test_what_is_not_asked_again(outcome: Outcome, kind: type[HeadlightError]) -> None:
     clock = Clock()
     error, sends, waits = play(CALL, client_config(clock), clock, lambda _: outcome)
-
     assert isinstance(error, kind)
     assert (len(sends), waits) == (1, [])
 
@@ -97,7 +95,6 @@ def test_the_error_of_the_last_attempt_is_raised() -> None:
     clock = Clock()
     outcomes: list[Outcome] = [unavailable(7), REFUSED, unavailable(9)]
     error, sends, waits = play(CALL, client_config(clock), clock, lambda at: outcomes[at])
-
     assert isinstance(error, UnavailableError)
     assert error.retry_after == 9
     assert len(sends) == 3
@@ -120,7 +117,6 @@ def test_the_message_without_an_answer(
 ) -> None:
     clock = Clock()
     error, (sent,), _ = play(CALL, client_config(clock, retries=0), clock, lambda _: outcome)
-
     assert type(error) is kind
     assert says in str(error)
     assert "http://there:8000" in str(error)
@@ -135,7 +131,6 @@ def test_the_message_without_an_answer(
 def test_an_answer_that_cannot_be_read(theirs: dict[str, str]) -> None:
     clock, page = Clock(), Answer(200, httpx.Headers(theirs), b"<html>a page</html>")
     error, (sent,), _ = play(is_ready(), client_config(clock), clock, lambda _: page)
-
     assert type(error) is UnexpectedAnswerError
     assert str(error) == (
         "an answer of http://there:8000 with status 200 cannot be read: a Headlight service must "
@@ -148,7 +143,6 @@ def test_many_attempts_wait_the_longest_pause() -> None:
     clock = Clock()
     config = client_config(clock, timeout=1e8, retries=1100, draw=1.0)
     _, sends, waits = play(CALL, config, clock, lambda _: REFUSED)
-
     assert len(sends) == 1101
     assert waits == [0.25, 0.5, 1.0, 2.0, 4.0] + [8.0] * 1095
 
@@ -157,7 +151,6 @@ def test_retry_after_is_waited_for_if_there_is_time() -> None:
     clock = Clock(attempt=1.0)
     config = client_config(clock, timeout=10.0, retries=9, draw=0.0)
     error, sends, waits = play(CALL, config, clock, lambda _: unavailable(3))
-
     # At 9 s a third pause would end after the deadline: the caller hears of it at once.
     assert isinstance(error, UnavailableError)
     assert (len(sends), waits) == (3, [3.0, 3.0])
@@ -167,7 +160,6 @@ def test_retry_after_is_waited_for_if_there_is_time() -> None:
 def test_a_pause_that_lasts_too_long_is_the_end() -> None:
     clock = Clock(asleep=6.0)  # the machine slept
     error, sends, waits = play(CALL, client_config(clock, timeout=5.0), clock, lambda _: REFUSED)
-
     assert isinstance(error, NoAnswerError)
     assert (len(sends), waits) == (1, [0.1875])
 
@@ -215,7 +207,6 @@ def test_nothing_is_begun_after_the_deadline(
 def test_readiness_is_asked_once(outcome: Outcome) -> None:
     clock = Clock()
     ready, sends, waits = play(is_ready(), client_config(clock), clock, lambda _: outcome)
-
     assert ready is False
     assert (len(sends), waits) == (1, [])
     assert "Content-Type" not in sends[0].headers

@@ -27,7 +27,6 @@ print(headlight_client.__version__, *{name.partition(".")[0] for name in sys.mod
 @pytest.mark.parametrize("client", [Client, AsyncClient])
 def test_methods_show_the_signature_that_they_have(client: type[Client | AsyncClient]) -> None:
     method = inspect.signature(client("http://127.0.0.1:1").attributions)
-
     names = "sentence label labels method steps level truncation"
     assert list(method.parameters) == names.split()
     assert method.return_annotation is Attributions

@@ -49,7 +49,6 @@ def drawn(axes: Axes) -> np.ndarray:
 def test_every_head_is_drawn_on_one_scale() -> None:
     shown = attention()
     figure = plot_heads(shown)
-
     assert [axes.get_title() for axes in maps(figure)] == [
         f"layer {layer}, head {head}" for layer in (0, 2) for head in (1, 3, 5)
     ]
@@ -62,7 +61,6 @@ def test_every_head_is_drawn_on_one_scale() -> None:
 def test_some_heads_by_their_numbers() -> None:
     shown = attention()
     figure = plot_heads(shown, layers=np.int64(2), heads=np.array([5, 1]), vmax=2.0, cmap="Blues")
-
     first, second = maps(figure)
     assert [first.get_title(), second.get_title()] == ["layer 2, head 5", "layer 2, head 1"]
     np.testing.assert_array_equal(drawn(first), shown.weights[1, 2])
@@ -84,7 +82,6 @@ def test_a_view_has_one_map_for_what_it_joins() -> None:
 def test_tokens_stand_on_both_axes_as_they_are(tmp_path: Path) -> None:
     figure = plot_heads(attention(), layers=0, heads=1)
     figure.savefig(tmp_path / "heads.svg")
-
     (axes,) = maps(figure)
     texts = ["[CLS]", "good", "$x$ and $y$"]
     assert [label.get_text() for label in axes.get_xticklabels()] == texts
@@ -97,7 +94,6 @@ def test_tokens_stand_on_both_axes_as_they_are(tmp_path: Path) -> None:
 def test_names_that_nobody_could_read_are_left_out() -> None:
     long = attention([f"w{number}" for number in range(200)], layers=[0], heads=range(12))
     figure = plot_heads(long)
-
     assert all(list(axes.get_xticks()) == [] for axes in maps(figure))
     assert max(figure.get_size_inches()) < 40
     (single,) = maps(plot_heads(attention([f"w{x}" for x in range(40)]), layers=0, heads=1))
@@ -120,7 +116,6 @@ def test_what_is_not_there(view: str, named: dict[str, Any], message: str) -> No
 
 def test_without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-
     message = exactly("plot_heads needs matplotlib: pip install 'headlight-client[plot]'")
     with pytest.raises(ImportError, match=message):
         plot_heads(attention())

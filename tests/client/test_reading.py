@@ -82,7 +82,6 @@ def npz(arrays: dict[str, object]) -> bytes:
 
 def test_an_archive() -> None:
     attention = read_attention(Answer(200, {}, npz(archive())))
-
     assert (attention.prediction.label, attention.prediction.score) == ("y", 0.75)
     assert attention.tokens[1].word is None
     assert (attention.layers, attention.heads) == ((3,), (4,))

@@ -24,7 +24,6 @@ def test_what_a_call_goes_through() -> None:
     (request,) = played.sends
     assert request.headers["Authorization"] == f"Bearer {KEY}"
     assert SENTENCE.encode() in request.content
-
     answer = Answer(200, {}, SENTENCE.encode())
     for value in (config, config.headers, call, request, request.headers, answer):
         assert KEY not in repr(value)
@@ -52,7 +51,6 @@ def frames(error: BaseException | None) -> Iterator[tuple[str, str, str]]:
 def test_the_variables_of_a_failure(ask: Ask, reply: Reply) -> None:
     with scripted([reply]) as server, pytest.raises(HeadlightError) as caught:
         ask(server.url, "predict", [SENTENCE], options={"api_key": KEY, "retries": 0})
-
     recorded = list(frames(caught.value))
     assert {name for _, name, _ in recorded} >= {"call", "config", "request"}
     # What the caller passed is the caller's own.

@@ -89,7 +89,6 @@ def assert_holds(result: Any, answer: Any, **names: str) -> None:  # noqa: ANN40
 
 def test_predictions(ask: Ask, running: RunningService) -> None:
     found = ask(running.url, "predict", TEXTS, options=KEY)
-
     answer = as_json(running, "/predict", sentences=TEXTS)
     model = ModelName(**answer["model"])
     assert found == [to_prediction(each, model) for each in answer["predictions"]]
@@ -114,7 +113,6 @@ def test_sentences_and_windows_of_long_texts(running: RunningService) -> None:
 
 def test_attention_of_several(ask: Ask, running: RunningService) -> None:
     found = ask(running.url, "attentions", TEXTS, layers=[0], level="word", options=KEY)
-
     answers = as_json(running, "/attention", sentences=TEXTS, layer=[0], level="word")
     for attention, answer in zip(found, answers, strict=True):
         assert isinstance(attention, Attention)
@@ -124,7 +122,6 @@ def test_attention_of_several(ask: Ask, running: RunningService) -> None:
 def test_the_model(ask: Ask, running: RunningService) -> None:
     answer = as_json(running, "/model")
     found = ask(running.url, "model", options=KEY)
-
     metrics = (Metric("dev", 100, 0.8, (0.711, 0.867), 0.45, 0.03),)
     assert found == ModelInfo(**answer | {"labels": LABELS, "metrics": metrics})
     assert repr(found).startswith("ModelInfo('")
@@ -160,7 +157,6 @@ def test_an_explanation_holds_what_the_service_says(
     is_long = method == "thumbnails" or "window" in named
     text = LONG if is_long else TEXTS[0]
     found = ask_client(running.url, method, text, options=KEY, **named)
-
     path = {"attention_steps": "/attention/steps", "thumbnails": "/attention"}
     answer = as_json(running, path.get(method, f"/{method}"), sentence=text, **to_json(named))
     assert_holds(found, answer, **({"values": "importance"} if method == "importance" else {}))
@@ -189,7 +185,6 @@ def test_a_bad_sentence_gets_an_error_in_its_place(ask: Ask, running: RunningSer
 def test_a_bad_sentence_fails_the_request(running: RunningService) -> None:
     with pytest.raises(InvalidRequestError) as caught:
         ask_client(running.url, "predict", ["good", " "], options=KEY)
-
     error = caught.value
     assert str(error) == f"422 invalid-request: sentences[1]: {BLANK}."
     assert (error.type, error.status) == ("invalid-request", 422)

@@ -58,7 +58,6 @@ def test_an_address_where_nothing_listens(ask: Ask, pauses: list[float]) -> None
         assert pauses == []
         with pytest.raises(NoAnswerError, match=rf"^no answer from {url}: .*\?$") as caught:
             ask(url, "predict", ["a"])
-
     assert len(pauses) == 2
     assert isinstance(caught.value.__cause__, httpx.ConnectError)
 
@@ -77,7 +76,6 @@ def test_a_key_and_a_client_of_the_callers_own() -> None:
         with Client(server.url, api_key="the-key", http_client=http) as client:
             client.predict(["a"])
         assert not http.is_closed
-
     assert server.requests[0].headers["authorization"] == "Bearer the-key"
     assert server.requests[0].headers["x-team"] == "red"
 
@@ -91,7 +89,6 @@ def test_a_server_that_says_nothing(ask: Ask, pauses: list[float]) -> None:
         with pytest.raises(TimedOutError) as caught:
             ask(server.url, "predict", ["a"], options={"timeout": 0.2})
         assert ask(server.url, "is_ready", options={"timeout": 0.2}) is False
-
     assert caught.value.request_id == server.requests[0].headers["x-request-id"]
     assert not isinstance(caught.value, ServiceTimedOutError)
     assert (len(server.requests), pauses) == (2, [])
@@ -152,7 +149,6 @@ def test_too_many_calls_at_once() -> None:
         pytest.raises(TimedOutError) as caught,
     ):
         Client(server.url, timeout=0.2, http_client=http).model()
-
     assert str(caught.value).startswith("too many calls at once: none of this client's ")
     assert len(server.requests) == 1
 

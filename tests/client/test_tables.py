@@ -100,7 +100,6 @@ def test_the_index_of_a_series_is_kept(ask: Ask) -> None:
     texts = pd.Series(["Loved it.", "Dull.", "Fine."], index=["c", "a", "c"], name="text")
     with scripted([predicted("yes", "no", "yes")]) as server:
         frame = ask(server.url, "predict", texts).to_dataframe()
-
     assert list(frame["label"].items()) == [("c", "yes"), ("a", "no"), ("c", "yes")]
 
 

@@ -45,6 +45,5 @@ def test_no_page_loads_anything_from_elsewhere(tmp_path: Path) -> None:
     for sheet in tmp_path.rglob("*.css"):
         targets = _IN_STYLES.findall(sheet.read_text(encoding="utf-8"))
         loaded += [(sheet.name, target) for target in targets]
-
     assert len(loaded) > 5
     assert [each for each in loaded if _ELSEWHERE.match(each[1])] == []

@@ -25,5 +25,4 @@ def _with_curl() -> None:
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_the_service_answers_as_the_page_says(url: str, example: Example) -> None:
     answer = ask(example, url)
-
     assert agree(answer, json.loads(example.output)), f"it answers {shown(answer)}"

@@ -39,7 +39,6 @@ def run(command: str, folder: Path, program: str, **variables: str) -> str:
 def test_the_extras_that_are_installed_are_those_of_the_project() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     named = [re.findall(r"'\.\[([a-z,]+)\]'", command) for command in INSTALLS]
-
     assert named == [["score"], ["score,ray"]]
     assert {"score", "ray"} <= set(project["optional-dependencies"])
 
@@ -73,7 +72,6 @@ def test_a_task_of_a_job_array_and_a_pod_of_an_indexed_job_score_their_shares(
     assert container["command"] == ["sh", "-c"]
     (pod,) = container["args"]
     assert pod.endswith(f"/{job['spec']['completions']}")
-
     for command, variables in (
         (SLURM, {"SLURM_ARRAY_TASK_ID": "1"}),
         (pod, {"JOB_COMPLETION_INDEX": "0"}),

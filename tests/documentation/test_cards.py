@@ -22,7 +22,6 @@ SETS = {
 def test_a_report_is_of_the_weights_that_ship(page: Path, name: str, report: str) -> None:
     checkpoint = open_checkpoint(CHECKPOINTS / name)
     found = read_report(page, report)
-
     assert found["checkpoint"]["version"] == checkpoint.version
     assert found["temperature"] == checkpoint.manifest.temperature
     assert [x["file"] for x in found["files"] if Path(x["file"]).is_absolute()] == []
@@ -34,7 +33,6 @@ def test_a_report_agrees_with_its_checkpoint(page: Path, name: str, report: str)
         "/".join(Path(file["file"]).parts[-2:]).partition(".")[0]: file
         for file in read_report(page, report)["files"]
     }
-
     assert measured.keys() == SETS[name]
     for metric in open_checkpoint(CHECKPOINTS / name).manifest.metrics:
         if metric.name == "validation":
@@ -66,5 +64,4 @@ def test_the_record_of_int8_is_of_the_default_weights_and_allows_it() -> None:
 def test_the_versions_that_pages_show_are_those_that_ship() -> None:
     version = open_checkpoint(CHECKPOINTS / "default").version
     pages = ("README.md", "docs/tutorial.md", "docs/reference/http.md")
-
     assert [x for x in pages if version not in (ROOT / x).read_text(encoding="utf-8")] == []

@@ -44,14 +44,12 @@ def test_every_name_of_the_tree_in_the_readme_exists() -> None:
         name = line.split()[0]
         folder = folder if line.startswith(" ") else name
         paths.append(folder + name if line.startswith(" ") else name)
-
     assert [path for path in paths if not (ROOT / path).exists()] == []
 
 
 def test_every_test_that_is_named_to_show_a_defence_exists() -> None:
     text = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
     named = [span for span in codes(text) if span.startswith("tests/")]
-
     assert len(named) > 10
     assert [path for path in named if not (ROOT / path).exists()] == []
 
@@ -64,7 +62,6 @@ def test_the_architecture_names_files_that_there_are() -> None:
     page = ROOT / "docs" / "concepts" / "architecture.md"
     text = page.read_text(encoding="utf-8")
     named = re.findall(r"`((?:model|service|training|scoring)/[\w/]+(?:\.\w+)?)`", text)
-
     assert [path for path in named if not (ROOT / path).exists()] == []
     for package in ("model", "service"):
         rooms = [x.name for x in (ROOT / package).iterdir() if (x / "__init__.py").exists()]

@@ -115,7 +115,6 @@ def test_the_page_names_the_torch_of_the_project() -> None:
     (torch,) = [x for x in project["project"]["dependencies"] if x.startswith("torch==")]
     (setuptools,) = project["build-system"]["requires"]
     text = PAGE.read_text(encoding="utf-8")
-
     assert text.count("torch==") == text.count(torch) > 0
     assert f" . {setuptools}" in text
 

@@ -36,7 +36,6 @@ def _other(name: str) -> Any:  # noqa: ANN401 -- these tools have no types
 def test_the_polarities_are_those_of_textblob_and_vader() -> None:
     blob = _other("textblob").TextBlob
     analyzer = _other("vaderSentiment.vaderSentiment").SentimentIntensityAnalyzer()
-
     assert [round(blob(text).sentiment.polarity, 2) for text in TEXTS] == _column(1)
     compounds = [analyzer.polarity_scores(text)["compound"] for text in TEXTS]
     assert [round(compound, 2) for compound in compounds] == _column(2)
@@ -47,7 +46,6 @@ def test_the_probabilities_are_those_of_the_pipeline_and_the_service(url: str) -
         "text-classification", model=str(CHECKPOINT), top_k=None, device="cpu"
     )
     answer = httpx.post(f"{url}/predict", json={"sentences": TEXTS}).raise_for_status().json()
-
     found = [{each["label"]: each["score"] for each in scores} for scores in classify(TEXTS)]
     assert [scores["positive"] for scores in found] == pytest.approx(_column(3), abs=0.001)
     ours = [prediction["probabilities"]["positive"] for prediction in answer["predictions"]]
@@ -56,7 +54,6 @@ def test_the_probabilities_are_those_of_the_pipeline_and_the_service(url: str) -
 
 def test_the_right_answers_are_those_of_the_checkpoint() -> None:
     pair = {Path(x["file"]).name: x for x in read_report(PAGE, "pair")["files"]}
-
     for name, texts, _, _, right in rows(PAGE, "set", "texts"):
         measured = pair[f"{code(name).partition('/')[2]}.tsv.gz"]
         assert texts == f"{measured['rows']:,}"
@@ -77,7 +74,6 @@ def test_every_client_that_was_tried_is_pinned_in_that_version() -> None:
     package = ROOT / "tests" / "interop" / "javascript" / "package.json"
     scripts = json.loads(package.read_text("utf-8"))["dependencies"]
     installed = {tuple(re.sub(r"\[\w+\]", "", pin).split("==")) for pin in pins}
-
     clients = rows(PAGE, "paths", "system", "client tried", "version")
     tried = {(code(client), pinned) for *_, client, pinned in clients if pinned}
     assert len(tried) == 4

@@ -60,7 +60,6 @@ def _is_decision(page: Path) -> bool:
 @EVERY
 def test_a_page_keeps_to_its_budget(page: Path) -> None:
     budget = BUDGETS.get(str(page.relative_to(ROOT)), EACH_DECISION if _is_decision(page) else 0)
-
     assert _words(page) <= budget
 
 
@@ -86,7 +85,6 @@ def test_links_within_the_project_lead_somewhere(page: Path) -> None:
 @EVERY
 def test_a_page_begins_with_its_title_and_names_no_place_of_one_machine(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-
     assert re.match(r"# \S", text)
     assert _PRIVATE.findall(text) == []
 
@@ -101,5 +99,4 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
             if target.suffix == ".md" and target.exists() and target not in reached:
                 reached.add(target)
                 waiting.append(target)
-
     assert sorted(set(pages()) - reached) == []

@@ -119,7 +119,6 @@ def test_every_field_is_named(section: str, schema: type[BaseModel]) -> None:
 def test_forms_and_families_are_named() -> None:
     forms = {code(media_type): code(form) for form, media_type, _ in rows(HTTP, "form")}
     assert forms == FORMS
-
     named = _spans("Other systems' paths")
     assert {HEADER, "X-Headlight-Truncated", *FAMILIES} <= named
 
@@ -127,10 +126,8 @@ def test_forms_and_families_are_named() -> None:
 def test_the_example_of_wrong_settings_is_what_is_printed() -> None:
     (example,) = examples(REFERENCE / "settings.md")
     programs = str(Path(sys.executable).parent)
-
     env = {**environment(), "PATH": f"{programs}:/usr/bin:/bin"}
     done = finish("sh", "-c", example.command, env=env)
-
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.rstrip("\n") == example.output
 
@@ -138,7 +135,6 @@ def test_the_example_of_wrong_settings_is_what_is_printed() -> None:
 def test_every_variable_of_traces_is_one_of_opentelemetry() -> None:
     known = {*vars(environment_variables), *vars(sdk_variables)}
     named = re.findall(r"^- `(OTEL_\w+)`", (REFERENCE / "settings.md").read_text("utf-8"), re.M)
-
     assert len(named) == len(set(named)) > 10
     assert set(named) <= known
 
@@ -147,7 +143,6 @@ def test_every_field_of_a_checkpoint_is_named(tmp_path: Path) -> None:
     named = set(codes(CHECKPOINT.read_text(encoding="utf-8")))
     kinds = (Manifest, DataSource, Metric, Precision, PrecisionSet, Baseline, Thresholds, Threshold)
     fields = {field for kind in kinds for field in kind.model_fields}
-
     assert fields - named == set()
     assert set(get_args(Activation)) <= named
     written = {file.name for file in tiny_checkpoint(tmp_path / "tiny").iterdir()}
@@ -156,7 +151,6 @@ def test_every_field_of_a_checkpoint_is_named(tmp_path: Path) -> None:
 
 def test_every_reason_of_a_refusal_is_named() -> None:
     section = sections(REFERENCE / "metrics.md")["Reasons of a refusal"]
-
     assert set(codes(section)) >= {reason.value for reason in Refusal}
 
 
@@ -168,7 +162,6 @@ def test_queries_ask_for_metrics_that_there_are() -> None:
         for line in page.read_text("utf-8").splitlines()
         if "- `headlight_" in line
     }
-
     assert {name.removesuffix("_bucket") for name in asked} <= known
 
 
@@ -176,7 +169,6 @@ def test_every_command_has_a_section_and_every_field_of_a_recipe_a_word() -> Non
     page = REFERENCE / "command-line.md"
     programs = {"score": "headlight-score"}
     names = {programs.get(name, f"headlight-train {name}") for name in tables.parsers()}
-
     assert set(sections(page)) == {"headlight-serve", *names, "make"}
     named = set(codes(page.read_text(encoding="utf-8")))
     options = {f"--{field.replace('_', '-')}" for field in Recipe.model_fields}

@@ -18,7 +18,6 @@ def test_a_page_is_as_generated(page: Path) -> None:
 
 def test_each_page_has_its_tables() -> None:
     names = {page.name: tables.tables_in(page) for page in PAGES if page.parent == REFERENCE}
-
     assert names["settings.md"] == ["settings"]
     assert names["metrics.md"] == ["metrics"]
     assert names["python.md"] == ["names", "errors"]
@@ -33,7 +32,6 @@ def test_a_page_that_differs_is_reported(
     page = tmp_path / "page.md"
     page.write_text("# A\n\n<!-- table: errors -->\nold\n<!-- end -->\n", encoding="utf-8")
     monkeypatch.setattr(tables, "ROOT", tmp_path)
-
     assert tables.main(["--check"]) == 1
     assert capsys.readouterr().out == "page.md\n"
     assert tables.main([]) == 0

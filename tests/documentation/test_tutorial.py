@@ -64,14 +64,12 @@ def test_no_command_is_left_out_of_these_tests() -> None:
 
 def test_the_service_answers_as_the_page_says(url: str) -> None:
     answer = ask(FIRST, url)
-
     assert agree(answer, json.loads(FIRST.output)), f"it answers {shown(answer)}"
 
 
 def test_the_page_shows_rows_of_the_file() -> None:
     (shown_rows,) = blocks(PAGE, "csv")
     lines = (FOLDER / "messages.csv").read_text(encoding="utf-8").splitlines()
-
     assert set(shown_rows.content.splitlines()) <= set(lines)
     assert f"holds {len(lines) - 1} messages" in PAGE.read_text(encoding="utf-8")
     with (FOLDER / "held-out.csv").open(encoding="utf-8") as file:
@@ -83,7 +81,6 @@ def test_the_page_shows_rows_of_the_file() -> None:
 @pytest.mark.slow
 def test_the_trained_model_is_as_good_as_the_page_says(trained: Path) -> None:
     printed = _train(trained.parent, TRAIN[1])
-
     accuracy = re.search(r"accuracy +([0-9.]+)%", printed)
     assert accuracy is not None, printed
     assert round(float(accuracy[1]) * 12 / 100) >= 11
@@ -93,7 +90,6 @@ def test_the_trained_model_is_as_good_as_the_page_says(trained: Path) -> None:
 def test_the_trained_model_answers_as_the_page_says(second_url: str) -> None:
     """Training rounds differently on each kind of processor, so only the label is exact."""
     answer = _without_digits(ask(SECOND, second_url))
-
     assert answer == _without_digits(json.loads(SECOND.output))
 
 

@@ -48,9 +48,7 @@ def test_a_request_goes_through_the_files_of_its_eight_steps(
         r"^(\d)\. \*\*.*", sections(PAGE)["A request in eight steps"], flags=re.MULTILINE
     )
     named = re.findall(r"`([\w/]+\.py)`", sections(PAGE)["A request in eight steps"])
-
     found = files_of_a_request(checkpoint_folder, tmp_path)
-
     assert steps == list("12345678")
     assert set(named) - {"model/types.py"} <= found
     assert len(found) <= MOST_FILES

@@ -80,10 +80,8 @@ def test_every_path_that_predicts_counts_its_texts(
     running: RunningService, predictor: Predictor, name: str
 ) -> None:
     before = counts(running)
-
     with running.client() as client:
         assert send(client, MANY[name], *TEXTS).status_code == 200
-
     wanted = expected(predictor, TEXTS)
     assert wanted["truncated_answers_total", ()] == 1
     assert wanted["unknown_tokens_total", ()] == 2
@@ -94,13 +92,11 @@ def test_what_is_refused_or_explained_is_not_counted(
     running: RunningService, predictor: Predictor
 ) -> None:
     before = counts(running)
-
     with running.client() as client:
         answered = predict(client, "weak", " ", 7, "\u2603", on_error="item")
         assert send(client, PREDICT, "good", " ").status_code == 422
         for name in ROUTES.keys() - MANY.keys():
             assert send(client, ROUTES[name], "a good film").status_code == 200
-
     assert ["error" in each for each in answered] == [False, True, True, False]
     assert counts(running) - before == +expected(predictor, ["weak", "\u2603"])
 

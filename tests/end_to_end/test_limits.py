@@ -72,7 +72,6 @@ def test_a_request_at_the_limit_is_answered_and_one_beyond_is_not(
     name: str, client: httpx.Client
 ) -> None:
     most = limits(client)[name]
-
     assert REACH[name](client, most).status_code == 200
     refused = REACH[name](client, most + 1)
     status, kind = REFUSED.get(name, (422, "invalid-request"))
@@ -90,7 +89,6 @@ def test_a_request_at_the_limit_is_answered_and_one_beyond_is_not(
 def test_weights(name: str, form: str, client: httpx.Client) -> None:
     most = limits(client)[name]
     side = math.isqrt(most)
-
     assert attention(client, side, format=form).status_code == 200
     refused = attention(client, side + 1, format=form)
     assert_problem(refused, 413, "too-many-weights", says=f" is {most}: ask for fewer")

@@ -50,19 +50,14 @@ def packed(*texts: bytes) -> tuple[bytes, dict[str, str]]:
 
 def test_paths_of_kserve(client: httpx.Client) -> None:
     version = client.get("/model").json()["version"]
-    ready = {"name": "tiny", "ready": True}
     for path, expected in (
         ("/v2/models", {"models": ["tiny"]}),
-        ("/v2/health/live", {"live": True}),
         ("/v2/health/ready", {"ready": True}),
-        ("/v2/models/tiny/ready", ready),
-        (f"/v2/models/tiny/versions/{version}/ready", ready),
+        (f"/v2/models/tiny/versions/{version}/ready", {"name": "tiny", "ready": True}),
     ):
         answer = client.get(path)
         assert (answer.status_code, answer.json()) == (200, expected)
         assert client.head(path).status_code == 200
-    metadata = client.get("/v2/models/tiny").json()
-    assert client.get(f"/v2/models/tiny/versions/{version}").json() == metadata
     versioned = client.post(f"/v2/models/tiny/versions/{version}/infer", json=tensor(["good"]))
     assert outputs_of(versioned) == outputs_of(ask(client, "good"))
     # The same name, spelled in another way; and one that nothing has.
@@ -180,11 +175,8 @@ def test_a_text_that_is_too_long_and_what_is_no_body_are_problems(client: httpx.
         (content, {**headers, "accept": "image/png"}, 406, "not-acceptable"),
     ):
         assert_problem(client.post(INFER, content=sent, headers=extra), status, kind, foreign=True)
-    for length in ("x", str(len(content) + 1)):
-        wrong = client.post(INFER, content=content, headers={LENGTH: length})
-        assert_problem(wrong, 422, "invalid-request", ("header", LENGTH), foreign=True)
-    cut = client.post(INFER, content=content[:-1], headers=headers)
-    assert_problem(cut, 422, "invalid-request", ("body", "inputs"), foreign=True)
+    wrong = client.post(INFER, content=content, headers={LENGTH: "x"})
+    assert_problem(wrong, 422, "invalid-request", ("header", LENGTH), foreign=True)
 
 
 @pytest.mark.parametrize("allowed", [False, True])

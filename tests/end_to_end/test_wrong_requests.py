@@ -174,6 +174,4 @@ def test_not_acceptable(client: httpx.Client, path: str, offered: str) -> None:
     for accept in ("image/png", "nonsense"):
         refused = client.get(path, headers={"accept": accept})
         assert_problem(refused, 406, "not-acceptable", says=offered)
-    part = f"{offered.split('/')[0]}/*;q=0.1"
-    for accept in ("*/*", offered, part, f"image/png, {offered};q=0.2"):
-        assert client.get(path, headers={"accept": accept}).status_code == 200
+    assert client.get(path, headers={"accept": f"image/png, {offered};q=0.2"}).status_code == 200

@@ -55,7 +55,6 @@ def pairs(labels: Any) -> list[tuple[str, Any]]:  # noqa: ANN401
 @pytest.mark.parametrize("path", ["", "/", "/hf"])
 def test_labels_come_the_best_first(running: RunningService, ask: Ask, path: str) -> None:
     labels = ask(running.url + path, TEXTS[0])
-
     assert pairs(labels) == ranked(running, TEXTS[0])
     assert all(type(each).__name__ == "TextClassificationOutputElement" for each in labels)
 
@@ -63,7 +62,6 @@ def test_labels_come_the_best_first(running: RunningService, ask: Ask, path: str
 def test_a_list_of_texts(running: RunningService) -> None:
     """The client is typed for one text, and passes a list on; it returns the first entry."""
     labels = ask_client(f"{running.url}/hf", TEXTS)
-
     assert pairs(labels) == ranked(running, TEXTS[0])
 
 
@@ -78,6 +76,5 @@ def test_health_and_info(running: RunningService) -> None:
 def test_a_bad_text_is_explained_in_our_words(running: RunningService, ask: Ask) -> None:
     with pytest.raises(HfHubHTTPError) as raised:
         ask(f"{running.url}/hf", " ")
-
     assert raised.value.response.status_code == 422
     assert "inputs: the text is blank" in str(raised.value)

@@ -30,7 +30,6 @@ def test_labels_come_the_best_first(
     node: Node, running: RunningService, path: str, parameters: dict[str, Any], count: int
 ) -> None:
     said = ask(node, running.url + path, {"inputs": TEXT, **parameters})
-
     with running.client() as client:
         (prediction,) = client.post("/predict", json={"sentences": [TEXT]}).json()["predictions"]
     ranked = sorted(prediction["probabilities"].items(), key=lambda each: -each[1])
@@ -40,14 +39,12 @@ def test_labels_come_the_best_first(
 
 def test_a_problem_reaches_the_user_in_our_words(node: Node, running: RunningService) -> None:
     said = ask(node, f"{running.url}/hf", {"inputs": " "})
-
     assert (said["status"], said["body"]["type"]) == (422, "/problems/invalid-request")
     assert "inputs: the text is blank" in json.dumps(said)
 
 
 def test_the_lock_names_no_registry_and_the_version_that_is_documented() -> None:
     lock = (JAVASCRIPT / "package-lock.json").read_text(encoding="utf-8")
-
     assert not re.search(r'"resolved"|https?:', lock)
     wanted = json.loads((JAVASCRIPT / "package.json").read_text("utf-8"))["dependencies"]
     packages = json.loads(lock)["packages"]

@@ -54,9 +54,7 @@ def test_every_kind_of_data_gives_predictions(
 
 def test_params_choose_the_truncation(scoring: ScoringServerClient) -> None:
     long = pd.DataFrame({"text": ["good " * 100]})
-
     (prediction,) = scoring.invoke(long, params={"truncation": "left"})["predictions"]
-
     assert prediction["truncated"] is True
     with pytest.raises(Exception, match="error code 422") as raised:
         scoring.invoke(long, params={"truncation": "error"})

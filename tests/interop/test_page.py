@@ -30,5 +30,4 @@ def test_the_example_in_javascript(
     # Node looks for packages beside the script.
     (tmp_path / "node_modules").symlink_to(folder / "node_modules")
     shutil.copy(folder / "package.json", tmp_path)
-
     assert printed(program, script, folder=tmp_path) == "positive 1.0\n"

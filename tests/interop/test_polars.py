@@ -41,7 +41,6 @@ def test_a_series_is_predicted_here_and_by_a_service(
         Client(running.url, timeout=60) as client,
     ):
         served = client.predict(texts)
-
     assert list(own) == list(load(checkpoint_folder, "cpu", "float32").predict(TEXTS))
     assert [each.label for each in served] == [each.label for each in own]
     assert list(own.to_dataframe().index) == list(served.to_dataframe().index) == [0, 1, 2]

@@ -175,7 +175,6 @@ def test_one_text_is_answered_with_its_attention(
 def test_a_request_may_be_compressed(call: Call, running: RunningService) -> None:
     inputs = texts_input(TEXTS)
     result = call(running, "infer", "tiny", inputs, request_compression_algorithm="gzip")
-
     expected = shares(predictions_of(running, TEXTS))
     np.testing.assert_allclose(result.as_numpy("probabilities"), expected, rtol=0, atol=1e-5)
     deflated = {"request_compression_algorithm": "deflate"}

@@ -22,7 +22,6 @@ def running(
 
 def test_requests_of_any_bytes_are_answered_or_refused(running: RunningService) -> None:
     statuses, faults = fuzz_requests(running, range(1200))
-
     assert faults == []
     # The requests are not so wrong that nothing behind the first check was reached.
     for status in ("200", "400", "404", "405", "406", "415", "422"):
@@ -34,14 +33,12 @@ def test_requests_of_any_bytes_are_answered_or_refused(running: RunningService) 
 
 def test_what_the_document_allows_is_answered_as_it_says(running: RunningService) -> None:
     sent, faults = fuzz_documents(running, 200, seed=0)
-
     assert faults == []
     assert sent > 200
 
 
 def test_a_damaged_folder_is_refused_by_the_name_of_the_file(tmp_path: Path) -> None:
     outcomes, faults = fuzz_folders(tmp_path, 250, seed=0)
-
     assert faults == []
     assert outcomes.total() == 250
     files = ("config", "model", "tokenizer", "tokenizer_config", "headlight")

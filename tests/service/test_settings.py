@@ -77,9 +77,7 @@ def test_a_wrong_value_is_reported_and_replaced_by_the_default(
 def test_former_settings_are_accepted_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADLIGHT_WATCHDOG_SECONDS", "x")
     options = {"max_sending_bytes": "1", "port": "1"}
-
     settings, errors = read_settings(options)
-
     assert (settings.port, errors) == (1, [])
     named = ["--max-sending-bytes", "HEADLIGHT_WATCHDOG_SECONDS"]
     assert former_settings(options) == named
@@ -131,7 +129,6 @@ def test_a_wrong_value_is_named(
     settings, (by_option,) = read_settings({field: value})
     monkeypatch.setenv(f"HEADLIGHT_{field.upper()}", value)
     _, (by_environment,) = read_settings({})
-
     name = f"--{field.replace('_', '-')}"
     assert by_option.startswith(f"{name}: {message}")
     assert by_option.endswith(f", got {value!r}")
@@ -145,6 +142,5 @@ def test_a_wrong_value_is_named(
 )
 def test_families_are_switched_on_and_off(value: str, names: tuple[Family, ...]) -> None:
     settings, errors = read_settings({"compat": value})
-
     assert (settings.compat, errors) == (frozenset(names), [])
     assert Settings().compat == frozenset(FAMILIES)

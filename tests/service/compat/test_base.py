@@ -55,7 +55,6 @@ def test_a_body_may_lack_its_type(headers: dict[str, str]) -> None:
 def test_another_type_is_refused(kind: str) -> None:
     with pytest.raises(UnsupportedMediaTypeError) as raised:
         read(b"content", content_type=kind)
-
     assert raised.value.detail == (
         "The body must be application/json or application/octet-stream: name its type in "
         "Content-Type, or none."
@@ -95,7 +94,6 @@ def test_a_bomb_is_refused_without_being_unpacked() -> None:
 def test_only_one_whole_member_is_unpacked(content: bytes, data: st.DataObject) -> None:
     packed = gzip.compress(content)
     cut = data.draw(st.integers(0, len(packed) - 1))
-
     for wrong_body, words in (
         (packed[:cut], "ends too early"),
         (packed + content, "Something follows"),
@@ -112,7 +110,6 @@ def prediction(*, truncated: bool) -> Prediction:
 @given(st.lists(st.booleans(), max_size=300))
 def test_the_header_names_what_was_cut(cut: list[bool]) -> None:
     header = truncated_header([prediction(truncated=each) for each in cut])
-
     indices = [str(index) for index, each in enumerate(cut) if each]
     more = [f"+{len(indices) - 100}"] if len(indices) > 100 else []
     named = [*indices[:100], *more]
@@ -138,7 +135,6 @@ def test_problems_repeat_their_detail_on_the_paths_of_other_systems(
     method: str, path: str, *, foreign: bool
 ) -> None:
     scope = {"method": method, "path": path}
-
     assert repeats_detail(COMPAT_ROUTERS.values())(scope) is foreign
     assert repeats_detail([])(scope) is False
     assert repeats_detail([])({**scope, "headlight.schema": InputsRequest}) is True
@@ -146,9 +142,7 @@ def test_problems_repeat_their_detail_on_the_paths_of_other_systems(
 
 def test_the_short_way_takes_paths_whose_parameters_have_one_right_value() -> None:
     routes = [route for router in COMPAT_ROUTERS.values() for route in router.routes]
-
     places = direct_routes(routes, {"model": "tiny"})  # type: ignore[arg-type]
-
     assert ("POST", "/classify") in places
     assert ("POST", "/v2/models/tiny/infer") in places
     assert all("{" not in path for _, path in places)

@@ -121,7 +121,6 @@ def test_inputs_and_their_places(
     body: object, items: list[object], loc: tuple[str | int, ...]
 ) -> None:
     texts = read_inputs(body)
-
     assert (texts.items, texts.locate(0), texts.field) == (items, loc, ("inputs",))
 
 
@@ -156,7 +155,6 @@ def test_whether_and_where_texts_are_cut(
 def test_a_row_without_the_column_of_the_others_is_refused(form: str, rows: list[object]) -> None:
     with pytest.raises(InvalidRequestError) as caught:
         read_invocations({form: rows})
-
     assert caught.value.detail == (
         f"{form}[{len(rows) - 1}]: has its text in another column than the row before it: "
         "name the same one in every row."
@@ -168,7 +166,6 @@ def test_a_row_without_the_column_of_the_others_is_refused(form: str, rows: list
 def test_a_misspelt_parameter_gets_the_right_name(parameter: str, hint: str) -> None:
     with pytest.raises(InvalidRequestError) as caught:
         read_inputs({"inputs": "a", "parameters": {parameter: 1}})
-
     assert caught.value.detail == (
         f"parameters: an unknown field is given; {hint}known are top_k, function_to_apply, "
         "return_all_scores, truncation, max_length, padding."
@@ -199,7 +196,6 @@ def test_invocations_and_their_places(
 ) -> None:
     """The name of a column is text of the client's own, unless it is ours."""
     texts = read_invocations(body)
-
     assert (texts.items, texts.locate(0)) == (items, loc)
 
 
@@ -216,5 +212,4 @@ def test_a_list_of_a_million_errors_is_not_reported_one_by_one(
 ) -> None:
     with pytest.raises(InvalidRequestError) as raised:
         checked(schema, body)
-
     assert len(raised.value.errors) == most

@@ -24,7 +24,6 @@ weights = hypothesis_numpy.arrays(
 @given(weights)
 def test_every_weight_is_in_its_place(attention: NDArray[np.float32]) -> None:
     found = json.loads(bytes(encode_weights(attention)), parse_float=Decimal)
-
     expected = [
         [[[round(Decimal(float(key)), 8) for key in query] for query in head] for head in layer]
         for layer in attention
@@ -46,7 +45,6 @@ def test_every_weight_is_in_its_place(attention: NDArray[np.float32]) -> None:
 )
 def test_single_weights(weight: float, text: bytes) -> None:
     found = encode_weights(np.full((1, 1, 1, 1), weight, np.float32))
-
     assert bytes(found).replace(b" ", b"") == b"[[[[" + text + b"]]]]"
 
 
@@ -54,7 +52,6 @@ def test_single_weights(weight: float, text: bytes) -> None:
 def test_what_is_no_weight_is_refused(weight: float) -> None:
     attention = np.full((1, 1, 2, 2), 0.5, np.float32)
     attention[0, 0, 1, 0] = weight
-
     with pytest.raises(
         ValueError, match=exactly("a weight of attention is not a number from 0 to 1")
     ):
@@ -63,9 +60,7 @@ def test_what_is_no_weight_is_refused(weight: float) -> None:
 
 def test_every_weight_is_in_its_place_where_they_are_written_in_pieces() -> None:
     attention = np.random.default_rng(0).random((2, 3, 100, 100), np.float32)
-
     found = np.array(json.loads(bytes(encode_weights(attention))))
-
     np.testing.assert_allclose(found, attention.astype(np.float64), rtol=0, atol=5.1e-9)
     formatted = format_weights(attention).astype(np.float64)
     np.testing.assert_array_equal(formatted, found)

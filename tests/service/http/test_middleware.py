@@ -159,9 +159,7 @@ def test_pages_may_read_every_problem_and_each_is_counted(
 ) -> None:
     CANCELLED.clear()
     before = count(app, "headlight_problems_total", type=kind)
-
     response = get(app, path, origin="https://page.example", host=host)
-
     assert (response.status_code, response.json()["type"]) == (status, f"/problems/{kind}")
     assert (["slow"] if status == 504 else []) == CANCELLED
     assert response.headers["access-control-allow-origin"] == "https://page.example"

@@ -141,7 +141,6 @@ async def test_others_are_answered_while_many_small_chunks_are_parsed(
 
 async def test_trailers_have_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protocol, "LARGEST_HEAD", 3000)
-
     async with serving(Paced()) as served:
         client = await served.connect()
         await client.say(CHUNKED % b"a" + b"2\r\n{}\r\n0\r\n" + b"a: b\r\n" * 1000)
@@ -150,7 +149,6 @@ async def test_trailers_have_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> 
 
 async def test_small_chunks_do_not_count_as_trailers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protocol, "LARGEST_HEAD", 3000)
-
     async with serving(Paced()) as served:
         client = await served.connect()
         await client.say(CHUNKED % b"a" + b"1\r\nx\r\n" * 3000 + b"0\r\n\r\n")
@@ -207,7 +205,6 @@ async def test_a_slow_head_does_not_replace_the_answer_before_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(protocol, "_HEAD_SECONDS", 0.1)
-
     paced = Paced(held={"/a"})
     async with serving(paced) as served:
         client = await served.connect()
@@ -222,7 +219,6 @@ async def test_a_refusal_by_the_gate_closes_if_the_client_asked_for_it(
     monkeypatch: pytest.MonkeyPatch, closing: bytes
 ) -> None:
     monkeypatch.setattr(transport, "_LINGER_SECONDS", 1000)
-
     shut = Shut()
     async with serving(Paced(), gate=cast("Gate", shut)) as served:
         client = await served.connect()

@@ -65,5 +65,4 @@ def test_what_the_open_files_do_not_allow(wanted: int, files: int, error: str) -
 
 def test_without_limits_of_open_files_as_on_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "resource", None)
-
     assert plan_capacity("auto") == (4096, 2048)

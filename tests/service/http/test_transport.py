@@ -57,7 +57,6 @@ async def ask_without_reading(served: Served, requests: bytes) -> Client:
 async def test_a_client_that_does_not_read_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transport, "_STALL_SECONDS", 0.3)
     large = Large()
-
     async with serving(large) as served:
         await ask_without_reading(served, get("/a") + get("/b"))
         await until(lambda: served.state.total_requests == 1)
@@ -94,7 +93,6 @@ async def test_a_client_that_never_stops_sending_is_disconnected(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(transport, "_LINGER_BYTES", 1_000_000)
-
     async with serving(refusing(0)) as served:
         client = await served.connect()
         await client.say(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n")
@@ -107,7 +105,6 @@ async def test_a_client_that_does_not_close_after_the_last_answer_is_disconnecte
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(transport, "_LINGER_SECONDS", 0.3)
-
     async with serving(refusing(0)) as served:
         client = await served.connect()
         await client.say(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n")
@@ -138,7 +135,6 @@ async def test_shutdown_disconnects_a_client_that_does_not_read_sooner(
 ) -> None:
     monkeypatch.setattr(transport, "_STALL_SECONDS", 1000)
     monkeypatch.setattr(transport, "_STALL_SECONDS_AT_END", 0.3)
-
     async with serving(Large()) as served:
         await ask_without_reading(served, get("/a"))
         await until(lambda: served.state.total_requests == 1)
@@ -494,7 +490,6 @@ async def test_the_longest_idle_makes_room(monkeypatch: pytest.MonkeyPatch) -> N
 
 async def test_a_connection_that_has_just_come_is_not_idle() -> None:
     parts = Parts()
-
     async with serving(Paced(), gate=parts.gate, slots=parts.slots) as served:
         kept = [await served.connect() for _ in range(MOST)]
         await until(lambda: parts.open == MOST)
@@ -508,7 +503,6 @@ async def test_a_connection_that_has_just_come_is_not_idle() -> None:
 
 async def test_silent_ones_beyond_the_limit_are_closed_first() -> None:
     parts, paced = Parts(), held()
-
     async with serving(paced, gate=parts.gate, slots=parts.slots) as served:
         await fill(served, parts, paced)
         silent = [await served.connect() for _ in range(transport.EXTRA + 3)]
@@ -526,7 +520,6 @@ async def test_silent_ones_beyond_the_limit_have_little_time(
 ) -> None:
     monkeypatch.setattr("service.http.protocol._EXTRA_SECONDS", 0.1)
     parts, paced = Parts(), held()
-
     async with serving(paced, gate=parts.gate, slots=parts.slots) as served:
         await fill(served, parts, paced)
         silent = await served.connect()
@@ -536,7 +529,6 @@ async def test_silent_ones_beyond_the_limit_have_little_time(
 
 async def test_nothing_is_left_of_connections_that_are_gone() -> None:
     parts = Parts()
-
     async with serving(Paced(), gate=parts.gate, slots=parts.slots) as served:
         for _ in range(3):
             clients = [await served.connect() for _ in range(3 * MOST)]

@@ -136,7 +136,6 @@ def test_requests_that_come_and_go_leave_nothing_behind() -> None:
     for number in range(1000):
         schedule.drop(add(schedule, number, 30, 40, urgent_at=2.0))
         schedule.drop(add(schedule, number, 30, path=GRADIENT))
-
     (bucket,) = schedule._buckets.values()
     assert len(bucket._by_finish) + len(bucket._by_urgency) <= 4  # of one line, in two orders
     assert schedule.tokens == 90
@@ -177,7 +176,6 @@ def test_a_client_whose_request_is_late_holds_up_no_other_for_more_than_a_batch(
     add(schedule, "late", *[20] * 15, urgent_at=20.0, client="one")
     for _ in range(10):
         add(schedule, "polite", 20, urgent_at=40.0, client="two")
-
     assert take(schedule, now=30.0) == ["late"] * 5
     assert "polite" in take(schedule, now=30.0)
     assert take(schedule, now=30.0).count("late") == 5
