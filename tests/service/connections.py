@@ -21,6 +21,7 @@ from service.http.protocol import HttpProtocol
 
 Result = TypeVar("Result")
 PATIENCE = 30.0
+POST = b"POST /%s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
 NOT_HTTP = b"\r\n\r\nInvalid HTTP request received."
 
 
@@ -31,9 +32,13 @@ class Served:
     made: list[HttpProtocol]
     clients: list["Client"] = field(default_factory=list)
 
-    async def connect(self) -> "Client":
-        self.clients.append(Client(*await asyncio.open_connection("127.0.0.1", self.port)))
-        return self.clients[-1]
+    async def connect(self, said: bytes = b"") -> "Client":
+        """A client that has said something."""
+        client = Client(*await asyncio.open_connection("127.0.0.1", self.port))
+        self.clients.append(client)
+        if said:
+            await client.say(said)
+        return client
 
     async def is_left(self) -> None:
         await until(lambda: not self.state.connections)

@@ -12,9 +12,8 @@ from starlette.types import Receive, Scope, Send
 from service.http import protocol, transport
 from service.http.access import Gate
 from service.http.protocol import find_error, without_offer
-from tests.service.connections import NOT_HTTP, Paced, answer, bodies, get, serving, until
+from tests.service.connections import NOT_HTTP, POST, Paced, answer, bodies, get, serving, until
 
-POST = b"POST /%s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
 CHUNKED = b"POST /%s HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
@@ -53,8 +52,7 @@ async def test_a_long_pipeline_takes_little_memory_and_is_answered_whole() -> No
 async def test_a_client_that_leaves_a_pipeline_cancels_the_current_request() -> None:
     paced = Paced(held={"/a"})
     async with serving(paced) as served:
-        client = await served.connect()
-        await client.say(get("/a"))
+        client = await served.connect(get("/a"))
         await until(lambda: paced.begun == ["/a"])
         await client.say(get("/b") + get("/c"))
         await until(lambda: bool(served.made[0].pipeline))
@@ -73,8 +71,7 @@ async def test_a_connection_that_stays_open_keeps_no_body() -> None:
         refused.append(scope["path"])
 
     async with serving(refuse) as served:
-        client = await served.connect()
-        await client.say(POST % (b"a", 5000) + b"b" * 5000)
+        await served.connect(POST % (b"a", 5000) + b"b" * 5000)
         await until(lambda: bool(refused) and not served.state.tasks)
         assert not served.made[0].cycle.body
         assert served.state.connections
@@ -101,8 +98,7 @@ async def test_a_body_that_breaks_after_its_answer_gets_no_second_one() -> None:
         await answer(send, b"/early")
 
     async with serving(early) as served:
-        client = await served.connect()
-        await client.say(CHUNKED % b"a")
+        client = await served.connect(CHUNKED % b"a")
         assert (await client.reader.readuntil(b"/early")).count(b"HTTP/1.1 ") == 1
         await client.say(b"zz\r\n")
         assert await client.hear() == b""
@@ -142,16 +138,14 @@ async def test_others_are_answered_while_many_small_chunks_are_parsed(
 async def test_trailers_have_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protocol, "LARGEST_HEAD", 3000)
     async with serving(Paced()) as served:
-        client = await served.connect()
-        await client.say(CHUNKED % b"a" + b"2\r\n{}\r\n0\r\n" + b"a: b\r\n" * 1000)
+        client = await served.connect(CHUNKED % b"a" + b"2\r\n{}\r\n0\r\n" + b"a: b\r\n" * 1000)
         assert (await client.hear()).endswith(NOT_HTTP)
 
 
 async def test_small_chunks_do_not_count_as_trailers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protocol, "LARGEST_HEAD", 3000)
     async with serving(Paced()) as served:
-        client = await served.connect()
-        await client.say(CHUNKED % b"a" + b"1\r\nx\r\n" * 3000 + b"0\r\n\r\n")
+        client = await served.connect(CHUNKED % b"a" + b"1\r\nx\r\n" * 3000 + b"0\r\n\r\n")
         await client.reader.readuntil(b"\r\n\r\n/a")
 
 
@@ -191,8 +185,7 @@ async def test_every_wait_for_a_client_has_a_time_limit(
 
     gate = cast("Gate", Shut()) if shut else None
     async with serving(early, keep_alive=1, gate=gate) as served:
-        client = await served.connect()
-        await client.say(said)
+        client = await served.connect(said)
         trickling = asyncio.ensure_future(client.trickle(then)) if then else None
         received = await client.hear_or_be_reset()
         assert received.count(b"HTTP/1.1 ") == len(bodies(received)) == answers
@@ -207,8 +200,7 @@ async def test_a_slow_head_does_not_replace_the_answer_before_it(
     monkeypatch.setattr(protocol, "_HEAD_SECONDS", 0.1)
     paced = Paced(held={"/a"})
     async with serving(paced) as served:
-        client = await served.connect()
-        await client.say(get("/a") + b"GET /b HT")
+        client = await served.connect(get("/a") + b"GET /b HT")
         await asyncio.sleep(0.3)
         paced.held.clear()
         assert bodies(await client.hear()) == [b"/a"]
@@ -221,8 +213,7 @@ async def test_a_refusal_by_the_gate_closes_if_the_client_asked_for_it(
     monkeypatch.setattr(transport, "_LINGER_SECONDS", 1000)
     shut = Shut()
     async with serving(Paced(), gate=cast("Gate", shut)) as served:
-        client = await served.connect()
-        await client.say(get("/") + closing + get("/"))
+        client = await served.connect(get("/") + closing + get("/"))
         assert bodies(await client.hear()) == [b"/x", b"/x"]
         await served.is_left()  # no input of the request was left to read
     assert shut.closes == [False, True]

@@ -21,6 +21,7 @@ from service.http.transport import SENDER, SMALL_BYTES, Connections, Reservation
 from service.metrics import Metrics
 from tests.service.connections import (
     PATIENCE,
+    POST,
     Client,
     Paced,
     Served,
@@ -81,8 +82,7 @@ def refusing(size: int) -> Callable[[Scope, Receive, Send], Coroutine[Any, Any, 
 async def test_the_last_answer_reaches_a_client_that_is_still_sending() -> None:
     async with serving(refusing(200_000)) as served:
         for _ in range(20):
-            client = await served.connect()
-            await client.say(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4000000\r\n\r\n")
+            client = await served.connect(POST % (b"", 4_000_000))
             await client.say(b"x" * 4_000_000)
             assert bodies(await client.hear()) == [b"/refused"]
             client.writer.close()
@@ -94,8 +94,7 @@ async def test_a_client_that_never_stops_sending_is_disconnected(
 ) -> None:
     monkeypatch.setattr(transport, "_LINGER_BYTES", 1_000_000)
     async with serving(refusing(0)) as served:
-        client = await served.connect()
-        await client.say(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n")
+        client = await served.connect(POST % (b"", 99_999_999_999))
         await client.trickle(b"x" * 1_000_000)
         await served.is_left()
         assert 0 <= served.made[0].transport._discarded - 1_000_000 <= 262_144
@@ -106,8 +105,7 @@ async def test_a_client_that_does_not_close_after_the_last_answer_is_disconnecte
 ) -> None:
     monkeypatch.setattr(transport, "_LINGER_SECONDS", 0.3)
     async with serving(refusing(0)) as served:
-        client = await served.connect()
-        await client.say(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n")
+        client = await served.connect(POST % (b"", 99))
         assert bodies(await client.hear()) == [b"/refused"]
         assert served.state.connections  # half open: only the way out is closed
         await served.is_left()
@@ -117,7 +115,7 @@ async def test_shutdown_does_not_linger(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(transport, "_LINGER_SECONDS", 1000)
 
     async with serving(refusing(1)) as served:
-        head = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n"
+        head = POST % (b"", 99)
         before, behind = await served.connect(), await served.connect()
         await before.say(head + b"x")
         assert bodies(await before.hear()) == [b"/refused"]
@@ -417,8 +415,7 @@ class Parts:
 async def fill(served: Served, parts: Parts, paced: Paced) -> list[Client]:
     clients = []
     for number in range(MOST):
-        clients.append(await served.connect())
-        await clients[-1].say(get(f"/busy{number}"))
+        clients.append(await served.connect(get(f"/busy{number}")))
     await until(lambda: len(paced.begun) == MOST)
     assert parts.open == MOST
     return clients
@@ -437,21 +434,18 @@ async def test_beyond_the_limit_health_is_answered_and_all_else_refused(
     async with serving(paced, gate=parts.gate, slots=parts.slots) as served:
         busy = await fill(served, parts, paced)
         for _ in range(3):
-            healthy = await served.connect()
-            await healthy.say(get("/health/live"))
+            healthy = await served.connect(get("/health/live"))
             answer = await healthy.hear()
             assert answer.startswith(b"HTTP/1.1 200 ")
             assert b"\r\nconnection: close\r\n" in answer
-            refused = await served.connect()
-            await refused.say(get("/model") + get("/health/live"))
+            refused = await served.connect(get("/model") + get("/health/live"))
             answer = await refused.hear()
             assert answer.startswith(b"HTTP/1.1 503 ")
             assert answer.count(b"HTTP/1.1 ") == 1
             assert b"\r\nconnection: close" in answer
             assert b'"type":"/problems/overloaded"' in answer
             assert b"The service has 4 connections, which is its limit: " in answer
-            head = await served.connect()
-            await head.say(get("/model").replace(b"GET", b"HEAD"))
+            head = await served.connect(get("/model").replace(b"GET", b"HEAD"))
             assert (await head.hear()).endswith(b"\r\n\r\n")
         paced.held.clear()
         for client in busy:
@@ -470,16 +464,14 @@ async def test_the_longest_idle_makes_room(monkeypatch: pytest.MonkeyPatch) -> N
     parts, paced = Parts(), Paced(held={"/busy"})
 
     async with serving(paced, gate=parts.gate, slots=parts.slots) as served:
-        busy = await served.connect()
-        await busy.say(get("/busy"))
+        busy = await served.connect(get("/busy"))
         await until(lambda: paced.begun == ["/busy"])
         idle = [await served.connect() for _ in range(MOST - 1)]
         await until(lambda: parts.open == MOST)
         await idle[0].say(get("/a"))  # so it is the last of them
         await idle[0].reader.readuntil(b"/a")
         for expected in (idle[1], idle[2], idle[0]):
-            new = await served.connect()
-            await new.say(get("/b"))
+            new = await served.connect(get("/b"))
             await new.reader.readuntil(b"/b")
             assert await expected.hear() == b""
         paced.held.clear()
@@ -493,8 +485,7 @@ async def test_a_connection_that_has_just_come_is_not_idle() -> None:
     async with serving(Paced(), gate=parts.gate, slots=parts.slots) as served:
         kept = [await served.connect() for _ in range(MOST)]
         await until(lambda: parts.open == MOST)
-        refused = await served.connect()
-        await refused.say(get("/model"))
+        refused = await served.connect(get("/model"))
         assert (await refused.hear()).startswith(b"HTTP/1.1 503 ")
         for client in kept:
             await client.say(get("/kept", b"Connection: close"))
@@ -510,8 +501,7 @@ async def test_silent_ones_beyond_the_limit_are_closed_first() -> None:
         assert parts.open == MOST + transport.EXTRA
         for client in silent[:3]:
             assert await client.hear_or_be_reset() == b""
-        healthy = await served.connect()
-        await healthy.say(get("/health/ready"))
+        healthy = await served.connect(get("/health/ready"))
         assert (await healthy.hear()).startswith(b"HTTP/1.1 200 ")
 
 

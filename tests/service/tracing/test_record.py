@@ -4,27 +4,7 @@ import threading
 
 import pytest
 
-from service.routes.texts import tokenizing
-from service.tracing.record import CURRENT, MOST_STAGES, NOTHING, Stage, Trace
-
-
-def test_nothing_is_noted_of_a_request_that_is_not_traced() -> None:
-    assert CURRENT.get() is None
-    assert tokenizing(1) is NOTHING
-
-
-def test_a_stage_of_the_current_request() -> None:
-    trace = Trace()
-    token = CURRENT.set(trace)
-    try:
-        with tokenizing(3):
-            assert trace.stages[0].ended is None
-    finally:
-        CURRENT.reset(token)
-    [found] = trace.stages
-    assert (found.name, found.attributes, found.error) == ("tokenize", {"headlight.texts": 3}, None)
-    assert found.ended is not None
-    assert found.ended >= found.began
+from service.tracing.record import MOST_STAGES, Stage, Trace
 
 
 def test_an_error_is_noted_by_its_type_and_goes_on() -> None:
