@@ -1,36 +1,12 @@
 """A start that fails reports every error at once, and serves nothing."""
 
-import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from service.__main__ import main
 from service.settings import Settings
-
-Refuse = Callable[..., str]
-
-
-@pytest.fixture
-def refuse(
-    checkpoint_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Refuse:
-    """Starts with options and settings, and returns the reason of the refusal."""
-    for name in list(os.environ):
-        if name.upper().startswith("HEADLIGHT_"):
-            monkeypatch.delenv(name)
-
-    def refuse(*options: str, checkpoint: Path = checkpoint_folder, **settings: str) -> str:
-        for name, value in settings.items():
-            monkeypatch.setenv(f"HEADLIGHT_{name}", value)
-        assert main(["--checkpoint", str(checkpoint), *options]) == 1
-        printed = capsys.readouterr()
-        assert printed.out == ""
-        return printed.err
-
-    return refuse
-
+from tests.end_to_end.test_start import refuse
 
 WRONG = [
     ("CHECKPOINT_KEY", "no/where", "no/where: cannot be read: No such file or directory"),
@@ -45,16 +21,18 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("name", "value", "message"), WRONG)
-def test_a_wrong_value_stops_the_start(refuse: Refuse, name: str, value: str, message: str) -> None:
+def test_a_wrong_value_stops_the_start(
+    checkpoint_folder: Path, name: str, value: str, message: str
+) -> None:
     said = f"headlight-serve: 1 setting is wrong:\n  HEADLIGHT_{name}: {message}\n"
-    assert refuse(**{name: value}) == said
+    assert refuse(checkpoint_folder, **{f"HEADLIGHT_{name}": value}) == said
 
 
 def test_a_type_that_the_processor_lacks_is_reported_with_every_other_error(
-    refuse: Refuse, monkeypatch: pytest.MonkeyPatch
+    checkpoint_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("model.backends.kernels._load", lambda: ([], "they are not compiled"))
-    assert refuse(*("--dtype", "int8", "--max-queue-tokens", "8191")) == (
+    assert refuse(checkpoint_folder, *("--dtype", "int8", "--max-queue-tokens", "8191")) == (
         "headlight-serve: 2 settings are wrong:\n"
         "  --dtype: dtype int8 needs the kernels on a processor, and they are not compiled: "
         "use auto\n"
@@ -63,8 +41,8 @@ def test_a_type_that_the_processor_lacks_is_reported_with_every_other_error(
     )
 
 
-def test_the_connections_must_fit_into_the_open_files(refuse: Refuse) -> None:
-    said = refuse("--max-connections", "900000000")
+def test_the_connections_must_fit_into_the_open_files(checkpoint_folder: Path) -> None:
+    said = refuse(checkpoint_folder, "--max-connections", "900000000")
     assert said.startswith(
         "headlight-serve: 1 setting is wrong:\n"
         "  --max-connections: 900000000 connections do not fit into "

@@ -7,8 +7,6 @@ import tracemalloc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from starlette.requests import Request
-from starlette.types import Message, Scope
 
 from model import Prediction
 from service.app import COMPAT_ROUTERS
@@ -18,23 +16,14 @@ from service.compat.tensors import read_content, unpack
 from service.errors import MalformedJsonError, PayloadTooLargeError, UnsupportedMediaTypeError
 from service.routes.requests import direct_routes
 from service.settings import FAMILIES
-from tests.service.routes.contexts import context_of
+from tests.service.routes.contexts import context_of, request_of
 
 LIMIT = 1000
 JSON, BYTES = "application/json", "application/octet-stream"
 
 
 def read(content: bytes, **headers: str) -> bytes:
-    sent = [
-        (name.replace("_", "-").encode("ascii"), value.encode("ascii"))
-        for name, value in headers.items()
-    ]
-    scope: Scope = {"type": "http", "method": "POST", "headers": sent}
-
-    async def receive() -> Message:
-        return {"type": "http.request", "body": content, "more_body": False}
-
-    context = context_of(Request(scope, receive), LIMIT)
+    context = context_of(request_of([content], **headers), LIMIT)
     return asyncio.run(read_content(context, JSON, BYTES))
 
 

@@ -9,8 +9,6 @@ from urllib.parse import quote, quote_plus
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from starlette.requests import Request
-from starlette.types import Message
 
 from model.errors import InputError
 from model.tokenization.tokenizer import check_text
@@ -25,31 +23,16 @@ from service.queue.preparing import one_step
 from service.routes.bodies import parse_json, read_query, validate
 from service.routes.request_schemas import AttentionRequest, PredictRequest
 from service.routes.requests import _INLINE_COST, _SMALL_CHARACTERS
-from tests.service.routes.contexts import context_of
+from tests.service.routes.contexts import context_of, request_of
 
 LIMIT = 200
 LAYERS = {"layers": 3, "heads": 2}
 
 
-def request_of(
-    pieces: Iterable[bytes], content_type: str = "application/json", **headers: str
-) -> Request:
-    messages = [{"type": "http.request", "body": piece, "more_body": True} for piece in pieces] + [
-        {"type": "http.request", "body": b"", "more_body": False}
-    ]
-
-    async def receive() -> Message:
-        return messages.pop(0)
-
-    sent = {"content-type": content_type, **headers}
-    raw = [(name.replace("_", "-").encode(), value.encode()) for name, value in sent.items()]
-    return Request({"type": "http", "headers": raw}, receive)
-
-
 def read(
     pieces: Iterable[bytes], content_type: str = "application/json", **headers: str
 ) -> PredictRequest:
-    request = request_of(pieces, content_type, **headers)
+    request = request_of(pieces, content_type=content_type, **headers)
 
     def check(value: object) -> PredictRequest:
         return validate(PredictRequest, value, source="body", context={"max_sentences": 3})
@@ -66,7 +49,8 @@ def test_the_event_loop_is_not_held_up_by_a_large_body(surplus: int, inline: boo
         threads.append(threading.current_thread())
         return value
 
-    context = context_of(request_of([content]), len(content))
+    request = request_of([content], content_type="application/json")
+    context = context_of(request, len(content))
     assert asyncio.run(context.read_json(check)) == []
     assert [thread is threading.main_thread() for thread in threads] == [inline]
 
