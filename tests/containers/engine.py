@@ -20,7 +20,6 @@ class CommandError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    name: str
     docker_command: Sequence[str]
     compose_command: Sequence[str]
     environment: Mapping[str, str]
@@ -85,7 +84,7 @@ def running_engine() -> Engine | None:
     if docker is None:
         return None
     try:
-        version = run([docker, "info", "--format", "{{.ServerVersion}}"])
+        run([docker, "info", "--format", "{{.ServerVersion}}"])
     except CommandError:
         return None
     compose = [docker, "compose"]
@@ -93,4 +92,4 @@ def running_engine() -> Engine | None:
         run([*compose, "version"])
     except CommandError:
         compose = installed_compose()
-    return Engine(f"Docker {version}", [docker], compose, {})
+    return Engine([docker], compose, {})

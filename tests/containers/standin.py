@@ -195,7 +195,7 @@ def _daemon(work: Path) -> Iterator[Engine]:
         command = ["dockerd", "--config-file", f"{work}/daemon.json"]
         daemon = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         try:
-            engine = Engine("Debian's Docker", [_DOCKER], installed_compose(), environment)
+            engine = Engine([_DOCKER], installed_compose(), environment)
             try:
                 _await(daemon, engine)
             except CommandError as error:

@@ -13,7 +13,7 @@ import pytest
 from model.checkpoint.opening import open_checkpoint
 from tests.builders import tiny_checkpoint
 from tests.containers.engine import ROOT, Engine
-from tests.containers.stack import PROJECT, Stack, running_stack
+from tests.containers.stack import PROJECT, Stack, await_replicas, load, running_stack
 from tests.documentation.markdown import blocks, code, rows
 
 CHECKS = rows(ROOT / "docs" / "guides" / "deploy.md", "what", "check", "prints")
@@ -101,7 +101,7 @@ def disturbed(stack: Stack) -> Iterator[Stack]:
     """The stack for a test that stops, adds or changes replicas; the two are back after it."""
     yield stack
     stack.engine.compose("up", "--detach", "--no-build", "--wait")
-    stack.await_replicas(2)
+    await_replicas(stack.port, 2)
 
 
 def test_both_replicas_answer_alike(stack: Stack) -> None:
@@ -115,7 +115,7 @@ def test_both_replicas_answer_alike(stack: Stack) -> None:
 @pytest.mark.parametrize("how", [("stop", "--time", "20"), ("kill",)], ids=" ".join)
 def test_a_replica_that_ends_loses_no_request(disturbed: Stack, how: tuple[str, ...]) -> None:
     ending = disturbed.replicas()[0]
-    with disturbed.load() as outcomes:
+    with load(disturbed.port) as outcomes:
         outcomes.wait_for(100)
         disturbed.engine.docker(*how, ending)
         outcomes.wait_for(500)
@@ -127,11 +127,11 @@ def test_a_replica_that_ends_loses_no_request(disturbed: Stack, how: tuple[str, 
 
 
 def test_more_replicas_are_found_and_not_asked_before_they_listen(disturbed: Stack) -> None:
-    with disturbed.load() as outcomes:
+    with load(disturbed.port) as outcomes:
         disturbed.engine.compose(
             "up", "--detach", "--no-build", "--no-recreate", "--wait", "--scale", "api=4"
         )
-        disturbed.await_replicas(4)
+        await_replicas(disturbed.port, 4)
     assert outcomes.lost == {}
     assert len(outcomes.by_replica) == 4
 
@@ -155,13 +155,13 @@ services:
     files = ["--file", "docker-compose.yml", "--file", str(override)]
     up = [*files, "up", "--detach", "--no-build", "--no-recreate", "--wait", "--scale"]
     old = disturbed.replicas()
-    with disturbed.load() as outcomes:
+    with load(disturbed.port) as outcomes:
         disturbed.engine.compose(*up, "api=4")
-        disturbed.await_replicas(4)
+        await_replicas(disturbed.port, 4)
         disturbed.engine.docker("stop", "--time", "20", *old)
         disturbed.engine.docker("rm", *old)
         disturbed.engine.compose(*up, "api=2")
-        disturbed.await_replicas(2)
+        await_replicas(disturbed.port, 2)
     assert outcomes.lost == {}
     names = {disturbed.predict().json()["model"]["name"] for _ in range(10)}
     assert names == {"reviews-2"}
@@ -183,7 +183,7 @@ def test_the_override_serves_the_model(engine: Engine, image: str, tmp_path: Pat
     }
 
     with running_stack(replace(engine, environment=variables), image) as stack:
-        stack.await_replicas(2)
+        await_replicas(stack.port, 2)
         answer = stack.predict("Do you deliver to Iceland?")
 
     assert answer.status == 200

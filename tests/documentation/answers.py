@@ -27,12 +27,7 @@ def curl_examples(page: Path) -> list[Example]:
 
 
 def ask(example: Example, url: str) -> object:
-    """Runs the command of an example and reads the JSON that it prints.
-
-    Args:
-        example: its command asks `ADDRESS`.
-        url: of the service to ask instead.
-    """
+    """The JSON that the command of an example prints, of another service than that at `ADDRESS`."""
     bash = shutil.which("bash")
     assert bash is not None
     command = example.command.replace(ADDRESS, url)

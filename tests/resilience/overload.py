@@ -138,15 +138,9 @@ def send(
     rate: float | None = None,
     pause: float = 0.0,
 ) -> Outcome:
-    """Sends requests of one sentence, and waits for all answers.
+    """Sends requests of one sentence, waits for all answers, and judges them by their scores.
 
-    Args:
-        running: the service.
-        seconds: the duration.
-        scores: the right score of each sentence, if answers are judged.
-        clients: without a `rate`, this many send the next request when the last one is answered.
-        rate: requests a second, whether or not earlier ones are answered.
-        pause: seconds of each client between answer and next request.
+    So many go out a second, or else each client pauses between an answer and its next request.
     """
     outcome = Outcome()
 

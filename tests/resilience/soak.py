@@ -24,12 +24,11 @@ from typing import NamedTuple
 import httpx
 import numpy as np
 
-from tests.containers.stack import ask
+from tests.containers.stack import ask, await_replicas
 from tests.deploy.balancers import Replicas, balancer
 from tests.end_to_end.servers import ROOT
 from tests.resilience.readers import slow_readers
 
-_PATIENCE = 120.0
 _MOST_SPREAD = 0.03
 _WINDOWS = 5
 _FEWEST_SAMPLES = 5  # of a window, so that its median is not that of one moment
@@ -104,7 +103,7 @@ class Soak:
             time.sleep(_RETRY_SECONDS)
 
     def _answer(self, question: Question) -> object:
-        answer = ask(self._port, "POST", question.path, question.body)
+        answer = ask(self._port, question.path, question.body)
         if answer.status == question.status:
             return answer.json() if answer.status == 200 else None
         is_refusal = any(name in answer.body for name in _REFUSALS.get(answer.status, ()))
@@ -138,7 +137,7 @@ class Soak:
             if status and not kills:
                 self.faults[f"a stopped replica exited with {status}"] += 1
             self._replicas.start(_VICTIM)
-            await_both(self._port)
+            await_replicas(self._port, 2)
 
     def _watch(self, begin: float) -> None:
         """Notes the memory of the elder every five seconds."""
@@ -183,18 +182,6 @@ def window_medians(samples: list[tuple[float, float]], *, warm_up: float) -> lis
     return [median(window) for window in np.array_split(kept, _WINDOWS)]
 
 
-def await_both(port: int) -> None:
-    """Waits until answers come from both replicas."""
-    until = time.monotonic() + _PATIENCE
-    seen: set[str | None] = set()
-    while len(seen) != 2 or None in seen:
-        if time.monotonic() > until:
-            raise RuntimeError(f"answers come from {seen}, not from two replicas")
-        with suppress(OSError):  # the balancer may not listen yet
-            body = {"sentences": ["good"]}
-            seen = {ask(port, "POST", "/predict", body).replica for _ in range(8)}
-
-
 def main() -> int:
     """Starts the replicas, soaks them and prints how it went."""
     parser = argparse.ArgumentParser(description="Mixed load while a replica comes and goes.")
@@ -215,7 +202,7 @@ def main() -> int:
         Replicas(options.checkpoint, Path(name), "--dtype", "auto") as replicas,
         balancer("haproxy", replicas.ports, Path(name)) as front,
     ):
-        await_both(front.port)
+        await_replicas(front.port, 2)
         soak = Soak(replicas, front.port, seed=options.seed)
         soak.run(seconds=60 * minutes, clients=options.clients, slow=options.slow)
     medians = window_medians(soak.samples, warm_up=60 * warm_up)
