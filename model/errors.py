@@ -24,6 +24,8 @@ from model.validation import tell_fault
 # of files whose rows are counted by lines: with a header
 _LINES = {".csv", ".tsv", ".txt", ".zip"}
 _MOST_VALUE, _MOST_MESSAGE, _MOST_FAULTS = 300, 1_000, 10
+#: the end of a sentence about what cannot run without torch
+NEEDS_TORCH = "needs torch, and that is not installed: pip install torch"
 #: what computing raises; a signal, or the deadline of a caller, may raise any other error
 FAULTS = (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError)
 
@@ -43,11 +45,6 @@ def shorten(text: str, most: int = _MOST_VALUE) -> str:
 def install_hint(extras: str) -> str:
     """Returns the command that installs extras of the project, such as `train,mlflow`."""
     return f"pip install 'headlight[{extras}]'"
-
-
-def needs_torch() -> str:
-    """Returns the end of a sentence about what cannot run without torch."""
-    return "needs torch, and that is not installed: pip install torch"
 
 
 class PortableError(Exception):

@@ -3,7 +3,6 @@
 Legend: B batch, T tokens, L chosen layers, H chosen heads.
 """
 
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -93,7 +92,6 @@ class Predictor:
         self.info = info
         self._make_gradients = make_gradients
         self._gradients: Gradients | None = None
-        self._making = threading.Lock()
         self.inspector = inspector
         self._reopen = reopen
         self._runner = runner
@@ -112,10 +110,9 @@ class Predictor:
         Raises:
             ImportError: torch is not installed.
         """
-        with self._making:
-            if self._gradients is None:
-                self._gradients = self._make_gradients()
-            return self._gradients
+        if self._gradients is None:
+            self._gradients = self._make_gradients()
+        return self._gradients
 
     @property
     def has_gradients(self) -> bool:

@@ -196,22 +196,26 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         except DataError as error:
             raise ValueError(str(error)) from error
+
+        def report(past: Sequence[Measurement]) -> None:
+            if self.verbose:
+                say(epoch_line(past, epochs=recipe.epochs))
+
         work = Path(tempfile.mkdtemp(prefix="headlight-"))
         try:
             run = Run(recipe, training, validation, self._context(), folder=work)
-            with run.trained("estimator", lambda past: self._say(past, recipe)) as (history, _):
+            with run.trained("estimator", report) as (history, _):
                 run.write(output)
         finally:
             shutil.rmtree(work, ignore_errors=True)
         return history
 
     def _recipe(self) -> Recipe:
-        given = {name: getattr(self, name) for name in _FIELDS}
         # A grid may hold numbers of numpy.
         changes = {
             name: value.item() if isinstance(value, np.generic) else value
-            for name, value in given.items()
-            if value is not None
+            for name in _FIELDS
+            if (value := getattr(self, name)) is not None
         }
         state = self.random_state
         if not isinstance(state, int | np.integer):
@@ -232,10 +236,6 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             stop=lambda: None,
             init_from=None if init_from is None else local_folder(folder_path(init_from, by="fit")),
         )
-
-    def _say(self, history: Sequence[Measurement], recipe: Recipe) -> None:
-        if self.verbose:
-            say(epoch_line(history, epochs=recipe.epochs))
 
 
 def _remove(folder: Path, owner: int) -> None:

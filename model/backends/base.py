@@ -131,11 +131,7 @@ class Processor(Backend):
         self.workers = self.cores = threads
 
 
-class _Own(threading.local):
-    threads: int | None = None
-
-
-_own = _Own()
+_own = threading.local()
 
 
 def use_threads(count: int) -> None:
@@ -147,8 +143,9 @@ def use_threads(count: int) -> None:
 
 def pass_threads() -> int:
     """Returns how many threads share a pass that this thread starts."""
-    if _own.threads is not None:
-        return _own.threads
+    own: int | None = getattr(_own, "threads", None)
+    if own is not None:
+        return own
     # Where torch is, its setting holds for the kernels too.
     torch = sys.modules.get("torch")
     return _default_threads() if torch is None else int(torch.get_num_threads())

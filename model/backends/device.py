@@ -13,7 +13,7 @@ from model.backends.kernels import choose_set, reason_unavailable
 from model.backends.threads import choose_threads, processor_features
 from model.checkpoint.opening import Checkpoint
 from model.checkpoint.records import Precision, judge
-from model.errors import ConfigurationError, needs_torch
+from model.errors import NEEDS_TORCH, ConfigurationError
 from model.network.config import EncoderConfig
 
 _NAME = re.compile(r"cpu|cuda(?::(\d+))?")
@@ -153,7 +153,7 @@ def choose_backend(
             fault = reason_unavailable() or f"they have no {dtype} or not these sizes"
             raise ConfigurationError(
                 f"the kernels cannot compute {checkpoint.name} here ({fault}), which then "
-                f"{needs_torch()}"
+                f"{NEEDS_TORCH}"
             ) from error
 
         kind = CudaBackend if _is_gpu(device) else CpuBackend

@@ -23,7 +23,7 @@ from model.checkpoint.weights import (
     map_weights,
     read_weights,
 )
-from model.errors import CheckpointError, describe_faults, needs_torch
+from model.errors import NEEDS_TORCH, CheckpointError, describe_faults
 from model.files import CONFIG, MANIFEST, WEIGHTS, check_folder, digest, read_object
 from model.network.config import EncoderConfig, NetworkConfig, encoder_kind, read_config
 from model.network.labels import choose_among
@@ -147,7 +147,7 @@ def _shapes(config: NetworkConfig, path: Path) -> Shapes:
 
         network = build_undrawn(config, "meta")
     except ImportError as error:
-        fault = f"is a {config.architecture}, which {needs_torch()}"
+        fault = f"is a {config.architecture}, which {NEEDS_TORCH}"
         raise CheckpointError(path, fault) from error
     except RuntimeError as error:  # more bytes than torch can count
         fault = "the sizes together make a network beyond any memory"

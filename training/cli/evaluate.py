@@ -53,7 +53,10 @@ def run(arguments: argparse.Namespace) -> int:
         dtype = choose_dtype(arguments.dtype, device, checkpoint.manifest.precision)
     except ConfigurationError as error:
         raise ConfigurationError(f"--dtype: {error}") from error
-    names = _names(checkpoint, arguments)
+    names = []
+    if arguments.record_dtype is not None or arguments.record_baseline:
+        check_recordable(checkpoint.path)
+        names = set_names(arguments.files)
     datasets = read_sources(arguments, checkpoint.config.labels)
     predictor = load_predictor(checkpoint, device=device, dtype=dtype)
     if arguments.labels is None:
@@ -99,14 +102,6 @@ def _check_outputs(arguments: argparse.Namespace) -> None:
     for option, path in targets(arguments):
         _check_writable(path, option)
     check_targets(arguments)
-
-
-def _names(checkpoint: Checkpoint, arguments: argparse.Namespace) -> list[str]:
-    """Names the sets for a record; none if nothing is recorded."""
-    if arguments.record_dtype is None and not arguments.record_baseline:
-        return []
-    check_recordable(checkpoint.path)
-    return set_names(arguments.files)
 
 
 def _record(

@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from model.checkpoint.location import DEFAULT, local_folder
@@ -73,7 +74,11 @@ def say_end(fit: Run, history: Sequence[Measurement], exported: Exported) -> Non
     say(f"temperature {temperature:.3f}")
     label, share = majority(training, validation)
     was_fitted = is_cheap(training)
-    baseline = _baseline(training, validation) if was_fitted else None
+    baseline: float | None = None
+    if was_fitted:
+        # Ctrl-C only leaves the baseline out, for the checkpoint is written already.
+        with suppress(KeyboardInterrupt):
+            baseline = baseline_accuracy(training, validation)
     start = _start(fit)
     for name, figures in exported.figures.items():
         for line in figure_lines(name, figures, training.labels):
@@ -90,14 +95,6 @@ def say_end(fit: Run, history: Sequence[Measurement], exported: Exported) -> Non
         balanced=recipe.class_weights == "balanced",
     ):
         say(f"warning: {warning}")
-
-
-def _baseline(training: Dataset, validation: Dataset) -> float | None:
-    """Fits the baseline. Ctrl-C only leaves it out, for the checkpoint is written already."""
-    try:
-        return baseline_accuracy(training, validation)
-    except KeyboardInterrupt:
-        return None
 
 
 def _start(fit: Run) -> tuple[str, float] | None:

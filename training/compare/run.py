@@ -13,6 +13,7 @@ from training.compare.variants import BASELINE, VARIANTS
 from training.data.dataset import Dataset
 from training.device import Accelerator
 from training.errors import RecipeError
+from training.fit.recipe import load_recipe
 from training.fit.rows import LossAndAccuracy, encode_rows
 from training.fit.trainer import Trainer
 from training.measure.history import Measurement
@@ -105,8 +106,9 @@ def _run(
     accelerator: Accelerator,
 ) -> tuple[int, VariantRun]:
     """Returns the parameter count of a network, and its run."""
-    recipe = VARIANTS[name].recipe(epochs=epochs, seed=seed)
-    network, tokenizer = VARIANTS[name].begin(recipe, training)
+    variant = VARIANTS[name]
+    recipe = load_recipe(variant.preset, {"epochs": epochs, "seed": seed, "keep": "last"})
+    network, tokenizer = variant.begin(recipe, training)
     trainer = Trainer(
         network.to(accelerator.device),
         tokenizer,

@@ -11,7 +11,7 @@ from model.tokenization.tokenizer import Tokenizer
 from training.data.dataset import Dataset
 from training.data.vocabulary import train_word_tokenizer
 from training.fit.initial import init_from_scratch
-from training.fit.recipe import Recipe, load_recipe
+from training.fit.recipe import Recipe
 
 _COURSE, _ENCODER = "course", "small"
 
@@ -30,10 +30,6 @@ class Variant:
     convolution: bool = True
     num_heads: int | None = 4
     mask_padding: bool = True
-
-    def recipe(self, *, epochs: int, seed: int) -> Recipe:
-        """Loads the preset, with the epochs of all variants; the last weights are kept."""
-        return load_recipe(self.preset, {"epochs": epochs, "seed": seed, "keep": "last"})
 
     def begin(self, recipe: Recipe, training: Dataset) -> tuple[Network, Tokenizer]:
         """Draws fresh weights and trains a tokenizer."""

@@ -211,19 +211,16 @@ def _check_rows(
     examples = []
     faults: list[tuple[int, str]] = []
     for row in rows:
+        if fault := row.fault or text_fault(row.text):
+            faults.append((row.number, fault))
+            continue
         try:
-            examples.append(_check_row(row, stars=stars))
+            label = parse_label(row.label)
+            label = sentiment_of_stars(label) if stars else label
+            examples.append(_Example(row.number, str(row.text), label))
         except ValueError as error:
             faults.append((row.number, str(error)))
     return examples, faults
-
-
-def _check_row(row: Row, *, stars: bool) -> _Example:
-    fault = row.fault or text_fault(row.text)
-    if fault is not None:
-        raise ValueError(fault)
-    label = parse_label(row.label)
-    return _Example(row.number, str(row.text), sentiment_of_stars(label) if stars else label)
 
 
 def _choose_names(found: Set[Label], names: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:

@@ -1,6 +1,5 @@
 """Exchanges the gradients of several processes, which compute parts of the same step."""
 
-from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -31,11 +30,6 @@ class GradientSync:
         ignore(network, [name])
         #: computes a pass
         self.network = DistributedDataParallel(network, gradient_as_bucket_view=True)
-
-    def delayed(self) -> AbstractContextManager[None]:
-        """Returns the context of passes whose gradients are exchanged with those of a later one."""
-        context: AbstractContextManager[None] = self.network.no_sync()
-        return context
 
     def words(self, token_ids: Tensor) -> None:
         """Averages the gradients of the word embedding, after the last pass of a step."""

@@ -233,7 +233,8 @@ class Trainer:
         results = []
         for number, (part, batch) in enumerate(zip(step.parts, step.batches, strict=True)):
             is_last = number == len(step.batches) - 1
-            with self._sync.delayed() if self._sync and not is_last else nullcontext():
+            # Gradients of the passes before the last one are exchanged with those of it.
+            with self._sync.network.no_sync() if self._sync and not is_last else nullcontext():
                 results.append(self._pass(part, batch, is_last=is_last))
         if self._sync is not None and step.token_ids is not None:
             self._sync.words(step.token_ids)

@@ -70,7 +70,6 @@ def predict_logits(
     *,
     pad_token_id: int,
     device: torch.device,
-    max_batch_tokens: int = MAX_BATCH_TOKENS,
     label: str = "predict",
 ) -> NDArray[np.float32]:
     """Runs a network over texts, without calibration.
@@ -85,12 +84,11 @@ def predict_logits(
     lengths = [len(encoding.input_ids) for encoding in encodings]
     logits: dict[int, NDArray[np.float32]] = {}
     with torch.inference_mode(), progress(len(encodings), label) as advance:
-        for batch in batches_by_length(lengths, max_batch_tokens=max_batch_tokens):
+        for batch in batches_by_length(lengths, max_batch_tokens=MAX_BATCH_TOKENS):
             collated = collate(
                 [encodings[index] for index in batch], pad_token_id=pad_token_id, device=device
             )
-            output = network(collated)
-            logits.update(zip(batch, output.logits.cpu().numpy(), strict=True))
+            logits.update(zip(batch, network(collated).logits.cpu().numpy(), strict=True))
             advance(len(batch), "")
     return np.stack([logits[index] for index in range(len(encodings))])  # [N, C]
 

@@ -128,7 +128,8 @@ def row_warnings(
         classes.setdefault(text_key(text), set()).add(label_id)
     torn = sum(len(found) > 1 for found in classes.values())
     if torn:
-        warnings.append(f"{_texts(torn)} in the training rows with more than one label")
+        texts = "1 text is" if torn == 1 else f"{torn:,} texts are"
+        warnings.append(f"{texts} in the training rows with more than one label")
     for name, dataset in {"validation": validation, **evaluated}.items():
         known = sum(text_key(text) in classes for text in dataset.texts)
         if known:
@@ -155,10 +156,6 @@ def _few_of_a_class(dataset: Dataset, rows: str, effect: str) -> list[str]:
             f"{rows} below {FEW_ROWS_OF_A_CLASS} for a class ({', '.join(few)}): {effect}"
         )
     return warnings
-
-
-def _texts(count: int) -> str:
-    return "1 text is" if count == 1 else f"{count:,} texts are"
 
 
 def result_warnings(

@@ -6,6 +6,7 @@ import torch
 
 from model import Batch, Predictor
 from tests.builders import tiny_network, tiny_tokenizer
+from training.measure import inference
 from training.measure.inference import predict_logits, predict_probabilities
 
 TEXTS = ["a good film", "bad", "it was very, very long " * 9, "the cast is superb!", "the plot"]
@@ -40,16 +41,13 @@ def test_many_windows_keep_the_order(
 
 
 @pytest.mark.parametrize("max_batch_tokens", [1, 16, 4096])
-def test_logits_are_those_of_each_text_alone(max_batch_tokens: int) -> None:
+def test_logits_are_those_of_each_text_alone(
+    max_batch_tokens: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inference, "MAX_BATCH_TOKENS", max_batch_tokens)
     network, tokenizer = tiny_network(), tiny_tokenizer()
     encoded = [tokenizer.encode(text) for text in TEXTS]
-    logits = predict_logits(
-        network,
-        encoded,
-        pad_token_id=tokenizer.pad_token_id,
-        device=CPU,
-        max_batch_tokens=max_batch_tokens,
-    )
+    logits = predict_logits(network, encoded, pad_token_id=tokenizer.pad_token_id, device=CPU)
     alone = [
         network(Batch(torch.tensor([encoding.input_ids]), None)).logits[0].tolist()
         for encoding in encoded
