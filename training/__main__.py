@@ -162,21 +162,16 @@ def _parser() -> argparse.ArgumentParser:
     add_version(parser)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     compared = "train variants of the network side by side and report on them"
-    for name, module, add_arguments, text in (
-        ("fit", "fit", fit_options.add_arguments, "train a checkpoint on labelled files"),
-        (
-            "evaluate",
-            "evaluate",
-            evaluate_options.add_arguments,
-            "measure a checkpoint on labelled files",
-        ),
-        ("compare", "compare", compare.add_arguments, compared),
-        ("fetch", "fetch", fetch.add_arguments, "download a checkpoint by its name on the hub"),
+    for name, add_arguments, text in (
+        ("fit", fit_options.add_arguments, "train a checkpoint on labelled files"),
+        ("evaluate", evaluate_options.add_arguments, "measure a checkpoint on labelled files"),
+        ("compare", compare.add_arguments, compared),
+        ("fetch", fetch.add_arguments, "download a checkpoint by its name on the hub"),
     ):
         command = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
         add_arguments(command)
         # Imported only when the command runs: scikit-learn and matplotlib take seconds.
-        command.set_defaults(module=f"training.cli.{module}")
+        command.set_defaults(module=f"training.cli.{name}")
     return parser
 
 

@@ -90,7 +90,10 @@ def compile_library(
     Raises:
         CompilerError: the machine is unknown, or the compiler knows none of its sets, or fails.
     """
-    machine = _machine(machine or platform.machine())
+    name = (machine or platform.machine()).lower()
+    machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(name, name)
+    if machine not in SETS:
+        raise CompilerError(f"there are kernels for {' and '.join(SETS)}, not for {name}")
     command = [*compiler, *_OPTIONS, *options]
 
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -120,13 +123,6 @@ def compile_library(
         shutil.copy(linked / output.name, part)
         part.replace(output)
     return names
-
-
-def _machine(name: str) -> str:
-    known = {"amd64": "x86_64", "arm64": "aarch64"}.get(name.lower(), name.lower())
-    if known not in SETS:
-        raise CompilerError(f"there are kernels for {' and '.join(SETS)}, not for {name}")
-    return known
 
 
 def _run(command: Sequence[str], *, folder: Path | None = None) -> str:

@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 from model.errors import TableError, install_hint
 
-# A script, not a module: `-m` would import the package, which takes seconds.
+# A script, not a module, so that it depends on nothing that the package imports.
 _SCRIPT = Path(__file__).with_name("workbook_child.py")
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _OLD = "is encrypted, or of Excel before 2007: save it as .xlsx without a password"

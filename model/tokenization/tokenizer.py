@@ -50,7 +50,8 @@ def check_text(text: str) -> str:
         InputError: the string contains a lone surrogate (U+D800 to U+DFFF).
         TypeError: it is no string.
     """
-    one_text(text, by="encode")
+    if not isinstance(text, str):
+        one_text(text, by="encode")
     if not text.isascii():
         surrogate = _LONE_SURROGATE.search(text)
         if surrogate is not None:
