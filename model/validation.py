@@ -52,7 +52,10 @@ def tell_fault(fault: ErrorDetails) -> str:
     kind = fault["type"]
     if kind in _OWN:
         return fault["msg"].removeprefix(_OWN[kind])
-    values = {name: _shown(value) for name, value in fault.get("ctx", {}).items()}
+    values = {
+        name: f"{value:g}" if isinstance(value, float) else str(value)
+        for name, value in fault.get("ctx", {}).items()
+    }
     count = values.get("min_length", values.get("max_length"))
     ending = "" if count == "1" else "s"
     return WORDS.get(kind, _UNKNOWN).format(
@@ -65,10 +68,6 @@ def nearest(name: str, known: Collection[str], *, likeness: float = _LIKENESS) -
     if len(name) > _LONGEST_NAME:
         return None
     return next(iter(get_close_matches(name.lower(), known, n=1, cutoff=likeness)), None)
-
-
-def _shown(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def kind_of(value: object) -> str:

@@ -146,7 +146,10 @@ def _load() -> tuple[list[InstructionSet], str | None]:
         return [], "they are not compiled"
     compiled = CDLL(str(_LIBRARY))
     # Before anything else is read: a library of other sources may have other structures.
-    if _sizes(compiled) != _SIZES:
+    sizes = (c_int64 * 3)()
+    if hasattr(compiled, "headlight_sizes"):
+        compiled.headlight_sizes(sizes)
+    if list(sizes) != _SIZES:
         return [], "they are compiled from other sources: compile them again (make install)"
     compiled.headlight_instruction_set.restype = c_int
     compiled.headlight_instruction_set.argtypes = (c_int64, POINTER(InstructionSet))
@@ -154,11 +157,3 @@ def _load() -> tuple[list[InstructionSet], str | None]:
     while compiled.headlight_instruction_set(len(sets), byref(found := InstructionSet())):
         sets.append(found)
     return sets, None if sets else "this processor has no AVX2"
-
-
-def _sizes(compiled: CDLL) -> list[int]:
-    if not hasattr(compiled, "headlight_sizes"):
-        return []
-    sizes = (c_int64 * 3)()
-    compiled.headlight_sizes(sizes)
-    return list(sizes)

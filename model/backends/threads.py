@@ -22,15 +22,10 @@ def processor_features() -> frozenset[str]:
         lines = _PROCESSOR.read_text("utf-8", "replace").splitlines()
     except OSError:
         return frozenset()
-    named = (line.partition(":") for line in lines)
-    return next(
-        (
-            frozenset(values.split())
-            for name, _, values in named
-            if name.strip().lower() in {"flags", "features"}
-        ),
-        frozenset(),
-    )
+    for name, _, values in (line.partition(":") for line in lines):
+        if name.strip().lower() in {"flags", "features"}:
+            return frozenset(values.split())
+    return frozenset()
 
 
 def choose_threads(setting: int) -> int:

@@ -93,9 +93,8 @@ class Gradients:
             logits = network(self._batch(encoding), token_embeddings=at).logits  # [1, C]
             found = logits[0].detach()
             ends = self._ends(encoding, label, choice, found, text, baseline, below)
-            (gradient,) = torch.autograd.grad(
-                self._log_odds(logits, ends.label, ends.choice).sum(), at
-            )
+            log_odds = self._log_odds(logits, ends.label, ends.choice)
+            (gradient,) = torch.autograd.grad(log_odds.sum(), at)
         return ends, self._shares(gradient, ends, np.ones(1))
 
     def along(
@@ -120,9 +119,8 @@ class Gradients:
             batch = self._batch(ends.encoding, len(points))
             logits = network(batch, token_embeddings=at).logits  # [K, C]
             # Each term of the sum depends on one row, so each row gets its own gradient.
-            (gradient,) = torch.autograd.grad(
-                self._log_odds(logits, ends.label, ends.choice).sum(), at
-            )
+            log_odds = self._log_odds(logits, ends.label, ends.choice)
+            (gradient,) = torch.autograd.grad(log_odds.sum(), at)
         return self._shares(gradient, ends, weights)
 
     def head_importance(

@@ -236,9 +236,8 @@ def _plain(value: Any) -> object:  # noqa: ANN401
     kind, types = value.type, pyarrow.types
     if not value.is_valid:
         return None
-    if isinstance(kind, pyarrow.BaseExtensionType) and types.is_nested(kind.storage_type):
-        return _plain(value.value)
-    if types.is_dictionary(kind):
+    is_extended = isinstance(kind, pyarrow.BaseExtensionType)
+    if types.is_dictionary(kind) or (is_extended and types.is_nested(kind.storage_type)):
         return _plain(value.value)
     if types.is_struct(kind):
         return {name: _plain(each) for name, each in value.items()}
