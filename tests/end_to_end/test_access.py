@@ -212,12 +212,10 @@ def test_the_address_from_a_proxy_counts_only_if_the_proxy_is_trusted(
 ) -> None:
     options = ("--trusted-proxies", "127.0.0.1") if trusted else ()
     settings = {"FORWARDED_ALLOW_IPS": "*"}  # uvicorn's own variable, which is not read
-    with (
-        start("--rate-limit", "1/hour", *options, settings=settings) as running,
-        running.client() as client,
-    ):
-        statuses = [
-            client.post("/predict", json={"sentences": ["a"]}, headers=sent).status_code
-            for sent in ({"X-Forwarded-For": f"192.0.2.{number}"} for number in (1, 2))
-        ]
+    statuses = []
+    with start("--rate-limit", "1/hour", *options, settings=settings) as running:
+        for number in (1, 2):  # on a connection of its own each
+            with running.client(**{"X-Forwarded-For": f"192.0.2.{number}"}) as client:
+                answer = client.post("/predict", json={"sentences": ["a"]})
+                statuses.append(answer.status_code)
     assert statuses == [200, 200 if trusted else 429]

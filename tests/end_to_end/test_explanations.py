@@ -12,10 +12,8 @@ import pytest
 from model import Predictor, attribute, leave_each_out
 from model.backends.kernels import choose_set
 from service.routes import attributions
-from tests.builders import tiny_conv_checkpoint
 from tests.end_to_end.conftest import Start
 from tests.end_to_end.routes import assert_problem, post, predict
-from tests.end_to_end.servers import local_service
 
 SENTENCE = "The plot drags, but the cast is superb!"
 WHERE = {"layer": 1, "head": 0, "query": 2}
@@ -251,24 +249,3 @@ def test_too_many_numbers_are_refused_before_they_are_computed(start: Start) -> 
         refused = client.post("/attention/steps", json={"sentence": "good " * 8, **WHERE})
         assert_problem(refused, 413, "too-many-weights")
         assert running.metric("headlight_texts_total") == computed
-
-
-@pytest.mark.parametrize("mask_padding", [True, False], ids=["masked", "unmasked"])
-def test_the_classifier_of_the_course_has_them_all_too(tmp_path: Path, mask_padding: bool) -> None:
-    checkpoint = tiny_conv_checkpoint(tmp_path / "conv", mask_padding=mask_padding)
-    with local_service(checkpoint, tmp_path) as running, running.client() as client:
-        # A rollout is the mean, because nothing passes attention by.
-        mean, rollout = (
-            post(client, "/attention", sentence="good film", reduce=reduce)["attention"]
-            for reduce in ("mean", "rollout")
-        )
-        np.testing.assert_allclose(rollout, mean, atol=1e-6)
-        for sentence in ("a good film", "!!!", "not " * 20):
-            answer = post(client, "/attributions", sentence=sentence)
-            for token, share in zip(answer["tokens"], answer["attributions"], strict=True):
-                assert (share == 0) is token["special"]
-            answer = post(client, "/importance", sentence=sentence)
-            assert (answer["layers"], answer["heads"]) == ([0], [0, 1])
-            assert np.array(answer["importance"]).shape == (1, 2)
-            steps = steps_of(client, sentence=sentence, layer=0, query=0)
-            assert_multiplied_out(steps, row_of(client, steps, sentence=sentence))

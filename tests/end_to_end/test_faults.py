@@ -278,6 +278,8 @@ def test_while_the_model_loads(start: Start, tmp_path: Path) -> None:
             refused = send(client, route, "good")
             says = "still loading"
             assert_problem(refused, 503, "not-ready", says=says, foreign=route.foreign)
+        assert client.get("/health/ready").status_code == 503  # answered, and not refused
+        assert running.refused() == {"not_ready": len(ROUTES)}
         for path in ("/health/ready", "/model"):
             assert_problem(client.get(path), 503, "not-ready")
         own = ("/v2/health/ready", "/v2/models/tiny/ready")

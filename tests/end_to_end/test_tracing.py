@@ -186,7 +186,9 @@ def test_the_log_and_a_problem_name_the_trace(traced: RunningService, collector:
         answer = client.post("/predict", json={"sentences": ["good", ""], "on_error": "item"})
         refused = client.post("/predict", json={"sentences": []})
         client.get("/health/ready")
+        metrics = client.get("/metrics", headers={"accept": "application/openmetrics-text"}).text
     good, bad = collector.wait_for(2)
+    assert f'{{trace_id="{bad.trace_id.hex()}"}}' in metrics
     assert refused.json()["trace_id"] == bad.trace_id.hex()
     assert "trace_id" not in answer.json()["predictions"][1]["error"]
     assert attributes(bad.attributes)["headlight.problem"] == "invalid-request"

@@ -3,10 +3,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-import httpx
 from prometheus_client import CollectorRegistry
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from model import Encoding, Prediction, open_checkpoint
 from service.errors import (
@@ -18,9 +16,7 @@ from service.errors import (
     Refusal,
 )
 from service.metrics import EXPLICIT, FUSED, OPEN_METRICS, PROMETHEUS_TEXT, AnswerCounts, Metrics
-from service.tracing.record import TRACE_ID_KEY
 from tests.builders import tiny_baseline, tiny_checkpoint, tiny_manifest
-from tests.service.http.test_middleware import application
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 
@@ -90,33 +86,6 @@ def test_only_a_request_with_a_trace_leaves_an_exemplar() -> None:
     metrics.observe_request("/predict", 0.4, TRACE)
     assert exemplars(metrics) == [("/predict", {"trace_id": TRACE}, 0.4)]
     assert TRACE not in metrics.render(PROMETHEUS_TEXT).decode()
-
-
-async def test_the_trace_of_a_request_is_read_from_its_scope(checkpoint_folder: Path) -> None:
-    app = application(checkpoint_folder)
-    metrics: Metrics = app.state.headlight.metrics
-
-    transport = httpx.ASGITransport(traced(app))
-    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
-        assert (await client.get("/health/live")).status_code == 200
-        assert (await client.get("/health/ready")).status_code == 503
-        assert (await client.post("/predict", json={"sentences": ["a"]})).status_code == 503
-    assert [(route, labels["trace_id"]) for route, labels, _ in exemplars(metrics)] == [
-        (route, TRACE) for route in ("/predict", "/health/live", "/health/ready")
-    ]
-    # The model never loads here. Probes are answered, the request is refused.
-    assert value(metrics, "headlight_problems_total", {"type": "not-ready"}) == 2
-    refused = {"reason": "not_ready"}
-    assert value(metrics, "headlight_refused_requests_total", refused) == 1
-
-
-def traced(app: ASGIApp) -> ASGIApp:
-    """Notes the trace of every request, as tracing does."""
-
-    async def call(scope: Scope, receive: Receive, send: Send) -> None:
-        await app({**scope, TRACE_ID_KEY: TRACE}, receive, send)
-
-    return call
 
 
 def shown(counts: AnswerCounts) -> dict[tuple[str, ...], float]:

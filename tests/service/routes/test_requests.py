@@ -1,23 +1,14 @@
 """Letting a request in, and waiting for work on behalf of a client that may leave."""
 
 import asyncio
-import hashlib
-from collections.abc import Callable, Hashable
-from types import SimpleNamespace
+from collections.abc import Callable
 from unittest.mock import Mock
 
 import pytest
 from starlette.requests import ClientDisconnect, Request
-from starlette.types import Scope
 
-from service.errors import UnauthorizedError
-from service.http.access import ApiKeys
-from service.http.middleware import LIMITS
 from service.http.transport import SENDER, Reservation
-from service.routes.requests import DirectApp, admit, unless_gone
-from service.settings import Settings
-
-DIGEST = hashlib.sha256(b"mine").digest()
+from service.routes.requests import DirectApp, unless_gone
 
 
 class Connection:
@@ -109,62 +100,6 @@ async def test_another_cancellation_finds_the_task_cancelled() -> None:
     connection.lose()
     with pytest.raises(asyncio.CancelledError):
         await task
-
-
-class Spent:
-    """Notes who pays for what, in place of a rate limit."""
-
-    def __init__(self) -> None:
-        self.payers: list[Hashable] = []
-
-    def spend(self, client: Hashable, count: int = 1) -> None:
-        self.payers += [client] * count
-
-    def items(self, client: Hashable) -> tuple[str, str]:
-        return str(client), str(len(self.payers))
-
-
-@pytest.mark.parametrize(
-    ("keys", "authorization", "client", "payer"),
-    [
-        (frozenset[str](), b"Bearer mine", ("192.0.2.1", 4711), "192.0.2.1"),
-        (frozenset({"mine"}), b"Bearer mine", DIGEST, DIGEST),
-        (frozenset({"mine"}), b"Bearer other", None, None),
-    ],
-)
-def test_a_request_is_let_in_once_for_its_client(
-    keys: frozenset[str], authorization: bytes, client: Hashable, payer: Hashable
-) -> None:
-    requests, tokens = Spent(), Spent()
-    seen: list[str] = []
-    gate = SimpleNamespace(check=lambda _, route: seen.append(route))
-    state = SimpleNamespace(
-        api_keys=ApiKeys(dict.fromkeys(keys)),
-        requests=requests,
-        tokens=tokens,
-        settings=Settings(),
-        gate=gate,
-    )
-    scope: Scope = {
-        "type": "http",
-        "method": "POST",
-        "headers": [(b"authorization", authorization)],
-        "client": ("192.0.2.1", 4711),
-        "route": SimpleNamespace(path="/predict"),
-        "headlight.seconds": 2.0,
-        "app": SimpleNamespace(state=SimpleNamespace(headlight=state)),
-    }
-    if client is None:
-        with pytest.raises(UnauthorizedError):
-            admit(Request(scope))
-        assert requests.payers == []
-        return
-    context = admit(Request(scope))
-    context.client.spend(2)
-    assert (context.client.client, context.client.route) == (client, "/predict")
-    assert (context.client.seconds, seen) == (2.0, ["/predict"])
-    assert (requests.payers, tokens.payers) == ([payer], [payer] * 2)
-    assert [left() for left in scope[LIMITS]] == [(str(payer), "1"), (str(payer), "2")]
 
 
 async def test_the_description_of_the_interface_is_written_once() -> None:
