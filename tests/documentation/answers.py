@@ -5,7 +5,6 @@ the service that is given and writes what it answers into the pages.
 """
 
 import json
-import math
 import os
 import shutil
 import sys
@@ -16,7 +15,7 @@ from tests.documentation.markdown import GUIDES, README, REFERENCE, Example, exa
 
 PAGES = (README, REFERENCE / "http.md", GUIDES / "moving-over.md")
 ADDRESS = "http://127.0.0.1:8000"
-TOLERANCE = 0.02
+TOLERANCE = 0.02  # of floats
 
 _WIDTH = 100
 _DIGITS = 4
@@ -34,17 +33,6 @@ def ask(example: Example, url: str) -> object:
     assert ADDRESS in example.command, f"asks another service: {example.command}"
     environment = {**os.environ, "NO_PROXY": "*"}
     return json.loads(printed(bash, "-c", command, env=environment))
-
-
-def agree(one: object, other: object) -> bool:
-    """Whether two answers are the same, floats within `TOLERANCE`."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        return list(one) == list(other) and all(agree(one[name], other[name]) for name in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(agree, one, other))
-    if isinstance(one, float) and isinstance(other, float):
-        return math.isclose(one, other, rel_tol=0.0, abs_tol=TOLERANCE)
-    return type(one) is type(other) and one == other
 
 
 def shown(answer: object) -> str:

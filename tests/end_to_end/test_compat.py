@@ -10,6 +10,7 @@ import pytest
 from tests.builders import MAX_LENGTH
 from tests.end_to_end.routes import FOREIGN, assert_problem, post, predict, send
 from tests.end_to_end.servers import RunningService, shared
+from tests.matching import near
 
 TEXTS = ["A superb film.", "a dull, boring plot"]
 LONG = "good " * MAX_LENGTH
@@ -22,17 +23,6 @@ def ranked(prediction: dict[str, Any]) -> list[dict[str, Any]]:
         {"label": name, "score": share} for name, share in prediction["probabilities"].items()
     ]
     return sorted(scores, key=lambda each: -each["score"])
-
-
-def near(one: object, other: object) -> bool:
-    """Whether two answers are the same but for rounding: batches may differ."""
-    if isinstance(one, float) and isinstance(other, float):
-        return math.isclose(one, other, abs_tol=1e-5)
-    if isinstance(one, dict) and isinstance(other, dict):
-        return list(one) == list(other) and all(near(one[name], other[name]) for name in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(near, one, other))
-    return one == other
 
 
 def test_scores_come_as_each_system_lists_them(client: httpx.Client) -> None:
