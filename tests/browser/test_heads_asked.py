@@ -144,12 +144,10 @@ def test_a_replacement_under_way_is_said_and_can_be_tried_again(asked: Visit) ->
     new.stand_in(asked)
     with asked.page.expect_request("**/model"):
         click(asked, "level", "word")
-
     assert CHANGED in asked.problem()
     assert len(new.asked) == 2
     assert asked.part(".overview-title").inner_text() == "72 heads"
     assert version(asked) != new.version
-
     new.is_asked = True
     asked.try_again()
     assert (version(asked), len(places(asked))) == (new.version, 48)

@@ -92,7 +92,6 @@ def test_another_column_and_header_can_be_chosen(many: Many) -> None:
     column.select_option("answer")
     many.score()
     assert many.column(1) == ["Second"]
-
     many.visit.page.get_by_label("The first row has names").uncheck()
     assert column.locator("option").all_inner_texts() == ["column 1", "column 2"]
     assert many.note() == "2 rows."
@@ -111,7 +110,6 @@ def test_a_file_takes_the_place_of_lines_and_gives_it_back(many: Many) -> None:
     assert many.visit.page.get_by_role("status").inner_text() == "1 row."
     many.score()
     assert many.column(1) == ["Of the file."]
-
     many.button("Remove the file").click()
     expect(many.part("#many-lines")).to_be_focused()
     many.score()

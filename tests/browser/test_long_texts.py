@@ -20,7 +20,6 @@ def text_of(tokens: int) -> str:
 def test_two_hundred_tokens_of_all_heads(visit: Visit, client: httpx.Client) -> None:
     sentence = text_of(200)
     visit.ask(sentence)
-
     assert visit.part(".strip button").count() == 200
     assert visit.part(".overview-title").inner_text() == "72 heads"
     text = visit.part(".lines-note").inner_text()

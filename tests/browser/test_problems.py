@@ -21,12 +21,10 @@ def test_a_service_that_has_gone_and_comes_back(visit_tiny: Visit) -> None:
     visit.ask("A superb film.")
     visit.page.route("**/attention", lambda route: route.abort("connectionrefused"))
     submit(visit, "Another film.")
-
     text = visit.problem()
     assert "The service cannot be reached." in text
     assert visit.page.locator("#results").is_hidden()  # what is there is of another sentence
     visit.complained("net::ERR_CONNECTION_REFUSED")
-
     visit.page.unroute("**/attention")
     visit.try_again()
     assert visit.page.locator("#problem").is_hidden()
@@ -155,7 +153,6 @@ def test_a_failed_save_is_saved(visit: Visit) -> None:
     visit.problem()
     visit.complained("503")
     visit.page.unroute("**/attention")
-
     with visit.page.expect_download() as waiting:
         visit.page.get_by_role("button", name="Try again").click()
     assert waiting.value.suggested_filename == "headlight-layer-3-head-8.json"

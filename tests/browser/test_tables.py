@@ -156,7 +156,6 @@ def test_the_page_reads_what_the_commands_read(shared: Visit, name: str) -> None
     raw = content.encode() if isinstance(content, str) else content
     expected = of_commands(name, raw)
     found = of_page(shared, name, raw)
-
     if expected is None or found is None:
         assert found is expected
         return

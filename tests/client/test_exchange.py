@@ -31,7 +31,6 @@ from tests.client.played import (
 def test_the_first_answer_is_the_result() -> None:
     clock = Clock()
     result, sends, waits = play(CALL, client_config(clock), clock, lambda _: DONE)
-
     assert (result, waits) == (b"done", [])
     (sent,) = sends
     assert (sent.method, str(sent.url), sent.content) == (

@@ -211,7 +211,6 @@ def test_a_model_of_an_older_and_of_a_newer_service() -> None:
     model, older = (
         read_model(Answer(200, {}, json.dumps(OLDER | more).encode())) for more in (newer, {})
     )
-
     assert (model.engine, model.limits) == ("kernels (avx2)", limits)
     assert model.thresholds == Thresholds(("dev",), 4, (Threshold(0.9, 2, 0.5, 0.5, **by_label),))
     assert (older.engine, older.dtype_reason, older.limits, older.thresholds) == ("", "", {}, None)

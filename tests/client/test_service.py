@@ -99,7 +99,6 @@ def test_sentences_and_windows_of_long_texts(running: RunningService) -> None:
     text = "A warm film. 🎬 The plot is dull!"
     named = {"granularity": "sentence", "abstain_below": 1.0, "truncation": "window"}
     found = ask_client(running.url, "predict", [text, LONG], options=KEY, **named)
-
     answer = as_json(running, "/predict", sentences=[text, LONG], **named)
     model = ModelName(**answer["model"])
     for prediction, content in zip(found, answer["predictions"], strict=True):

@@ -36,7 +36,6 @@ def test_asks_again(
 ) -> None:
     with scripted([*failures, PREDICTED]) as server:
         assert ask(server.url, "predict", ["Grüße"]) == [prediction("positive")]
-
     assert len(pauses) == len(at_least)
     for pause, least in zip(pauses, at_least, strict=True):
         assert least <= pause <= least + 0.5

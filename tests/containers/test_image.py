@@ -51,7 +51,6 @@ def test_a_release_says_what_it_is(engine: Engine, image: str) -> None:
     arguments = [part for name in names for part in ("--build-arg", f"{name}=the-{name.lower()}")]
     tag = f"{image}-release"
     engine.docker("build", *arguments, "--tag", tag, ".")
-
     labels = engine.inspect(tag)["Config"]["Labels"]
     prefix = "org.opencontainers.image."
     found = {name.removeprefix(prefix): labels[name] for name in labels if prefix in name}

@@ -70,12 +70,10 @@ def test_nothing_is_killed_while_it_answers_and_a_drain_is_noticed_in_time() -> 
     [falls] = re.findall(r" fall (\d+)", HAPROXY)
     noticed = seconds(" inter") + (int(falls) - 1) * seconds(" fastinter")
     assert 2 * noticed < compose_setting("DRAIN_SECONDS")
-
     ends = 1 + FLUSH_SECONDS
     longest = compose_setting("DRAIN_SECONDS") + compose_setting("REQUEST_TIMEOUT") + ends
     for service in SERVICES.values():
         assert float(service["stop_grace_period"].removesuffix("s")) > longest
-
     [container] = deployment()["containers"]
     given = {item["name"]: item["value"] for item in container["env"]}
     timeout = float(Settings.model_fields["request_timeout"].default)
@@ -320,7 +318,6 @@ def test_prometheus_asks_what_listens_and_grafana_reaches_no_replica() -> None:
     assert "replicas" in networks["prometheus"] & networks["balancer"]
     assert networks["grafana"] & networks["prometheus"] == {"monitoring"}
     assert not networks["grafana"] & networks["api"]
-
     jobs = {job["job_name"]: job for job in read(RULES / "prometheus.yml")["scrape_configs"]}
     [found] = jobs["headlight"]["dns_sd_configs"]
     assert found["names"] == ["api"]

@@ -166,7 +166,6 @@ def test_a_release_is_refused(
     finally:
         if file is not None:
             (repository / file).unlink()
-
     assert done.returncode == 1
     assert done.stdout == ""
     assert done.stderr.startswith("no release: ")
@@ -180,9 +179,7 @@ def test_a_version_without_notes_is_refused(repository: Path, tmp_path: Path) ->
     text = changelog.read_text(encoding="utf-8").replace(f"[{VERSION}]", "[0.0.9]")
     changelog.write_text(text, encoding="utf-8")
     git(copy, "commit", "--quiet", "--all", "--message", "Another version")
-
     done = release(copy)
-
     assert done.returncode == 1
     assert done.stderr == (
         f"no release: CHANGELOG.md has no text under '## [{VERSION}]', the version in "

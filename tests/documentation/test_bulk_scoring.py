@@ -49,12 +49,10 @@ def test_the_first_commands_score_one_file_into_one_and_into_parts(
 ) -> None:
     program = f'exec {sys.executable} -m scoring "$@" --checkpoint {checkpoint_folder}'
     (tmp_path / "reviews.csv").write_text("text\nfine\nA superb film.\n", encoding="utf-8")
-
     run(ONE, tmp_path, program)
     written = (tmp_path / "reviews.scored.csv").read_text(encoding="utf-8").splitlines()
     assert written[0] == "text,label,score"
     assert written[1].startswith("fine,")
-
     run(FIRST, tmp_path, f"{program} --workers 1")
     found = json.loads((tmp_path / "scored" / "SUCCESS.json").read_bytes())
     assert (found["rows_in"], found["rows_out"]) == (2, 2)

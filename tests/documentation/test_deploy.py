@@ -41,7 +41,6 @@ def test_the_keys_of_the_page_sign_and_verify(tmp_path: Path, checkpoint_folder:
     _need("openssl")
     signed = tmp_path / "checkpoints" / "reviews"
     shutil.copytree(checkpoint_folder, signed)
-
     assert _run(_block("openssl genpkey"), tmp_path).returncode == 0
     assert (tmp_path / "private.pem").stat().st_mode & 0o777 == 0o600
     done = _run(_block("model_signing sign"), tmp_path)
@@ -49,7 +48,6 @@ def test_the_keys_of_the_page_sign_and_verify(tmp_path: Path, checkpoint_folder:
     assert "Verification succeeded" in done.stdout
     assert (signed / SIGNATURE).exists()
     verify_checkpoint(signed, tmp_path / "public.pem")
-
     (signed / "config.json").write_text("{}", encoding="utf-8")
     refused = _run(_block("HEADLIGHT_CHECKPOINT_KEY="), tmp_path)
     assert (refused.returncode, refused.stdout) == (1, "")

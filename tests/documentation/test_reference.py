@@ -59,7 +59,6 @@ def test_every_route_has_its_methods() -> None:
         if isinstance(route, APIRoute)
         for method in route.methods or ()
     }
-
     documented = [
         (method, path)
         for methods, paths, *_ in ROUTES
@@ -83,7 +82,6 @@ def test_the_paths_that_need_a_key_are_named(url: str) -> None:
     }
     # A setting decides whether this one needs a key.
     described.pop(("GET", "/metrics"))
-
     assert {route: documented[route] for route in described} == described
 
 

@@ -298,3 +298,14 @@ def shared(
             yield running
 
     return running
+
+
+def client_of(service: str) -> Any:  # noqa: ANN401 - a fixture, whatever pytest makes
+    """A fixture: a client of the service that another fixture of the module runs."""
+
+    @pytest.fixture(scope="module")
+    def client(request: pytest.FixtureRequest) -> Iterator[httpx.Client]:
+        with request.getfixturevalue(service).client() as client:
+            yield client
+
+    return client

@@ -3,7 +3,6 @@
 import io
 import json
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
@@ -15,7 +14,7 @@ from model import Predictor, leave_out, switch_off
 from model.explain.views import Level, reduce_weights
 from model.types import Reduce, Words
 from tests.end_to_end.routes import assert_problem, post, predict
-from tests.end_to_end.servers import RunningService, shared
+from tests.end_to_end.servers import RunningService, client_of, shared
 from tests.end_to_end.test_predict import HEADS, OFF, TOLERANCE
 
 TEXT = "not bad, ok"
@@ -222,11 +221,7 @@ MANY = "a good film with a plot that drags but a cast so warm that it is good"
 _roomy = shared("--max-attention-weights", "5000")
 
 
-@pytest.fixture(scope="module")
-def wide(_roomy: RunningService) -> Iterator[httpx.Client]:
-    """Of a service that answers with all weights of the text."""
-    with _roomy.client() as client:
-        yield client
+wide = client_of("_roomy")  # which answers with all weights of the text
 
 
 def test_a_thumbnail_has_the_largest_weight_of_each_cell(wide: httpx.Client) -> None:

@@ -1,7 +1,7 @@
 """`limits` of `GET /model`: a request at a limit is answered, and one beyond it is refused."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 
 import httpx
@@ -12,7 +12,7 @@ from service.routes.schemas import LimitsAnswer
 from tests.builders import MAX_LENGTH
 from tests.end_to_end.conftest import Start
 from tests.end_to_end.routes import JSON, assert_problem
-from tests.end_to_end.servers import RunningService, shared
+from tests.end_to_end.servers import RunningService, client_of, shared
 
 limited = shared(
     *("--max-sentences", "3", "--max-body-bytes", "400000", "--max-attention-weights", "401"),
@@ -20,10 +20,7 @@ limited = shared(
 )
 
 
-@pytest.fixture(scope="module")
-def client(limited: RunningService) -> Iterator[httpx.Client]:
-    with limited.client() as client:
-        yield client
+client = client_of("limited")
 
 
 def ask(client: httpx.Client, *sentences: str, **fields: object) -> httpx.Response:

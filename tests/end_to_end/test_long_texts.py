@@ -2,7 +2,6 @@
 
 import io
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -12,7 +11,7 @@ import pytest
 from tests.builders import MAX_LENGTH, WORDS, tiny_manifest
 from tests.end_to_end.conftest import Start
 from tests.end_to_end.routes import assert_members, assert_problem, post, predict
-from tests.end_to_end.servers import RunningService, shared
+from tests.end_to_end.servers import client_of, shared
 from tests.end_to_end.test_predict import TOLERANCE, random_sentences
 
 ROOM = MAX_LENGTH - 2
@@ -151,11 +150,7 @@ def test_truncation_holds_for_the_text_and_for_each_sentence(client: httpx.Clien
 _narrow = shared("--max-sentences", "5", "--max-queue-tokens", "160")
 
 
-@pytest.fixture(scope="module")
-def narrow(_narrow: RunningService) -> Iterator[httpx.Client]:
-    """Of a service that takes few texts, and 160 tokens at once."""
-    with _narrow.client() as client:
-        yield client
+narrow = client_of("_narrow")  # which takes few texts, and 160 tokens at once
 
 
 def test_an_item_with_too_many_sentences_fails_by_itself(narrow: httpx.Client) -> None:

@@ -3,7 +3,6 @@
 The pace at the start is set, so nothing depends on how fast the machine is.
 """
 
-from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
@@ -14,7 +13,7 @@ from service.metrics import EXPLICIT, FUSED, GRADIENT
 from service.queue import engine
 from tests.builders import MAX_LENGTH
 from tests.end_to_end.routes import FOREIGN, INFER, JSON, PREDICT, Route, assert_problem, tensor
-from tests.end_to_end.servers import RunningService, shared
+from tests.end_to_end.servers import RunningService, client_of, shared
 
 _PACE = {FUSED: 1 / 16, EXPLICIT: 1 / 8, GRADIENT: 1 / 8}
 TOKENS, ATTENTION = 672, 336  # of 42 seconds
@@ -32,10 +31,7 @@ running = shared(
 )
 
 
-@pytest.fixture(scope="module")
-def client(running: RunningService) -> Iterator[httpx.Client]:
-    with running.client() as client:
-        yield client
+client = client_of("running")
 
 
 def text_of(tokens: int) -> str:

@@ -188,7 +188,6 @@ def test_parameters_of_the_request(call: Call, running: RunningService) -> None:
     expected = shares(predictions_of(running, [long], truncation="left"))
     np.testing.assert_allclose(result.as_numpy("probabilities"), expected, rtol=0, atol=1e-5)
     assert result.as_numpy("truncated").tolist() == [True]
-
     error = {"truncation": "error"}
     shown = refused(call, running, "infer", "tiny", texts_input([long]), parameters=error)
     assert shown[0] == "422"

@@ -122,7 +122,6 @@ async def test_others_are_answered_while_many_small_chunks_are_parsed(
 ) -> None:
     """No time is a turn of one piece."""
     monkeypatch.setattr(protocol, "_TURN_SECONDS", 0.0)
-
     async with serving(Paced()) as served:
         client, other = await served.connect(), await served.connect()
         await client.say(CHUNKED % b"a" + b"1\r\nx\r\n" * 40_000)

@@ -113,7 +113,6 @@ async def test_a_client_that_does_not_close_after_the_last_answer_is_disconnecte
 
 async def test_shutdown_does_not_linger(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transport, "_LINGER_SECONDS", 1000)
-
     async with serving(refusing(1)) as served:
         head = POST % (b"", 99)
         before, behind = await served.connect(), await served.connect()
@@ -222,7 +221,6 @@ async def test_an_answer_is_reserved_until_its_last_byte_is_sent() -> None:
 
 async def test_a_client_that_leaves_releases_its_bytes_when_its_request_ends() -> None:
     app = Sized(held={f"/{SIZE}"})
-
     async with serving(app) as served:
         computing = await ask_without_reading(served, get(f"/{SIZE}"))
         await until(lambda: app.taken > 0)

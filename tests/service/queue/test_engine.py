@@ -248,7 +248,6 @@ async def test_its_threads_give_way_and_what_stays_is_no_garbage(
     predictor: Predictor, kind: type[CpuBackend]
 ) -> None:
     """Unless the threads launch kernels, as those of `Fragile`."""
-
     gc.unfreeze()
     engine = await start(predictor, kind=kind)
     seen: list[int] = []
