@@ -1,5 +1,7 @@
 """Carries a call out without a socket, by a clock that only the test moves."""
 
+# ruff: noqa: ANN401
+
 import json
 from collections.abc import Callable
 from typing import Any
@@ -35,9 +37,9 @@ class Clock:
         return self.at
 
 
-def client_config(clock: Clock, *, draw: float = 0.5, **changes: Any) -> ClientConfig:  # noqa: ANN401
+def client_config(clock: Clock | None = None, *, draw: float = 0.5, **changes: Any) -> ClientConfig:
     given = {"api_key": None, "timeout": 30.0, "retries": 2, **changes}
-    return ClientConfig("http://there:8000", now=clock, draw=lambda: draw, **given)
+    return ClientConfig("http://there:8000", now=clock or Clock(), draw=lambda: draw, **given)
 
 
 def unavailable(retry_after: int | None = None, *, status: int = 503) -> Answer:
@@ -73,10 +75,11 @@ class Played(Blocking):
 
 
 def play(
-    call: Call[Any], config: ClientConfig, clock: Clock, outcomes: Callable[[int], Outcome]
+    call: Call[Any], config: ClientConfig, outcomes: Callable[[int], Outcome]
 ) -> tuple[Any, list[httpx.Request], list[float]]:
     """Carries a call out: its result or error, what was sent and how long was waited."""
-    played = Played(clock, outcomes)
+    assert isinstance(config.now, Clock)
+    played = Played(config.now, outcomes)
     try:
         result = run(exchange(call, config, played))
     except HeadlightError as error:

@@ -29,8 +29,7 @@ from tests.client.played import (
 
 
 def test_the_first_answer_is_the_result() -> None:
-    clock = Clock()
-    result, sends, waits = play(CALL, client_config(clock), clock, lambda _: DONE)
+    result, sends, waits = play(CALL, client_config(), lambda _: DONE)
     assert (result, waits) == (b"done", [])
     (sent,) = sends
     assert (sent.method, str(sent.url), sent.content) == (
@@ -60,7 +59,7 @@ def test_the_first_answer_is_the_result() -> None:
 def test_what_is_asked_again(failure: Outcome) -> None:
     clock = Clock(attempt=1.0)
     outcomes = [failure, failure, DONE]
-    result, sends, waits = play(CALL, client_config(clock), clock, lambda at: outcomes[at])
+    result, sends, waits = play(CALL, client_config(clock), lambda at: outcomes[at])
     assert result == b"done"
     assert waits == [0.25 * 0.75, 0.5 * 0.75]
     # All attempts of a call have one name.
@@ -84,16 +83,14 @@ def test_what_is_asked_again(failure: Outcome) -> None:
     ],
 )
 def test_what_is_not_asked_again(outcome: Outcome, kind: type[HeadlightError]) -> None:
-    clock = Clock()
-    error, sends, waits = play(CALL, client_config(clock), clock, lambda _: outcome)
+    error, sends, waits = play(CALL, client_config(), lambda _: outcome)
     assert isinstance(error, kind)
     assert (len(sends), waits) == (1, [])
 
 
 def test_the_error_of_the_last_attempt_is_raised() -> None:
-    clock = Clock()
     outcomes: list[Outcome] = [unavailable(7), REFUSED, unavailable(9)]
-    error, sends, waits = play(CALL, client_config(clock), clock, lambda at: outcomes[at])
+    error, sends, waits = play(CALL, client_config(), lambda at: outcomes[at])
     assert isinstance(error, UnavailableError)
     assert error.retry_after == 9
     assert len(sends) == 3
@@ -114,8 +111,7 @@ def test_the_error_of_the_last_attempt_is_raised() -> None:
 def test_the_message_without_an_answer(
     outcome: httpx.RequestError, kind: type[HeadlightError], says: str, names_request: bool
 ) -> None:
-    clock = Clock()
-    error, (sent,), _ = play(CALL, client_config(clock, retries=0), clock, lambda _: outcome)
+    error, (sent,), _ = play(CALL, client_config(retries=0), lambda _: outcome)
     assert type(error) is kind
     assert says in str(error)
     assert "http://there:8000" in str(error)
@@ -128,8 +124,8 @@ def test_the_message_without_an_answer(
 
 @pytest.mark.parametrize("theirs", [{}, {"X-Request-ID": "theirs"}])
 def test_an_answer_that_cannot_be_read(theirs: dict[str, str]) -> None:
-    clock, page = Clock(), Answer(200, httpx.Headers(theirs), b"<html>a page</html>")
-    error, (sent,), _ = play(is_ready(), client_config(clock), clock, lambda _: page)
+    page = Answer(200, httpx.Headers(theirs), b"<html>a page</html>")
+    error, (sent,), _ = play(is_ready(), client_config(), lambda _: page)
     assert type(error) is UnexpectedAnswerError
     assert str(error) == (
         "an answer of http://there:8000 with status 200 cannot be read: a Headlight service must "
@@ -139,9 +135,8 @@ def test_an_answer_that_cannot_be_read(theirs: dict[str, str]) -> None:
 
 
 def test_many_attempts_wait_the_longest_pause() -> None:
-    clock = Clock()
-    config = client_config(clock, timeout=1e8, retries=1100, draw=1.0)
-    _, sends, waits = play(CALL, config, clock, lambda _: REFUSED)
+    config = client_config(timeout=1e8, retries=1100, draw=1.0)
+    _, sends, waits = play(CALL, config, lambda _: REFUSED)
     assert len(sends) == 1101
     assert waits == [0.25, 0.5, 1.0, 2.0, 4.0] + [8.0] * 1095
 
@@ -149,7 +144,7 @@ def test_many_attempts_wait_the_longest_pause() -> None:
 def test_retry_after_is_waited_for_if_there_is_time() -> None:
     clock = Clock(attempt=1.0)
     config = client_config(clock, timeout=10.0, retries=9, draw=0.0)
-    error, sends, waits = play(CALL, config, clock, lambda _: unavailable(3))
+    error, sends, waits = play(CALL, config, lambda _: unavailable(3))
     # At 9 s a third pause would end after the deadline: the caller hears of it at once.
     assert isinstance(error, UnavailableError)
     assert (len(sends), waits) == (3, [3.0, 3.0])
@@ -158,7 +153,7 @@ def test_retry_after_is_waited_for_if_there_is_time() -> None:
 
 def test_a_pause_that_lasts_too_long_is_the_end() -> None:
     clock = Clock(asleep=6.0)  # the machine slept
-    error, sends, waits = play(CALL, client_config(clock, timeout=5.0), clock, lambda _: REFUSED)
+    error, sends, waits = play(CALL, client_config(clock, timeout=5.0), lambda _: REFUSED)
     assert isinstance(error, NoAnswerError)
     assert (len(sends), waits) == (1, [0.1875])
 
@@ -179,7 +174,7 @@ def test_nothing_is_begun_after_the_deadline(
         return REFUSED if failures[at] is None else unavailable(failures[at])
 
     config = client_config(clock, timeout=timeout, retries=retries, draw=draw)
-    error, sends, waits = play(CALL, config, clock, outcome)
+    error, sends, waits = play(CALL, config, outcome)
 
     assert isinstance(error, NoAnswerError | UnavailableError)
     assert 1 <= len(sends) <= retries + 1
@@ -204,8 +199,7 @@ def test_nothing_is_begun_after_the_deadline(
     "outcome", [REFUSED, httpx.ReadTimeout("slow"), unavailable(1), unavailable(status=504)]
 )
 def test_readiness_is_asked_once(outcome: Outcome) -> None:
-    clock = Clock()
-    ready, sends, waits = play(is_ready(), client_config(clock), clock, lambda _: outcome)
+    ready, sends, waits = play(is_ready(), client_config(), lambda _: outcome)
     assert ready is False
     assert (len(sends), waits) == (1, [])
     assert "Content-Type" not in sends[0].headers
