@@ -54,9 +54,8 @@ def test_what_is_measured_or_validated_on_is_not_learnt(tmp_path: Path) -> None:
         ("pair.tsv.gz", 2),
         ("reviews.tsv.gz", 3),
     ]
-    with pytest.raises(
-        RecipeError, match="9 validation rows are wanted, but 6 of its rows have 8 "
-    ):
+    message = "9 validation rows are wanted, but 6 of its rows have 8 "
+    with pytest.raises(RecipeError, match=message):
         read_data(tmp_path, sources, keep_out=[], most_validation=9)
 
 

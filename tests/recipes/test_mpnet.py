@@ -71,7 +71,6 @@ def test_missing_weights_are_named(tmp_path: Path) -> None:
     other = write_mpnet(tmp_path / "other")
     edit(other / "config.json", num_hidden_layers=3)
 
-    with pytest.raises(
-        CheckpointError, match=r"lacks encoder\.layer\.2\.attention\.LayerNorm\.bias, "
-    ):
+    message = r"lacks encoder\.layer\.2\.attention\.LayerNorm\.bias, "
+    with pytest.raises(CheckpointError, match=message):
         load_mpnet(other, num_labels=2, dropout=0.0, attention_dropout=0.0, seed=0)

@@ -95,7 +95,6 @@ def test_values_that_may_mean_anything_are_refused(values: list[object], fault: 
 
 
 def test_a_column_of_texts_is_refused() -> None:
-    with pytest.raises(
-        ScoringError, match="has more than 100 different values: name a column whose"
-    ):
+    message = "has more than 100 different values: name a column whose"
+    with pytest.raises(ScoringError, match=message):
         compared("text", [(f"text {number}", "neutral", 0.5) for number in range(400)])

@@ -91,10 +91,8 @@ def test_a_part_that_ends_three_processes_fails_and_the_others_are_written() -> 
 def test_processes_that_end_while_they_load_the_model_end_the_job() -> None:
     engine = Fake(loads=LostError)
 
-    with pytest.raises(
-        ScoringError,
-        match="3 workers in a row ended before they had loaded the model: free some memory",
-    ):
+    message = "3 workers in a row ended before they had loaded the model: free some memory"
+    with pytest.raises(ScoringError, match=message):
         list(run_parts(engine, [1, 2], processes=1))
     assert engine.starts == 3
 

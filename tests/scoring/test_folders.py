@@ -129,9 +129,8 @@ def test_pipes_are_named_and_never_read(
         said = f"skipped 1 pipes, sockets and devices: {folder / 'b.csv'}\n"
         assert said in capsys.readouterr().err
     assert run(folder / "b.csv", "--output", tmp_path / "b") == 1
-    assert refusal(capsys) == (
-        f"{folder / 'b.csv'}: is not read, like all pipes, sockets and devices: give a file"
-    )
+    expected = f"{folder / 'b.csv'}: is not read, like all pipes, sockets and devices: give a file"
+    assert refusal(capsys) == expected
     (folder / "a.csv").unlink()
     assert run(folder, "--output", tmp_path / "out") == 1
     assert refusal(capsys).endswith(f"; {said.rstrip()}")

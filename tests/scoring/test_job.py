@@ -58,9 +58,8 @@ def test_a_part_has_the_columns_of_the_input_and_the_answers(
         (answer,) = predictor.predict([predictor.encode(row["text"])])
         assert (row["label"], row["token_count"]) == (answer.label, answer.token_count)
         assert row["score"] == pytest.approx(answer.score, abs=1e-6)
-        assert row["probability_positive"] == pytest.approx(
-            answer.probabilities["positive"], abs=1e-6
-        )
+        positive = answer.probabilities["positive"]
+        assert row["probability_positive"] == pytest.approx(positive, abs=1e-6)
         assert row["truncated"] is False
         assert row["model_version"] == opened.version
     bad = [json.loads(line) for line in (output / "bad-rows.jsonl").read_text().splitlines()]
@@ -158,9 +157,8 @@ def test_other_inputs_options_and_models_are_refused(
     assert run(more, "--output", output) == 1
     assert refusal(capsys) == f"{began}{more} is new; {table} is missing{advice}"
     assert run(table, "--output", output, "--encoding", "cp1252", "--delimiter", ";") == 1
-    assert refusal(capsys) == (
-        f"{began}--encoding was left out, is cp1252; --delimiter was ',', is ';'{advice}"
-    )
+    expected = f"{began}--encoding was left out, is cp1252; --delimiter was ',', is ';'{advice}"
+    assert refusal(capsys) == expected
     others = ("--truncation", "left", "--granularity", "sentence")
     assert run(table, "--output", output, "--format", "input", *others) == 1
     assert refusal(capsys) == (
@@ -190,9 +188,8 @@ def test_a_folder_of_others_is_left_alone(
     (output / name).write_text("dear", encoding="utf-8")
     for overwrite in ([], ["--overwrite"]):
         assert run(table, "--output", output, *overwrite) == 1
-        assert refusal(capsys) == (
-            f"{output}: holds {name}, which no job writes: choose an empty or a new folder"
-        )
+        expected = f"{output}: holds {name}, which no job writes: choose an empty or a new folder"
+        assert refusal(capsys) == expected
     assert files_of(output) == {name: b"dear"}
 
 

@@ -36,10 +36,9 @@ def test_the_answers_are_among_the_labels(
     assert choice.temperature == 0.75
     (whole,) = predictor.predict([predictor.encode(text)])
     expected = choice.narrow(whole)
+    probabilities = [*expected.probabilities.values()]
     assert row["label"] == expected.label
-    assert [row[name] for name in shares] == pytest.approx(
-        list(expected.probabilities.values()), abs=1e-6
-    )
+    assert [row[name] for name in shares] == pytest.approx(probabilities, abs=1e-6)
     for each in (row, row["sentences"][0]):
         assert [name for name in each if name.startswith("probability")] == shares
 

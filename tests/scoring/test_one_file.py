@@ -329,9 +329,8 @@ def test_what_is_there_is_replaced_only_if_asked(
     there = write(tmp_path / "a.scored.csv", "mine")
 
     assert run(path) == 1
-    assert refusal(capsys) == (
-        f"{there}: is there already: replace it with --overwrite, or name another --output"
-    )
+    expected = f"{there}: is there already: replace it with --overwrite, or name another --output"
+    assert refusal(capsys) == expected
     assert there.read_text() == "mine"
     assert run(path, "--overwrite") == 0
     assert table_of(there)[0] == ["text", "label", "score"]
@@ -345,9 +344,8 @@ def test_a_folder_gets_parts(run: Run, tmp_path: Path, capsys: pytest.CaptureFix
     (tmp_path / "there.csv").mkdir()
 
     assert run(path, "--parts") == 1
-    assert refusal(capsys) == (
-        "--output is missing: give a folder for the parts, as in --output scored"
-    )
+    expected = "--output is missing: give a folder for the parts, as in --output scored"
+    assert refusal(capsys) == expected
     for options in (["new.csv/"], ["there.csv"], ["parts.csv", "--parts"]):
         assert run(path, "--output", f"{tmp_path}/{options[0]}", *options[1:]) == 0
         assert (tmp_path / options[0] / "part-00000.parquet").is_file()

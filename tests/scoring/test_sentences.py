@@ -54,16 +54,14 @@ def check(rows: list[dict[str, object]], predictor: Predictor) -> None:
         sentences = row["sentences"]
         assert isinstance(sentences, list)
         spans = [*filter(None, find_sentences(text))]
-        assert [(each["start"], each["end"]) for each in sentences] == [
-            (span.start, span.end) for span in spans
-        ]
+        expected = [(span.start, span.end) for span in spans]
+        assert [(each["start"], each["end"]) for each in sentences] == expected
         for each in sentences:
             assert list(each) == MEMBERS
             alone = read_whole(predictor, text[each["start"] : each["end"]])
             assert (each["label"], each["token_count"]) == (alone.label, alone.token_count)
-            assert each["probability_positive"] == pytest.approx(
-                alone.probabilities["positive"], abs=1e-5
-            )
+            positive = alone.probabilities["positive"]
+            assert each["probability_positive"] == pytest.approx(positive, abs=1e-5)
 
 
 def test_a_part_has_a_list_of_sentences_for_each_row(

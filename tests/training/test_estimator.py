@@ -22,7 +22,7 @@ from sklearn.exceptions import DataConversionWarning, NotFittedError
 from sklearn.utils import estimator_checks
 
 from model import load, open_checkpoint
-from model.errors import CheckpointError, ConfigurationError
+from model.errors import CheckpointError
 from tests.builders import tiny_checkpoint
 from tests.matching import exactly
 from tests.training.tiny_runs import PRESET, write_preset, write_sentences
@@ -235,10 +235,10 @@ def test_it_leaves_torch_and_the_disk_as_they_were(
     assert torch.get_num_threads() == threads
     assert not torch.are_deterministic_algorithms_enabled()
     assert torch.equal(torch.rand(1), wanted)
-    assert len(list(tmp_path.iterdir())) == 1
+    assert len(list(tmp_path.glob("headlight-*"))) == 1
     del made
     gc.collect()
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.glob("headlight-*")) == []
 
 
 TWO = ["a", "b"]
@@ -291,29 +291,13 @@ def test_numbers_are_not_classes_and_a_column_is_taken_with_a_warning(
     assert list(fresh.classes_) == ["negative", "positive"]
 
 
-@pytest.mark.parametrize(
-    ("changes", "error", "message"),
-    [
-        (
-            {"epochs": 0},
-            RecipeError,
-            "{preset} with epochs, seed: epochs: must be at least 1 (got 0)",
-        ),
-        (
-            {"device": "gpu"},
-            ConfigurationError,
-            "device must be auto, cpu, cuda or cuda:N, got gpu",
-        ),
-        ({"init_from": 3}, TypeError, "fit takes the path of a folder, got an int"),
-    ],
-)
 def test_parameters_are_checked_when_it_is_fitted(
-    fresh: TextClassifier,
-    rows: pd.DataFrame,
-    changes: dict[str, Any],
-    error: type[Exception],
-    message: str,
+    fresh: TextClassifier, rows: pd.DataFrame
 ) -> None:
-    fresh.set_params(**changes)
-    with pytest.raises(error, match=exactly(message.format(preset=f"preset {fresh.preset}"))):
+    fresh.set_params(epochs=0)
+    message = f"preset {fresh.preset} with epochs, seed: epochs: must be at least 1 (got 0)"
+    with pytest.raises(RecipeError, match=exactly(message)):
+        fresh.fit(rows["sentence"], rows["label"])
+    fresh.set_params(epochs=1, init_from=3)
+    with pytest.raises(TypeError, match=exactly("fit takes the path of a folder, got an int")):
         fresh.fit(rows["sentence"], rows["label"])

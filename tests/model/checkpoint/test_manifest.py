@@ -297,9 +297,8 @@ def test_a_folder_of_transformers_gets_a_manifest(foreign: Path) -> None:
 
     again = open_checkpoint(foreign)
     assert again.manifest.precision == (record_of(checkpoint),)
-    assert again.manifest.model_copy(update={"precision": (), "sha256": None}) == (
-        checkpoint.manifest
-    )
+    expected = checkpoint.manifest
+    assert again.manifest.model_copy(update={"precision": (), "sha256": None}) == expected
 
 
 SIGNED = (

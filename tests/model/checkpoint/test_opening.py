@@ -64,11 +64,7 @@ def test_what_is_read(folder: Path) -> None:
     assert checkpoint.manifest.metrics == tiny_manifest().metrics
     assert checkpoint.tokenizer.to_json() == tiny_tokenizer().to_json()
     assert checkpoint.tokenizer.max_length == MAX_LENGTH
-
-
-def test_the_network_is_that_which_was_saved(folder: Path) -> None:
-    network = open_checkpoint(folder).load_network()
-
+    network = checkpoint.load_network()
     expected = tiny_network().state_dict()
     assert network.state_dict().keys() == expected.keys()
     for name, parameter in network.named_parameters():

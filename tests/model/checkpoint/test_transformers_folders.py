@@ -129,13 +129,8 @@ def test_our_folder_loads_in_transformers(dtype: torch.dtype | None, tmp_path: P
 @pytest.mark.parametrize(
     "changes",
     [
-        {"hidden_act": "swish"},
-        {"hidden_act": "relu"},
-        {"hidden_act": "gelu_pytorch_tanh"},
-        {"hidden_act": "gelu_python"},
-        {"hidden_act": "gelu_python_tanh"},
-        {"hidden_act": "gelu_fast"},
-        {"hidden_act": "gelu_accurate"},
+        *({"hidden_act": name} for name in ("swish", "relu", "gelu_pytorch_tanh", "gelu_python")),
+        *({"hidden_act": name} for name in ("gelu_python_tanh", "gelu_fast", "gelu_accurate")),
         {"pad_token_id": None},
         {"position_embedding_type": None},
         {"id2label": {"0": 0, "1": 1.5, "2": "c"}, "label2id": {"0": 0}},

@@ -24,9 +24,8 @@ def test_what_does_not_fit_names_the_option_that_was_typed(
 ) -> None:
     parser = LineParser(prog="a-program")
     parser.add_argument("--some-option", type=kind)
-    assert usage_fault(parser.parse_args, "--some-option", text) == (
-        f"a-program: argument --some-option: {message}; see a-program --help\n"
-    )
+    expected = f"a-program: argument --some-option: {message}; see a-program --help\n"
+    assert usage_fault(parser.parse_args, "--some-option", text) == expected
     assert kind("7") == 7
 
 

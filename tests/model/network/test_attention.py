@@ -149,17 +149,11 @@ def masks(
     if draw_(st.booleans()):
         lengths = draw_(st.lists(st.integers(1, keys), min_size=batch_size, max_size=batch_size))
         padding = padding_mask(torch.tensor(lengths), max_length=keys)
-    kind = draw_(st.sampled_from(["none", "causal", "pairs", "batch", "heads"]))
-    if kind == "causal" and queries <= keys:
-        pairs = causal_mask(queries, keys)
-    elif kind in {"pairs", "batch", "heads"}:
-        shapes = {
-            "pairs": (queries, keys),
-            "batch": (batch_size, queries, keys),
-            "heads": (batch_size, num_heads, queries, keys),
-        }
+    of_text = (queries, keys)
+    shapes = [of_text, (batch_size, *of_text), (batch_size, num_heads, *of_text)]
+    if (shape := draw_(st.none() | st.sampled_from(shapes))) is not None:
         generator = torch.Generator().manual_seed(draw_(st.integers(0, 1000)))
-        pairs = torch.rand(shapes[kind], generator=generator) < 0.4
+        pairs = torch.rand(shape, generator=generator) < 0.4
         pairs[..., 0] = False
     return padding, pairs
 

@@ -180,9 +180,8 @@ def test_one_of_several_sheets_is_named(tmp_path: Path) -> None:
     assert read(path, Columns(sheet="two")) == read(path, Columns(sheet="_three")) == READ
     with pytest.raises(TableError, match=re.escape(CONTENT.format(2, "'one', 'two'"))):
         read(path)
-    with pytest.raises(
-        TableError, match=r"no sheet named 'Two' \('one', 'two', '_three'\): choose"
-    ):
+    message = r"no sheet named 'Two' \('one', 'two', '_three'\): choose"
+    with pytest.raises(TableError, match=message):
         read(path, Columns(sheet="Two"))
 
 

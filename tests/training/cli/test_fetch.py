@@ -159,9 +159,8 @@ def test_names_that_are_not_there(hub: Hub, folder: Path, refused: Callable[...,
     hub.add(NAME, files_of(folder))
 
     assert refused("people/other").startswith("hf:people/other@main: the hub shows no model of ")
-    assert refused(NAME, "--revision", "v9") == (
-        f"hf:{NAME}@v9: the repository has no revision v9: check the name"
-    )
+    expected = f"hf:{NAME}@v9: the repository has no revision v9: check the name"
+    assert refused(NAME, "--revision", "v9") == expected
     hub[NAME].gated = True
     assert refused(NAME).startswith(f"hf:{NAME}@main: access needs consent: give it on the page ")
     assert refused("../up").startswith("../up: is no name of the hub: give hf:NAME@REVISION")

@@ -136,9 +136,8 @@ def test_a_signal_ends_a_command_in_one_line(
 def test_an_output_that_is_there_is_not_replaced_unasked(tmp_path: Path, refusal: Refusal) -> None:
     folder = tiny_checkpoint(tmp_path / "out")
     before = weights(folder)
-    assert refusal(arguments(tmp_path, "out")) == (
-        f"{folder} is there already: choose another --output, or --overwrite it"
-    )
+    expected = f"{folder} is there already: choose another --output, or --overwrite it"
+    assert refusal(arguments(tmp_path, "out")) == expected
     assert weights(folder) == before
     left = beside(tmp_path / "out.run" / "state", "new")
     left.mkdir(parents=True)

@@ -85,9 +85,8 @@ def test_a_name_of_the_hub_without_its_mark_gets_it(
 
     advice = "does not exist: give the path of a checkpoint folder"
     for name in ("bert-base-uncased", "organisation/name"):
-        assert (
-            refusal([*start, name]) == f"{name}: {advice}, or hf:{name} if it is a name on the hub"
-        )
+        hint = f"or hf:{name} if it is a name on the hub"
+        assert refusal([*start, name]) == f"{name}: {advice}, {hint}"
     (tmp_path / "checkpoints").mkdir()
     for path in ("checkpoints/defualt", str(tmp_path / "none"), "a/b/c"):
         assert refusal([*start, path]) == f"{path}: {advice}"

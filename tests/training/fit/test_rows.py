@@ -28,11 +28,8 @@ def test_a_step_has_the_rows_of_its_places() -> None:
     steps = list(load_steps(known, PLACES, pad_token_id=0, accelerator=CPU))
     batches = [batch for step in steps for batch in step.batches]
 
-    assert [[(part.total, part.count) for part in step.parts] for step in steps] == [
-        [(2, 2)],
-        [(1, 1)],
-        [(3, 3)],
-    ]
+    parts = [[(part.total, part.count) for part in step.parts] for step in steps]
+    assert parts == [[(2, 2)], [(1, 1)], [(3, 3)]]
     assert [batch.label_ids.tolist() for batch in batches] == [[1, 1], [0], [1, 0, 1]]
     for batch, places in zip(batches, PLACES, strict=True):
         assert batch.targets is batch.label_ids

@@ -69,9 +69,8 @@ def test_bins_are_closed_above() -> None:
     correct = np.array([True, False])
 
     # 0.5 is in the lower bin, where a gap of 0.5 and one of -0.2 nearly cancel out.
-    assert expected_calibration_error(np.array([0.5, 0.2]), correct, num_bins=2) == pytest.approx(
-        0.15
-    )
+    found = expected_calibration_error(np.array([0.5, 0.2]), correct, num_bins=2)
+    assert found == pytest.approx(0.15)
     # 0 has no bin below it and 1 none above it.
     assert expected_calibration_error(np.array([1.0, 0.0]), correct, num_bins=2) == 0.0
 

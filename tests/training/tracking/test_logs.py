@@ -33,6 +33,5 @@ def test_a_target_is_a_tracker_and_its_place(text: str, target: Target) -> None:
     ],
 )
 def test_another_target_is_refused(text: str, told: str, usage_fault: UsageFault) -> None:
-    assert usage_fault(main, "fit", "rows.tsv", "--output", "out", "--log-to", text) == (
-        f"headlight-train fit: argument --log-to: {told}; see headlight-train fit --help\n"
-    )
+    expected = f"headlight-train fit: argument --log-to: {told}; see headlight-train fit --help\n"
+    assert usage_fault(main, "fit", "rows.tsv", "--output", "out", "--log-to", text) == expected

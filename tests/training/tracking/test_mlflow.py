@@ -90,10 +90,6 @@ def test_a_server_that_is_lost_does_not_end_the_run(
 
     assert main(arguments(tmp_path, "lost", "--log-to", f"mlflow:{uri}", "--epochs", "1")) == 0
 
-    assert (
-        capsys.readouterr().out.count(
-            "warning: MLflow gets nothing more of this run (the server is gone)\n"
-        )
-        == 1
-    )
+    warning = "warning: MLflow gets nothing more of this run (the server is gone)\n"
+    assert capsys.readouterr().out.count(warning) == 1
     assert (tmp_path / "lost" / "headlight.json").exists()

@@ -114,6 +114,5 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path, refusal: Refusa
     place = tmp_path / "file"
     place.write_text("")
 
-    assert refusal(arguments(tmp_path, "out", "--log-to", f"tensorboard:{place}")) == (
-        f"--log-to tensorboard: {place / 'out'} cannot be written: Not a directory"
-    )
+    expected = f"--log-to tensorboard: {place / 'out'} cannot be written: Not a directory"
+    assert refusal(arguments(tmp_path, "out", "--log-to", f"tensorboard:{place}")) == expected
