@@ -201,7 +201,8 @@ class ModelInfo:
         temperature: divides the logits.
         engine: what computes it, like `kernels (avx2)`; blank from an older service.
         dtype_reason: why it computes in `dtype`; blank from an older service.
-        limits: the largest requests that it takes, by setting; empty from an older service.
+        methods: what can be asked at once; empty from an older service, like `limits`.
+        limits: the largest requests that it takes, by setting.
         thresholds: measured on the validation texts; None if it was not recorded.
         language: the code of the only language that it reads, such as `en`; None if unknown.
         pair_temperature: of a choice between `negative` and `positive`; None: `temperature`.
@@ -222,6 +223,7 @@ class ModelInfo:
     metrics: tuple[Metric, ...]
     engine: str = ""
     dtype_reason: str = ""
+    methods: tuple[str, ...] = ()
     limits: Mapping[str, float | str | None] = field(default_factory=dict, hash=False)
     thresholds: Thresholds | None = None
     language: str | None = None

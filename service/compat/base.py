@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter
 from fastapi.routing import APIRoute
-from pydantic import BeforeValidator, WithJsonSchema, model_validator
+from pydantic import BeforeValidator, ConfigDict, WithJsonSchema, model_validator
 from starlette.responses import Response
 from starlette.types import Scope
 
@@ -42,11 +42,24 @@ TextOrList = Annotated[
 ]
 
 
+def _allow_null(schema: dict[str, Any]) -> None:
+    for name, described in schema["properties"].items():
+        if name in schema.get("required", ()):
+            continue
+        if "anyOf" not in described:
+            kind = described.keys() - {"title", "default", "description"}
+            described["anyOf"] = [{key: described.pop(key) for key in kind}]
+        if {"type": "null"} not in described["anyOf"]:
+            described["anyOf"].append({"type": "null"})
+
+
 class OtherBody(RequestBody):
     """A body in the form of another system, or an object within it.
 
     Their clients send null for what they leave out, known here or not.
     """
+
+    model_config = ConfigDict(json_schema_extra=_allow_null)
 
     @model_validator(mode="before")
     @classmethod

@@ -122,7 +122,8 @@ def test_the_model(ask: Ask, running: RunningService) -> None:
     answer = as_json(running, "/model")
     found = ask(running.url, "model", options=KEY)
     metrics = (Metric("dev", 100, 0.8, (0.711, 0.867), 0.45, 0.03),)
-    assert found == ModelInfo(**answer | {"labels": LABELS, "metrics": metrics})
+    lists = {"labels": LABELS, "metrics": metrics, "methods": tuple(answer["methods"])}
+    assert found == ModelInfo(**answer | lists)
     assert repr(found).startswith("ModelInfo('")
     assert len(repr(found)) < 200
 
