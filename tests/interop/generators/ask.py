@@ -22,7 +22,9 @@ answer = predict.sync(client=client, body=models.PredictRequest([TEXT]))
 label = answer.predictions[0].label
 refused = predict.sync(client=client, body=models.PredictRequest([" "]))
 assert refused.type_ == "/problems/invalid-request"
-body = models.InputsRequest(TEXT, truncation_direction=models.InputsRequestTruncationDirectionType0.LEFT)
+body = models.InputsRequest(
+    TEXT, truncation_direction=models.InputsRequestTruncationDirectionType0.LEFT
+)
 assert inputs.sync(client=client, body=body)[0][0].label == label
 assert predict.sync(client=client, body=body)[0].label == label
 assert attention_of_query.sync(client=client, sentence=TEXT, layer=[0]).layers == [0]
