@@ -66,7 +66,7 @@ def test_a_signal_before_anything_is_served_ends_it_too(number: signal.Signals) 
     ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
-        loading = next(line for line in process.stderr if "torch." in line)
+        loading = next(line for line in process.stderr if "fastapi." in line)
         process.send_signal(number)
         said = process.stdout.read() + process.stderr.read()
 
