@@ -402,7 +402,7 @@ def test_a_signal_ends_the_command_in_a_pass(
     path = write(tmp_path / "a.csv", "text\ngood\n")
     script = (
         "import sys, time, model.predictor as predictor; from scoring.__main__ import main; "
-        "wait = lambda *_: print('here', flush=True) or time.sleep(600); "
+        "wait = lambda *_: print('here', flush=True) or [time.sleep(0.01) for _ in range(60_000)]; "
         "predictor.Predictor._predict = wait; sys.exit(main())"
     )
     command = [sys.executable, "-c", script, str(path), "--checkpoint", str(checkpoint_folder)]
