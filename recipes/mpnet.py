@@ -81,8 +81,8 @@ def load_mpnet(
         hidden_dropout_prob=dropout,
         attention_probs_dropout_prob=attention_dropout,
     )
-    mpnet, told = loaded
-    if missing := sorted(told["missing_keys"]):
+    mpnet, report = loaded
+    if missing := sorted(report["missing_keys"]):
         raise CheckpointError(folder / WEIGHTS, f"lacks {', '.join(missing[:3])}")
     size = mpnet.config.hidden_size
     network = MPNetClassifier(mpnet, hidden_size=size, num_labels=num_labels, dropout=dropout)

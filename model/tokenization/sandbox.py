@@ -59,7 +59,7 @@ def try_tokenizer(folder: Path, *, timeout: float = _MOST_SECONDS) -> None:
 
 
 def _digest(folder: Path) -> str:
-    """Computes what tells a tokenizer, and the library that reads it, from others."""
+    """Computes a digest of the files of a tokenizer, with the version of the library."""
     hasher = hashlib.sha256()
     for name in _FILES:
         content = (folder / name).read_bytes() if (folder / name).is_file() else b""

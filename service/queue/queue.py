@@ -91,7 +91,7 @@ class Queue:
         max_batch_tokens: limit of `longest * count` of a batch; a longer text goes by itself.
         computes_padding: whether padding goes through the network too.
         begin: called on the thread of a worker, with the weight that it takes, or None.
-        use_threads: called before a pass with its number of threads, if that changes.
+        use_threads: called before each pass with its number of threads.
         on_pass: called after each pass with its path, when it began, and its error or None.
         on_lost: called when a worker cannot be restarted; nothing is computed any more.
     """
@@ -414,14 +414,12 @@ class Queue:
 
     def _run_batches(self, worker: Worker) -> None:
         """Runs one batch after the other until the queue is closed."""
-        threads = 0
         while (batch := self._next_batch(worker)) is not None:
             results: Sequence[object] = ()
             failed: Exception | None = None
             try:
-                if worker.threads != threads:
-                    self._use_threads(worker.threads)
-                    threads = worker.threads
+                # Each time: torch, if it was imported meanwhile, knows nothing of it.
+                self._use_threads(worker.threads)
                 results = batch.compute(self._loop.call_soon_threadsafe)
             except Exception as error:  # every request gets an answer, whatever a pass raises
                 failed = error
