@@ -137,8 +137,9 @@ _own = threading.local()
 def use_threads(count: int) -> None:
     """Sets how many threads share a pass that this thread starts, by the kernels or by torch."""
     _own.threads = count
-    if torch := sys.modules.get("torch"):
-        torch.set_num_threads(count)
+    # Another thread may be importing torch: it is there, and its functions are not yet.
+    if set_threads := getattr(sys.modules.get("torch"), "set_num_threads", None):
+        set_threads(count)
 
 
 def pass_threads() -> int:
@@ -147,8 +148,7 @@ def pass_threads() -> int:
     if own is not None:
         return own
     # Where torch is, its setting holds for the kernels too.
-    torch = sys.modules.get("torch")
-    return _default_threads() if torch is None else int(torch.get_num_threads())
+    return int(getattr(sys.modules.get("torch"), "get_num_threads", _default_threads)())
 
 
 @cache

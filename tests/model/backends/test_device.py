@@ -1,6 +1,9 @@
 """The device, type and threads that settings choose, on machines that are only described."""
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import torch
@@ -8,7 +11,7 @@ import torch
 from model import open_checkpoint
 from model.backends import device as devices
 from model.backends import kernels, threads
-from model.backends.base import Backend
+from model.backends.base import Backend, pass_threads, use_threads
 from model.backends.cpu_kernels import KernelBackend
 from model.backends.device import choose_backend, choose_device, choose_dtype
 from model.backends.eager import CpuBackend, CudaBackend
@@ -217,3 +220,16 @@ def test_threads_by_the_quota_of_control_groups(
 def test_a_setting_or_no_group_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "_OWN", tmp_path / "nothing")
     assert (choose_threads(7), choose_threads(0)) == (7, 4)
+
+
+def test_threads_hold_before_and_after_another_thread_imports_torch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with ThreadPoolExecutor(1) as worker:
+        with monkeypatch.context() as importing:
+            importing.setitem(sys.modules, "torch", ModuleType("torch"))  # not yet at its end
+            assert pass_threads() >= 1
+            worker.submit(use_threads, 1).result()
+            assert worker.submit(pass_threads).result() == 1
+        worker.submit(use_threads, 1).result()
+        assert worker.submit(torch.get_num_threads).result() == 1
