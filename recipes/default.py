@@ -28,6 +28,7 @@ import argparse
 import gzip
 import json
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -46,6 +47,7 @@ from model.cli.progress import say
 from model.cli.signals import Interruption, noted_signals
 from model.files import digest
 from model.loading import load_predictor
+from model.text_model import load
 from model.tokenization.reader import load_tokenizer
 from model.tokenization.tokenizer import Tokenizer
 from recipes.data import LABELS, Data, Source, read_data, read_sources
@@ -53,6 +55,7 @@ from recipes.emoji import read_emoji
 from recipes.mpnet import load_mpnet
 from recipes.rows import Rows, about_people, by_rule, from_reviews, join, labelled, soften
 from recipes.teacher import Teacher
+from recipes.templates import read_examples
 from training.data.augment import perturb_all
 from training.data.vocabulary import train_tokenizer
 from training.device import Accelerator, choose_accelerator
@@ -114,6 +117,7 @@ STEADY = Recipe(
 NOISE = {"teacher": 0.1, "student": 0.15, "steady": 0.1}  # share of the texts that are changed
 SOFT = 0.7  # weight of the teacher beside labels
 MEAN = {"student": 1.0, "steady": 3.0}  # weights of the stages in the result
+_LABEL_OF = {False: "negative", None: "neutral", True: "positive"}
 MAX_LENGTH = 512  # the most tokens of a text that is served
 
 
@@ -366,7 +370,21 @@ def calibrate(output: Path, start: InitialModel, work: Work) -> None:
         say(record_to_text(record).rstrip())
     else:
         say("int8 is not measured: the kernels are not compiled")
+    measure_kinds(output)
     say(f"checkpoint: {output}")
+
+
+def measure_kinds(checkpoint: Path) -> None:
+    """Prints how many sentences of each kind in rules/held_out.toml get the right label."""
+    examples = read_examples("held_out")
+    answers = load(checkpoint).predict([example.text for example in examples])
+    right, rows = Counter[str](), Counter[str]()
+    for example, answer in zip(examples, answers, strict=True):
+        rows[example.kind] += 1
+        right[example.kind] += answer.label == _LABEL_OF[example.positive]
+    for kind, count in rows.items():
+        say(f"{kind}: {right[kind]} of {count}")
+    say(f"all kinds: {right.total()} of {rows.total()}")
 
 
 # ---- `--tiny`: made-up sentences, and networks with random weights.

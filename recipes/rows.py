@@ -26,7 +26,7 @@ _SENTENCE = re.compile(r"[^.!?]+[.!?]+[\"')\]]*")
 _FEWEST_WORDS, _MOST_WORDS = 4, 40
 _DRAWN_OF_EACH = 4
 _DETOKENIZED, _NAMES_FILLED = 0.5, 0.5  # shares of the texts that need it
-_TEMPLATES = ("behaviours", "everyday", "neutral", "service")
+_TEMPLATES = ("behaviours", "complaints", "everyday", "neutral", "service")
 
 
 @dataclass(frozen=True, slots=True)

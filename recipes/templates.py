@@ -89,6 +89,16 @@ def make_examples(count: int, *, seed: int, name: str = "behaviours") -> list[Ex
     return examples
 
 
+def read_examples(name: str) -> list[Example]:
+    """Reads the sentences of a file whose templates have no gaps."""
+    return [
+        Example(kind.name, text, positive, kind.sure)
+        for kind in _Templates.model_validate(_read(name)).kinds
+        for positive, sentences in kind.by_label
+        for text in sentences
+    ]
+
+
 def make_group_sets(count: int, *, seed: int) -> list[tuple[str, ...]]:
     """Makes sets of sentences that differ only in the group of people that they name.
 

@@ -5,22 +5,38 @@ from collections import Counter
 
 import pytest
 
-from recipes.templates import make_examples, make_group_sets
+from recipes.data import overlap_with
+from recipes.templates import make_examples, make_group_sets, read_examples
 
 
 @pytest.mark.parametrize(
     ("name", "kinds", "labels"),
-    [("behaviours", 8, {True, False}), ("everyday", 9, {True, False}), ("neutral", 8, {None})],
+    [
+        ("behaviours", 8, {True, False}),
+        ("complaints", 28, {True, False, None}),
+        ("everyday", 9, {True, False}),
+        ("neutral", 8, {None}),
+    ],
 )
 def test_as_many_of_each_kind_and_label(name: str, kinds: int, labels: set[bool | None]) -> None:
-    examples = make_examples(50 * kinds * len(labels), seed=0, name=name)
+    share = 3 if name == "complaints" else 50  # some of its sentences have no gap
+    examples = make_examples(share * kinds * len(labels), seed=0, name=name)
 
     counts = Counter((example.kind, example.positive) for example in examples)
-    assert counts == {(kind, label): 50 for kind, _ in counts for label in labels}
+    assert counts == {(kind, label): share for kind, _ in counts for label in labels}
     assert len(counts) == kinds * len(labels)
 
 
-@pytest.mark.parametrize("name", ["behaviours", "everyday", "neutral", "service"])
+def test_sentences_held_out_are_of_the_same_kinds_and_are_not_made() -> None:
+    made, held_out = make_examples(50_000, seed=0, name="complaints"), read_examples("held_out")
+
+    assert {example.kind for example in made} == {example.kind for example in held_out}
+    assert len(held_out) == 197
+    overlaps = overlap_with([example.text for example in held_out])
+    assert [example.text for example in made if overlaps(example.text)] == []
+
+
+@pytest.mark.parametrize("name", ["behaviours", "complaints", "everyday", "neutral", "service"])
 def test_every_gap_is_filled_and_no_sentence_has_two_labels(name: str) -> None:
     labels: dict[str, set[bool | None]] = {}
     for example in make_examples(2000, seed=2, name=name):
