@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from model.backends.cuda import avoid_cudnn_attention
 from model.backends.device import choose_device, computes_bfloat16
 from model.backends.eager import send
 from model.backends.threads import choose_threads
@@ -67,6 +68,7 @@ def choose_accelerator(
     torch.set_num_threads(choose_threads(threads or shared))
     # Fused attention on a GPU has no deterministic form.
     torch.use_deterministic_algorithms(chosen.type == "cpu")
+    avoid_cudnn_attention()
     return Accelerator(
         chosen, dtype == "bfloat16" or (dtype == "auto" and computes_bfloat16(str(chosen)))
     )

@@ -85,6 +85,8 @@ class Backend(ABC):
     niceness: int
     #: whether padding goes through the projections too, which take most of a pass
     computes_padding = True
+    #: whether a pass of any texts costs what its rounded shape does, so that their lengths may mix
+    shapes_passes = False
     #: the fewest tokens for which a single pass uses several cores
     worth_sharing_tokens: int
     #: what a token of a derivative costs, in tokens of a prediction; None: measure it

@@ -148,7 +148,8 @@ def choose_backend(
         kind = KernelBackend
     else:
         try:
-            from model.backends.eager import CpuBackend, CudaBackend
+            from model.backends.cuda import CudaBackend
+            from model.backends.eager import CpuBackend
         except ImportError as error:
             fault = reason_unavailable() or f"they have no {dtype} or not these sizes"
             raise ConfigurationError(

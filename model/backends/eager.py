@@ -1,10 +1,9 @@
-"""Runs the modules of a network by torch, on any device.
+"""Runs the modules of a network by torch, on any device; `cuda` adds what a GPU needs.
 
 Legend: B batch, T tokens, L chosen layers, H heads, C classes.
 """
 
 import copy
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -24,25 +23,6 @@ from model.types import Batch, Classifier, Encoding
 
 # Messages of torch's CPU allocator, which raises a plain RuntimeError.
 _CPU_MESSAGES = ("can't allocate memory", "not enough memory")
-
-# After these errors, CUDA answers every call of the process with the same error. The codes and
-# messages are those of cudaError_t in the CUDA Runtime API. Out of memory is not among them.
-_FATAL_CODES = frozenset({46, 100, 214, 220, 226, 700, 702, 709, *range(710, 722), 999})
-_FATAL_MESSAGES = (
-    "device-side assert",
-    "illegal memory access",
-    "illegal instruction",
-    "misaligned address",
-    "invalid program counter",
-    "hardware stack error",
-    "uncorrectable",
-    "unspecified launch failure",
-    "launch timed out",
-    "context is destroyed",
-    "device(s) is/are busy or unavailable",
-    "no CUDA-capable device",
-    "unknown error",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +60,6 @@ class EagerRunner(Runner):
         self.served = served
         self._device = device
         self._pad_token_id = pad_token_id
-        # The passes of several threads share one stream of a GPU. Each queues its kernels and its
-        # copy together, so that no result waits for another pass.
-        self._launching = threading.Lock()
 
     def run(self, encodings: Sequence[Encoding], selection: Selection | None = None) -> PassOutput:
         """Classifies texts in one pass."""
@@ -131,21 +108,6 @@ class EagerRunner(Runner):
         return output.logits, tuple(weights)
 
 
-class CudaRunner(EagerRunner):
-    """Passes on a GPU; results leave it in pinned, non-blocking copies."""
-
-    def start(self, batch: Batch, selection: Selection | None = None) -> Pass:
-        """Starts a pass; reads nothing on the host."""
-        done = torch.cuda.Event()  # type: ignore[no-untyped-call]
-        with self._launching, torch.cuda.device(self._device), torch.inference_mode():
-            logits, weights = self._compute(batch, selection)
-            on_host = _copy_out(logits)
-            # Stacked: all maps leave in one copy.
-            together = _copy_out(torch.stack(weights)) if weights else ()
-            done.record()
-        return Pass(on_host, together, done.synchronize)
-
-
 class TorchBackend(Backend):
     """A device that runs networks by torch."""
 
@@ -185,48 +147,6 @@ class CpuBackend(Processor, TorchBackend):
         if dtype == "float32":
             # Its products take longer, so threads lose a smaller share by waiting for each other.
             self.worth_sharing_tokens = 16
-
-
-class CudaBackend(TorchBackend):
-    """A GPU, which runs one pass after the other while Python prepares and answers others."""
-
-    name = "cuda"
-    runner = CudaRunner
-    workers = 3
-    cores = 1
-    # Not yet measured on a GPU. At 25 tokens a text, this is 650 texts.
-    default_batch_tokens = 16_384
-    niceness = 0
-    worth_sharing_tokens = 100
-
-    def load(self, checkpoint: Checkpoint) -> EagerRunner:
-        """Loads as on a processor, and turns TF32 off.
-
-        TF32 keeps 10 bits of a float32 factor. A text by itself and in a batch would differ by more
-        than the 1e-5 that float32 promises. For speed there are the 16-bit types.
-        """
-        torch.backends.cuda.matmul.fp32_precision = "ieee"
-        torch.backends.cudnn.conv.fp32_precision = "ieee"  # type: ignore[attr-defined]
-        return super().load(checkpoint)
-
-    def free_memory(self) -> None:
-        """Frees the blocks that torch's allocator caches."""
-        torch.cuda.empty_cache()
-
-    def is_fatal(self, error: BaseException) -> bool:
-        """Returns whether this process has lost CUDA: a sticky error, or no device."""
-        if not isinstance(error, RuntimeError) or self.is_out_of_memory(error):
-            return False
-        code = getattr(error, "error_code", None)
-        if isinstance(error, torch.AcceleratorError) and code is not None:
-            return code in _FATAL_CODES
-        text = str(error)
-        return "CUDA" in text and any(message in text for message in _FATAL_MESSAGES)
-
-
-def _copy_out(tensor: Tensor) -> Tensor:
-    host = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
-    return host.copy_(tensor, non_blocking=True)
 
 
 def ready_copy(network: Network, dtype: torch.dtype) -> Network:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from model.network.attention import MultiHeadAttention
-from model.network.config import Activation, EncoderConfig
+from model.network.config import EncoderConfig
 from model.network.families import Pooling
 from model.network.layers import Embeddings, EncoderLayer
 from model.network.masks import join_masks, mask_bias
@@ -26,60 +26,40 @@ POOLINGS: Mapping[Pooling, Callable[[Tensor], Tensor]] = {"tanh": torch.tanh, "r
 class EncoderClassifier(nn.Module):
     """Embeddings, encoder layers, a pooler on the first token and a linear classifier.
 
-    Args:
-        type_vocab_size: rows of the segment embedding; 0 means there is none.
-        position_offset: rows of the position embedding before that of the first token.
-        dropout: after the embeddings and each sublayer, in training.
+    Its weights are neither drawn nor loaded.
     """
 
-    def __init__(
-        self,
-        *,
-        vocab_size: int,
-        hidden_size: int,
-        num_layers: int,
-        num_heads: int,
-        intermediate_size: int,
-        num_labels: int,
-        max_position_embeddings: int = 512,
-        type_vocab_size: int = 2,
-        position_offset: int = 0,
-        pooling: Pooling = "tanh",
-        activation: Activation = "gelu",
-        dropout: float = 0.1,
-        attention_dropout: float = 0.1,
-        classifier_dropout: float = 0.1,
-        layer_norm_eps: float = 1e-12,
-        pad_token_id: int = 0,
-    ) -> None:
+    def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
-        self.num_heads = num_heads
+        size, dropout = config.hidden_size, config.hidden_dropout_prob
+        self.num_heads = config.num_attention_heads
         self.embeddings = Embeddings(
-            vocab_size=vocab_size,
-            hidden_size=hidden_size,
-            max_position_embeddings=max_position_embeddings,
-            type_vocab_size=type_vocab_size,
-            position_offset=position_offset,
-            layer_norm_eps=layer_norm_eps,
+            vocab_size=config.vocab_size,
+            hidden_size=size,
+            max_position_embeddings=config.max_position_embeddings,
+            type_vocab_size=config.type_vocab_size,
+            position_offset=config.position_offset,
+            layer_norm_eps=config.layer_norm_eps,
             dropout=dropout,
-            pad_token_id=pad_token_id,
+            pad_token_id=config.pad_token_id,
         )
         self.layers = nn.ModuleList(
             EncoderLayer(
-                hidden_size=hidden_size,
-                num_heads=num_heads,
-                intermediate_size=intermediate_size,
-                activation=activation,
+                hidden_size=size,
+                num_heads=config.num_attention_heads,
+                intermediate_size=config.intermediate_size,
+                activation=config.hidden_act,
                 dropout=dropout,
-                attention_dropout=attention_dropout,
-                layer_norm_eps=layer_norm_eps,
+                attention_dropout=config.attention_probs_dropout_prob,
+                layer_norm_eps=config.layer_norm_eps,
             )
-            for _ in range(num_layers)
+            for _ in range(config.num_hidden_layers)
         )
-        self.pooler = nn.Linear(hidden_size, hidden_size)
-        self.pooling = pooling
-        self.classifier_dropout = nn.Dropout(classifier_dropout)
-        self.classifier = nn.Linear(hidden_size, num_labels)
+        self.pooler = nn.Linear(size, size)
+        self.pooling = config.pooling
+        before = config.classifier_dropout
+        self.classifier_dropout = nn.Dropout(dropout if before is None else before)
+        self.classifier = nn.Linear(size, len(config.labels))
 
     def embed_tokens(self, input_ids: Tensor) -> Tensor:
         """Embeds tokens without their positions: int64 [B, T] to float32 [B, T, D]."""
@@ -169,24 +149,4 @@ class EncoderClassifier(nn.Module):
 
 def build_encoder(config: EncoderConfig) -> EncoderClassifier:
     """Builds the network of a configuration; its weights are neither drawn nor loaded."""
-    classifier_dropout = config.classifier_dropout
-    return EncoderClassifier(
-        vocab_size=config.vocab_size,
-        hidden_size=config.hidden_size,
-        num_layers=config.num_hidden_layers,
-        num_heads=config.num_attention_heads,
-        intermediate_size=config.intermediate_size,
-        num_labels=len(config.labels),
-        max_position_embeddings=config.max_position_embeddings,
-        type_vocab_size=config.type_vocab_size,
-        position_offset=config.position_offset,
-        pooling=config.pooling,
-        activation=config.hidden_act,
-        dropout=config.hidden_dropout_prob,
-        attention_dropout=config.attention_probs_dropout_prob,
-        classifier_dropout=(
-            config.hidden_dropout_prob if classifier_dropout is None else classifier_dropout
-        ),
-        layer_norm_eps=config.layer_norm_eps,
-        pad_token_id=config.pad_token_id,
-    )
+    return EncoderClassifier(config)

@@ -29,7 +29,7 @@ from tokenizers import Regex, pre_tokenizers
 import service.app
 from model import AttentionOptions, Checkpoint, Encoding, Predictor
 from model.backends.base import Backend, Processor
-from model.backends.eager import CudaBackend
+from model.backends.cuda import CudaBackend
 from model.checkpoint.weights import MappedWeights
 from model.loading import load_on
 from service.__main__ import main

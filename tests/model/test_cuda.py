@@ -9,8 +9,8 @@ import torch
 
 from model import AttentionOptions, Checkpoint, Predictor, open_checkpoint
 from model.backends.base import Selection
+from model.backends.cuda import CudaRunner
 from model.backends.device import choose_backend
-from model.backends.eager import CudaRunner
 from model.loading import load_on
 
 pytestmark = [

@@ -19,11 +19,13 @@ CPU = torch.device("cpu")
     [("float32", False), ("bfloat16", True), ("auto", computes_bfloat16("cpu"))],
 )
 def test_a_run_on_the_cpu_is_deterministic(dtype: str, *, bfloat16: bool) -> None:
+    torch.backends.cuda.enable_cudnn_sdp(True)
     chosen = choose_accelerator("cpu", threads=2, dtype=dtype)
 
     assert chosen == Accelerator(CPU, bfloat16)
     assert torch.get_num_threads() == 2
     assert torch.are_deterministic_algorithms_enabled()
+    assert not torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the OpenMP of torch on Linux says it")

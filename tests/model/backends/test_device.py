@@ -13,8 +13,9 @@ from model.backends import device as devices
 from model.backends import kernels, threads
 from model.backends.base import Backend, pass_threads, use_threads
 from model.backends.cpu_kernels import KernelBackend
+from model.backends.cuda import CudaBackend
 from model.backends.device import choose_backend, choose_device, choose_dtype
-from model.backends.eager import CpuBackend, CudaBackend
+from model.backends.eager import CpuBackend
 from model.backends.kernels import InstructionSet
 from model.backends.threads import choose_threads
 from model.checkpoint.records import Precision

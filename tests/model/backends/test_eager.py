@@ -8,9 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from model.backends import eager
+from model.backends import cuda
 from model.backends.base import Selection
-from model.backends.eager import CpuBackend, CudaBackend, CudaRunner, collate, ready_copy
+from model.backends.cuda import CudaBackend, CudaRunner
+from model.backends.eager import CpuBackend, collate, ready_copy
 from model.checkpoint.opening import open_checkpoint
 from model.explain.on_demand import OnDemand
 from model.network.architecture import Network
@@ -51,15 +52,17 @@ def test_fatal_errors_of_a_gpu_are_told_apart(
     assert not CpuBackend("cpu", "float32", threads=1).is_fatal(error)
 
 
-def test_float32_on_a_gpu_is_float32(tmp_path: Path) -> None:
+def test_a_gpu_has_exact_float32_and_no_attention_of_cudnn(tmp_path: Path) -> None:
     matmul, conv = torch.backends.cuda.matmul, torch.backends.cudnn.conv  # type: ignore[attr-defined]
     before = matmul.fp32_precision, conv.fp32_precision
     matmul.fp32_precision = conv.fp32_precision = "tf32"
+    torch.backends.cuda.enable_cudnn_sdp(True)
     backend = CudaBackend("cpu", "float32", threads=1)
     try:
         runner = backend.load(open_checkpoint(tiny_checkpoint(tmp_path / "tiny")))
         assert isinstance(runner, CudaRunner)
         assert (matmul.fp32_precision, conv.fp32_precision) == ("ieee", "ieee")
+        assert not torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
     finally:
         matmul.fp32_precision, conv.fp32_precision = before
 
@@ -153,7 +156,7 @@ def test_what_leaves_a_gpu_is_cut_stacked_and_copied_once(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(torch.cuda, "Event", Event)
     monkeypatch.setattr(torch.cuda, "device", lambda _: nullcontext())
-    monkeypatch.setattr(eager, "_copy_out", copy_out)
+    monkeypatch.setattr(cuda, "_copy_out", copy_out)
     network = tiny_network().eval()
     device = torch.device("cpu")
     runner = CudaRunner(network, OnDemand(lambda: network), device=device, pad_token_id=0)
