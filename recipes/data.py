@@ -30,7 +30,7 @@ class Source:
     """A file of texts.
 
     Args:
-        classes: 3 for all of `LABELS`, 2 for `negative` and `positive` alone, 0 for no labels.
+        classes: 3 for all of `LABELS`, 2 for only `negative` and `positive`, 0 for no labels.
         validation: rows that are not trained on but choose the temperatures.
         passes: passes of the teacher, the student and its steady stage over the rows; 0.3 chooses
             a part of them.
@@ -148,7 +148,7 @@ def _choose_validation(name: str, texts: Sequence[str], count: int, *, seed: int
 
 
 def overlap_with(validation: Sequence[str]) -> Callable[[str], bool]:
-    """Makes a function that tells whether a text overlaps with a validation text.
+    """Makes a function that returns whether a text overlaps with a validation text.
 
     It does if both are equal by letters and digits, if it has at least three words and is a part of
     one, or if it contains one, by words without case, punctuation and Penn style.

@@ -6,7 +6,7 @@
 
 1. **Teacher.** MPNet-base learns all labelled sets at once, of three classes and of two.
 2. **Student.** MiniLM-L6 learns from labels, softened by the teacher, and from sentences of
-   reviews, which the teacher alone labels.
+   reviews, which only the teacher labels.
 3. **Steady.** Further passes in which changes that should not matter change no answer: typos,
    names, groups of people. The result is a mean of the weights of both.
 4. **Calibrate.** The validation rows choose a temperature for three classes and one for the choice

@@ -114,7 +114,7 @@ def mix_targets(taught: Targets, truth: Targets, hard: float) -> Targets:
 
 
 def from_reviews(reviews: Sequence[str], count: int, teach: Teach, *, seed: int) -> Rows:
-    """Cuts sentences out of reviews, which the teacher alone labels."""
+    """Cuts sentences out of reviews, which only the teacher labels."""
     rng = random.Random(f"{seed}/sentences")  # noqa: S311 - not for secrets
     texts = cut_sentences(reviews, count, rng)
     return Rows(texts, teach(texts))

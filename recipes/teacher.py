@@ -57,7 +57,7 @@ class Teacher:
                     self._known.update(zip(keys.tolist(), values, strict=True))
 
     def fits(self, text: str) -> bool:
-        """Tells whether the teacher can read the whole text."""
+        """Returns whether the teacher can read the whole text."""
         return not self._tokenizer.encode(text).truncated
 
     def probabilities(self, texts: Sequence[str]) -> NDArray[np.float32]:

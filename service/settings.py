@@ -153,10 +153,10 @@ _CountOrAuto = Annotated[int | Literal["auto"], BeforeValidator(_count_or_auto)]
 _Names = tuple[str, ...] | None
 _HOSTS = _listed(_HOST.fullmatch, "a name without a port, such as example.org or *.example.org")
 _ORIGINS = _listed(
-    _ORIGIN.fullmatch, "an origin, such as https://example.org, or * alone for all", star=True
+    _ORIGIN.fullmatch, "an origin, such as https://example.org, or only * for all", star=True
 )
 _NETWORKS = _listed(
-    _is_network, "an address or a network, such as 10.0.0.0/8, or * alone for all", star=True
+    _is_network, "an address or a network, such as 10.0.0.0/8, or only * for all", star=True
 )
 
 
@@ -254,7 +254,7 @@ class Settings(BaseSettings):
     )
     trusted_proxies: Annotated[_Names, NoDecode, _NETWORKS] = Field(
         None,
-        description="addresses and networks whose X-Forwarded-For tells the client's address, "
+        description="addresses and networks whose X-Forwarded-For names the client's address, "
         "separated by commas; * trusts all",
     )
     language_warning: Literal["on", "off"] = Field(

@@ -133,13 +133,13 @@ def _header(path: Path) -> dict[str, tuple[tuple[int, ...], str]]:
     found: dict[str, tuple[tuple[int, ...], str]] = {}
     for part in weight_files(path):
         if not part.is_file():
-            told = "is missing"
+            fault = "is missing"
             for pickled in part.parent.glob("pytorch_model*.bin"):
-                told = (
+                fault = (
                     f"is missing; {pickled.name} is there, but nothing is unpickled here: save "
                     "the model as safetensors"
                 )
-            raise CheckpointError(part, told)
+            raise CheckpointError(part, fault)
         try:
             with safetensors.safe_open(part, framework="np") as file:
                 for stored in file.keys():  # noqa: SIM118

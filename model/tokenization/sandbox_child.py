@@ -50,8 +50,7 @@ def main(folder: Path) -> None:
             for with_tokens in (False, True):
                 tokenizer.encode(text, with_tokens=with_tokens)
         except TokenizerError as error:
-            told = f"fails in its trial, at the text of {name}: {error}"
-            _report(error=told)
+            _report(error=f"fails in its trial, at the text of {name}: {error}")
             return
     _report(step="end")
 

@@ -47,7 +47,7 @@ Pace = Mapping[PathName, float]
 class WorkLimits:
     """What a token costs, and the most work of one request that an idle replica computes in time.
 
-    It depends on what was measured at the start alone. So a request is always refused or never,
+    It depends only on what was measured at the start. So a request is always refused or never,
     however busy the replica is.
 
     Args:

@@ -29,7 +29,7 @@ _MISPLACED = frozenset({"missing", "string_type", "list_type", "too_short"})
 # What is longer is read as this number, or as its negative: no field takes it.
 LONGEST_INTEGER = 18
 OUT_OF_RANGE: int = 10**LONGEST_INTEGER
-# Errors of which a number tells the value without repeating any text.
+# Errors of which a number gives the value without repeating any text.
 _LIMITS = frozenset({"greater_than", "greater_than_equal", "less_than", "less_than_equal"})
 _WRONG_COUNT = frozenset({"too_short", "too_long"})
 

@@ -22,7 +22,7 @@ logger = logging.getLogger("headlight.tracing")
 FLUSH_SECONDS = 2.0
 _LOG_SECONDS = 60.0
 _PACKAGE = "opentelemetry"
-# The messages of these tell of the network and the collector alone.
+# The messages of these name only the network and the collector.
 _OF_EXPORT = f"{_PACKAGE}.exporter"
 _OF_SENDING = (_OF_EXPORT, f"{_PACKAGE}.sdk")
 
