@@ -168,6 +168,9 @@ def join_results(
     Returns:
         The result of the text, or the first error among its parts.
     """
+    if text.sentences is None and len(text.windows) == 1 and not text.warnings:  # the usual case
+        result = next(results)
+        return TextResult(result) if isinstance(result, Prediction) else result
     parts = [[next(results) for _ in part] for part in (text.windows, *(text.sentences or ()))]
     joined: list[Prediction] = []
     for part in parts:

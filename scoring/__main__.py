@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _SHARD = re.compile(r"([1-9]\d*)/([1-9]\d*)")
 _EXTRAS = {"ray": "score,ray"}
 _SHOWN = 5
+# While one writes, the other keeps the GPU busy; Python runs on a core in each.
+_PROCESSES_A_GPU = 2
 _NOTHING = (
     "nothing is written; run the same command again, or with --parts --output DIR, which goes on "
     "where it was interrupted"
@@ -179,14 +181,14 @@ def _results(parsed: argparse.Namespace, started: "Started") -> "Generator[Resul
 
         engine = RayEngine(job, address=parsed.ray_address, workers=parsed.workers)
         return engine.run(started.left)
-    cores = choose_threads(0)
+    gpus: tuple[int, ...] = ()
     if job.device == "cuda":
         named = parsed.device.partition(":")[2]
         gpus = (int(named),) if named else tuple(range(count_gpus()))
-        return LocalEngine(job, workers=parsed.workers or len(gpus), gpus=gpus).run(started.left)
-    workers = parsed.workers or cores
+    cores = choose_threads(0)
+    workers = parsed.workers or _PROCESSES_A_GPU * len(gpus) or cores
     job = replace(job, threads=max(1, cores // workers))
-    return LocalEngine(job, workers=workers).run(started.left)
+    return LocalEngine(job, workers=workers, gpus=gpus).run(started.left)
 
 
 class _Progress:
@@ -239,9 +241,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--parts", action="store_true", help="write a folder for one file too")
     parser.add_argument(
-        "--compare",
-        metavar="COLUMN",
-        help="of one file: labels or stars to compare with",
+        "--compare", metavar="COLUMN", help="of one file: labels or stars to compare with"
     )
     parser.add_argument(
         "--checkpoint",
@@ -251,9 +251,7 @@ def _parser() -> argparse.ArgumentParser:
         help="the model: a folder, or hf:NAME@REVISION (default: the one that ships)",
     )
     parser.add_argument(
-        "--text-column",
-        metavar="NAME",
-        help="the column of texts (default: known by its name)",
+        "--text-column", metavar="NAME", help="the column of texts (default: known by its name)"
     )
     parser.add_argument(
         "--columns",
@@ -278,11 +276,6 @@ def _parser() -> argparse.ArgumentParser:
         help="bytes of unpacked text in a part; Parquet is divided by its row groups "
         "(default: %(default)s)",
     )
-    _add_run_arguments(parser)
-    return parser
-
-
-def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--engine",
         choices=("local", "ray"),
@@ -293,7 +286,7 @@ def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
         "--workers",
         type=positive,
         metavar="N",
-        help="processes, or threads for one file (default: one for each core, or for each GPU)",
+        help="processes, or threads for one file (default: one for each core, or two for each GPU)",
     )
     parser.add_argument(
         "--shard",
@@ -335,6 +328,7 @@ def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
         help="of matrix products (default: auto, as in the service)",
     )
     parser.add_argument("--overwrite", action="store_true", help="replace what is there")
+    return parser
 
 
 def _fail(message: str, code: int = 1) -> int:

@@ -235,7 +235,7 @@ class Output:
     def _totals(self, manifest: Manifest) -> Success:
         labels: Counter[str] = Counter(dict.fromkeys(manifest.model.labels, 0))
         reasons: Counter[str] = Counter()
-        sums: Counter[str] = Counter()
+        sums = dict.fromkeys(("rows_in", "rows_out", "truncated", "tokens", "size"), 0)
         for unit, record in zip(manifest.units, self._records(manifest), strict=True):
             part = self._store.read(self._path(record.part)) or b""
             if hashlib.sha256(part).hexdigest() != record.sha256:
@@ -251,20 +251,17 @@ class Output:
                 )
             labels.update(record.labels)
             reasons.update(row.reason for row in record.bad)
-            for name in ("rows_in", "rows_out", "truncated", "tokens", "size"):
+            for name in sums:
                 sums[name] += getattr(record, name)
-        return Success(
-            rows_in=sums["rows_in"],
-            rows_out=sums["rows_out"],
-            bad_rows=sum(reasons.values()),
-            reasons=dict(sorted(reasons.items(), key=lambda item: (-item[1], item[0]))),
-            truncated=sums["truncated"],
-            tokens=sums["tokens"],
-            labels=dict(labels),
-            parts=len(manifest.units),
-            bytes=sums["size"],
-            model_version=manifest.model.version,
-        )
+        totals = {
+            "bytes": sums.pop("size"),
+            "bad_rows": sum(reasons.values()),
+            "reasons": dict(sorted(reasons.items(), key=lambda item: (-item[1], item[0]))),
+            "labels": dict(labels),
+            "parts": len(manifest.units),
+            "model_version": manifest.model.version,
+        }
+        return Success.model_validate({**totals, **sums})
 
     def _bad_lines(self, manifest: Manifest) -> Iterator[bytes]:
         for record in self._records(manifest):

@@ -42,14 +42,8 @@ def start(options: Namespace, *, say: Callable[[str], None]) -> Iterator[Started
         model.errors.ModelError: the checkpoint cannot be used.
     """
     checkpoint = open_checkpoint(local_folder(options.checkpoint), trial=True)
-    model = describe(
-        checkpoint,
-        device=options.device,
-        dtype=options.dtype,
-        truncation=options.truncation,
-        granularity=options.granularity,
-        labels=options.labels,
-    )
+    how = ("device", "dtype", "truncation", "granularity", "labels")
+    model = describe(checkpoint, *(getattr(options, name) for name in how))
     inputs = find_inputs(options.inputs, output=options.output)
     for line in inputs.skipped_lines():
         say(line)

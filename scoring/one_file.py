@@ -4,10 +4,12 @@ import sys
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow
 
 from model.cli.progress import progress
@@ -17,7 +19,7 @@ from model.tables.files import Format, format_of
 from model.tables.headers import DELIMITERS
 from model.tables.lines import reason as reason_of
 from model.tables.parquet import ParquetTable, labels_of
-from model.tables.pieces import Rows, Scan
+from model.tables.pieces import Piece, Rows, Scan
 from model.tables.rows import class_names
 from model.tables.table import Table, open_table
 from model.tables.writing import STANDARD_OUTPUT, Target, Values
@@ -26,12 +28,13 @@ from scoring.columns import Column, choose_columns, join_answers, scan_table, sp
 from scoring.comparing import Comparison
 from scoring.errors import OutputError, ScoringError
 from scoring.inputs import GLOB, find_inputs
-from scoring.scorer import Model, Scorer
+from scoring.pipeline import Pipeline
+from scoring.scorer import Answers, Model, Scorer
 from scoring.stores import is_url
 
 _ADDED = pyarrow.schema([("label", pyarrow.string()), ("score", pyarrow.float64())])
 _PIECE_BYTES = 256 * 1024
-_BATCH_ROWS = 1_000
+_AHEAD = 2  # pieces that are read and encoded, while one is scored and one is written
 _SHOWN = 3
 _DECIMALS = 6
 _FORMS = {"csv": "CSV", "tsv": "text lines", "jsonl": "JSON", "parquet": "Parquet"}
@@ -50,11 +53,9 @@ class _File:
     columns: tuple[Column, ...]
     model: Model
 
-    def rows(self) -> Iterator[Rows]:
-        """Yields the rows, piece by piece."""
-        names = [column.name for column in self.columns]
-        for piece in self.scan.pieces:
-            yield self.table.read(piece, self.text_column, names)
+    def read(self, piece: Piece) -> Rows:
+        """Reads the rows of a piece."""
+        return self.table.read(piece, self.text_column, [column.name for column in self.columns])
 
 
 @dataclass(slots=True)
@@ -65,6 +66,14 @@ class _Totals:
     truncated: int = 0
     labels: Counter[str] = field(default_factory=Counter)
     bad: dict[str, list[int]] = field(default_factory=dict)
+
+    def add(self, rows: Rows, answers: Answers) -> None:
+        """Adds the rows of a piece."""
+        self.rows += len(rows.texts)
+        self.truncated += int(answers.truncated.sum())
+        self.labels.update(filter(None, answers.labels))
+        for index, reason in sorted({**answers.refused, **rows.faults}.items()):
+            self.bad.setdefault(reason, []).append(rows.numbers[index])
 
 
 def is_for_one_file(options: Namespace) -> bool:
@@ -164,7 +173,7 @@ def _check_target(target: Target, source: str, *, overwrite: bool) -> None:
 
 
 def _write(file: _File, target: Target, scorer: Scorer, compared: "_Compared | None") -> _Totals:
-    """Reads, scores and writes piece after piece."""
+    """Reads, scores and writes the pieces."""
     totals = _Totals()
     columns, source = file.columns, file.table.file
     kinds = [(column.output_name, column.kind) for column in columns]
@@ -173,54 +182,39 @@ def _write(file: _File, target: Target, scorer: Scorer, compared: "_Compared | N
     if target.format == source.format and source.compression != "xlsx":
         target = replace(target, copied=len(columns))
     typed = target.format == "parquet"
+    pieces = file.scan.pieces
+
+    def write(rows: Rows, answers: Answers) -> None:
+        scores = np.round(answers.scores, _DECIMALS)
+        totals.add(rows, answers)
+        if compared is not None:
+            compared.add(rows, answers.labels, scores.tolist())
+        added = [answers.labels, pyarrow.array(scores, from_pandas=True)]
+        table = pyarrow.table(added, schema=_ADDED)
+        output.write(join_answers(rows.values, columns, table, typed=typed))
+
     with (
         progress(file.scan.rows, "score") as advance,
         open_output(target, schema, delimiter=delimiter) as output,
+        closing(
+            Pipeline(scorer, lambda at: file.read(pieces[at]), lambda rows: advance(rows, ""))
+        ) as pipeline,
+        ThreadPoolExecutor(1) as thread,
     ):
-        for rows in file.rows():
-            answers = _answer(rows, scorer, totals, advance)
-            if compared is not None:
-                compared.add(rows, answers)
-            labels, scores = zip(*answers, strict=True)
-            added = pyarrow.table(
-                [pyarrow.array(labels, "string"), pyarrow.array(scores, "double")], schema=_ADDED
-            )
-            output.write(join_answers(rows.values, columns, added, typed=typed))
+        written: Future[None] = thread.submit(lambda: None)
+        for at in range(len(pieces)):
+            scored = pipeline.score(at, range(at + 1, min(at + 1 + _AHEAD, len(pieces))))
+            written.result()
+            if target.path == STANDARD_OUTPUT:
+                write(*scored)  # on this thread: its reader may keep it waiting for a signal
+            else:
+                written = thread.submit(write, *scored)
+        written.result()
         if totals.rows and not totals.labels:
             reason, (first, *_) = next(iter(totals.bad.items()))
             fault = f"no row can be scored: {place(source.path, first)}: {reason}"
             raise TableError(source.path, fault)
     return totals
-
-
-_Answer = tuple[str, float] | tuple[None, None]
-
-
-def _answer(
-    rows: Rows, scorer: Scorer, totals: _Totals, advance: Callable[[int, str], None]
-) -> list[_Answer]:
-    """Returns label and score of each row of a piece, None for bad ones."""
-    found: list[_Answer] = [(None, None)] * len(rows.texts)
-    reasons = dict(rows.faults)
-    good = [index for index in range(len(rows.texts)) if index not in reasons]
-    for start in range(0, len(good), _BATCH_ROWS):
-        indices = good[start : start + _BATCH_ROWS]
-        batch = scorer.score([rows.texts[index] for index in indices])
-        for position, index in enumerate(indices):
-            if position in batch.refused:
-                reasons[index] = batch.refused[position]
-                continue
-            label = batch.names[batch.label_ids[position]]
-            found[index] = (label, round(float(batch.scores[position]), _DECIMALS))
-            totals.truncated += int(batch.truncated[position])
-            totals.labels[label] += 1
-        advance(len(indices), "")
-    if rows.faults:
-        advance(len(rows.faults), "")
-    totals.rows += len(rows.texts)
-    for index in sorted(reasons):
-        totals.bad.setdefault(reasons[index], []).append(rows.numbers[index])
-    return found
 
 
 class _Compared:
@@ -240,7 +234,7 @@ class _Compared:
             self._classes = class_names(file.table.schema, found[0]) or ()
         values = (
             (value, number)
-            for rows in file.rows()
+            for rows in map(file.read, file.scan.pieces)
             for index, (value, number) in enumerate(
                 zip(self._values(rows.values), rows.numbers, strict=True)
             )
@@ -249,11 +243,11 @@ class _Compared:
         path = file.table.file.path
         self.comparison = Comparison(path, found[0], file.model.labels, values)
 
-    def add(self, rows: Rows, answers: Sequence[_Answer]) -> None:
+    def add(self, rows: Rows, labels: Sequence[str | None], scores: Sequence[float]) -> None:
         """Adds the rows of a piece that have an answer."""
         values = self._values(rows.values)
-        for value, number, (label, score) in zip(values, rows.numbers, answers, strict=True):
-            if label is not None and score is not None:
+        for value, number, label, score in zip(values, rows.numbers, labels, scores, strict=True):
+            if label is not None:
                 self.comparison.add(value, label, score, number)
 
     def _values(self, kept: Values) -> Iterator[object]:

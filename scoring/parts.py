@@ -6,7 +6,6 @@ Every engine calls `load` once in each process, and then `score_part`.
 import hashlib
 from collections import Counter
 from collections.abc import Collection, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -22,14 +21,15 @@ from model.tables.parquet import ParquetTable
 from model.tables.pieces import Rows, TableFile
 from model.tables.table import TextTable
 from model.tables.writing import Values
-from model.types import EncodedText
 from scoring.errors import OutputError, ScoringError
 from scoring.folder import Output
 from scoring.manifest import BadRow, Manifest, Unit, UnitRecord
+from scoring.pipeline import Pipeline
 from scoring.scorer import Answers, Scorer
 from scoring.stores import store_of
 from scoring.writing import UNWRITABLE, part_bytes, unwritable
 
+_OPTIONS = ("dtype", "truncation", "granularity", "labels")
 _SAME = ("version", "device", "dtype")
 
 
@@ -54,8 +54,6 @@ class UnitFailure:
 
 
 Result = UnitRecord | UnitFailure
-# The rows of a part, their encodings (None for a rejected text), and the reasons of the rejected.
-_Read = tuple[Rows, list[EncodedText | Exception]]
 
 
 class PartScorer:
@@ -72,19 +70,15 @@ class PartScorer:
         self._output.follow(self._manifest)
         self._reader = PartReader(self._manifest)
         wanted = self._manifest.model
-        self._scorer = Scorer(
+        scorer = Scorer(
             job.checkpoint,
+            **{name: getattr(wanted, name) for name in _OPTIONS},
             device=job.device,
-            dtype=wanted.dtype,
-            truncation=wanted.truncation,
-            granularity=wanted.granularity,
-            labels=wanted.labels,
             threads=job.threads,
             trial=False,  # the process that planned the job has tried it
         )
-        self._reading = ThreadPoolExecutor(1)
-        self._ahead: tuple[int, Future[_Read]] | None = None
-        loaded = self._scorer.model
+        self._pipeline = Pipeline(scorer, self._read)
+        loaded = scorer.model
         if any(getattr(loaded, name) != getattr(wanted, name) for name in _SAME):
             raise ScoringError(
                 f"{job.checkpoint}: a worker has model {loaded.version} in {loaded.dtype} on "
@@ -92,39 +86,25 @@ class PartScorer:
                 "give all workers the same"
             )
 
-    def score(self, number: int, following: int | None = None) -> Result:
-        """Scores a part; the following one is read and encoded in another thread meanwhile."""
-        if self._ahead is None or self._ahead[0] != number:
-            self._ahead = (number, self._reading.submit(self._read, number))
-        reading = self._ahead[1]
+    def score(self, number: int, *following: int) -> Result:
+        """Scores and writes a part; the following are read and encoded meanwhile."""
         try:
-            read = reading.result()
-            if following is not None:
-                self._ahead = (following, self._reading.submit(self._read, following))
-            record, content = self._score(number, *read)
-            manifest = self._manifest
-            source = manifest.sources[manifest.units[number].source]
-            self._output.write(record, content, source.path)
+            return self._write(number, *self._pipeline.score(number, following))
         except Exception as error:
             return self._failure(number, error)
-        return record
 
     def close(self) -> None:
         """Closes the file that is open."""
-        self._reading.shutdown()
+        self._pipeline.close()
         self._reader.close()
 
-    def _read(self, number: int) -> _Read:
-        rows = self._reader.read(self._manifest.units[number])
-        return rows, self._scorer.encode(rows.texts)
+    def _read(self, number: int) -> Rows:
+        return self._reader.read(self._manifest.units[number])
 
-    def _score(
-        self, number: int, rows: Rows, encoded: Sequence[EncodedText | Exception]
-    ) -> tuple[UnitRecord, bytes]:
-        """Returns what is recorded of a part, and its bytes."""
+    def _write(self, number: int, rows: Rows, answers: Answers) -> UnitRecord:
+        """Writes a part, and returns what is recorded of it."""
         manifest = self._manifest
         source = manifest.sources[manifest.units[number].source]
-        answers = self._scorer.answer(encoded)
         refused = {**answers.refused, **rows.faults}
         try:
             good = _good(rows.values, answers, refused)
@@ -151,7 +131,8 @@ class PartScorer:
             sha256=hashlib.sha256(content).hexdigest(),
             job=manifest.job,
         )
-        return record, content
+        self._output.write(record, content, source.path)
+        return record
 
     def _failure(self, number: int, error: Exception) -> UnitFailure:
         """Describes an error of a unit; foreign messages may hold the text of a user."""
@@ -242,8 +223,8 @@ def load(job: Job) -> str | None:
     return None
 
 
-def score_part(number: int, following: int | None = None) -> Result:
-    """Scores a part in this process, and reads the following one meanwhile."""
+def score_part(number: int, *following: int) -> Result:
+    """Scores a part in this process; see `PartScorer.score`."""
     if _scorer is None:
         raise ScoringError("no model is loaded")
-    return _scorer.score(number, following)
+    return _scorer.score(number, *following)

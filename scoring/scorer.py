@@ -1,7 +1,9 @@
 """Scores texts with a checkpoint, in passes of texts of similar length."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
@@ -16,10 +18,12 @@ from model.errors import ConfigurationError, NotFiniteError
 from model.loading import load_on
 from model.predictor import Predictor
 from model.reading import ReadingOptions, predict_each, read_each
-from model.types import Choice, EncodedText, Reading, SentenceResult
+from model.types import Choice, EncodedText, Prediction, Reading, SentenceResult, TextResult
 from model.validation import list_items
 from scoring.errors import ScoringError
 
+# Texts that are sorted by length together, and among passes.
+_BATCH_TEXTS = 4_096
 #: whether a text is scored only as a whole, or its sentences too
 Granularity = Literal["text", "sentence"]
 
@@ -69,14 +73,14 @@ class Answers:
     @property
     def labels(self) -> list[str | None]:
         """The label of each text; None for a refused one."""
-        return [self.names[index] if index >= 0 else None for index in self.label_ids]
+        names = (*self.names, None)
+        return [names[index] for index in self.label_ids.tolist()]
 
     @property
     def scores(self) -> NDArray[np.float64]:
         """The probability of each label [N]."""
         rows = np.arange(len(self.label_ids))
-        scores: NDArray[np.float64] = self.probabilities[rows, self.label_ids]
-        return scores
+        return np.asarray(self.probabilities[rows, self.label_ids])
 
     @property
     def tokens(self) -> int:
@@ -86,42 +90,32 @@ class Answers:
 
     def select(self, indices: NDArray[np.intp]) -> "Answers":
         """Returns the answers at some indices, none of them refused."""
-        return Answers(
-            self.names,
-            self.label_ids[indices],
-            self.probabilities[indices],
-            self.token_counts[indices],
-            self.truncated[indices],
-            self.windows[indices],
-            [self.sentences[index] for index in indices],
-            {},
-        )
+        columns = ("label_ids", "probabilities", "token_counts", "truncated", "windows")
+        kept = {name: getattr(self, name)[indices] for name in columns}
+        sentences = [self.sentences[index] for index in indices]
+        return replace(self, **kept, sentences=sentences, refused={})
 
 
 def choose(device: str, dtype: str, checkpoint: Checkpoint) -> tuple[str, DtypeChoice]:
     """Chooses device and type for options; raises ScoringError if this machine lacks one."""
-    try:
+    with _option("--device"):
         chosen = choose_device(device)
-    except ConfigurationError as error:
-        raise ScoringError(f"--device: {error}") from error
-    try:
+    with _option("--dtype"):
         return chosen, choose_dtype(dtype, chosen, checkpoint.manifest.precision)
-    except ConfigurationError as error:
-        raise ScoringError(f"--dtype: {error}") from error
 
 
 def describe(
     checkpoint: Checkpoint,
-    *,
     device: str,
     dtype: str,
     truncation: Reading,
-    granularity: Granularity = "text",
-    labels: Sequence[str] | None = None,
+    granularity: Granularity,
+    labels: Sequence[str] | None,
 ) -> Model:
     """Describes what will answer, without loading the weights; raises ScoringError as `choose`."""
     chosen, choice = choose(device, dtype, checkpoint)
-    among = _choice(checkpoint, labels)
+    with _option("--labels"):
+        among = checkpoint.choice(checkpoint.config.labels if labels is None else labels)
     return Model(
         name=checkpoint.name,
         version=checkpoint.version,
@@ -135,11 +129,12 @@ def describe(
     )
 
 
-def _choice(checkpoint: Checkpoint, labels: Sequence[str] | None) -> Choice:
+@contextmanager
+def _option(name: str) -> Generator[None]:
     try:
-        return checkpoint.choice(checkpoint.config.labels if labels is None else labels)
-    except ValueError as error:
-        raise ScoringError(f"--labels: {error}") from error
+        yield
+    except (ConfigurationError, ValueError) as error:
+        raise ScoringError(f"{name}: {error}") from error
 
 
 class Scorer:
@@ -175,14 +170,7 @@ class Scorer:
         opened = checkpoint
         if not isinstance(opened, Checkpoint):
             opened = open_checkpoint(local_folder(Path(opened)), trial=trial)
-        self.model = describe(
-            opened,
-            device=device,
-            dtype=dtype,
-            truncation=truncation,
-            granularity=granularity,
-            labels=labels,
-        )
+        self.model = describe(opened, device, dtype, truncation, granularity, labels)
         whole = self.model.labels == opened.config.labels
         self._choice = None if whole else Choice(self.model.labels, self.model.temperature)
         chosen, choice = choose(device, dtype, opened)
@@ -213,37 +201,45 @@ class Scorer:
         """Encodes texts in any thread; in the place of a refused one stands its error."""
         return read_each(self._predictor, texts, self._reading)
 
-    def answer(self, encoded: Sequence[EncodedText | Exception]) -> Answers:
-        """Runs the passes for what `encode` returned of N texts."""
+    def answer(
+        self,
+        encoded: Sequence[EncodedText | Exception],
+        *,
+        advance: Callable[[int], object] = lambda _: None,
+    ) -> Answers:
+        """Runs the passes for what `encode` returned of N texts; `advance` counts them."""
+        results: list[TextResult | Exception] = []
+        for start in range(0, len(encoded), _BATCH_TEXTS):
+            batch = encoded[start : start + _BATCH_TEXTS]
+            results += predict_each(self._predictor, batch)
+            advance(len(batch))
         count, labels = len(encoded), self.model.labels
         refused: dict[int, str] = {}
         sentences: list[Sequence[SentenceResult]] = [()] * count
-        answers = Answers(
-            labels,
-            np.full(count, -1, np.int32),
-            np.full((count, len(labels)), np.nan),
-            np.zeros(count, np.int32),
-            np.zeros(count, np.bool_),
-            np.ones(count, np.int32),
-            sentences,
-            refused,
-        )
-        results = predict_each(self._predictor, encoded)
+        good: dict[int, Prediction] = {}
         for index, (text, result) in enumerate(zip(encoded, results, strict=True)):
             if isinstance(result, Exception):
                 if self._backend.is_out_of_memory(result):
                     raise MemoryError from result
                 refused[index] = str(text) if isinstance(text, Exception) else _reason(result)
                 continue
-            result = result.among(self._choice)
-            whole = result.prediction
-            answers.label_ids[index] = labels.index(whole.best)
-            answers.probabilities[index] = list(whole.probabilities.values())
-            answers.token_counts[index] = whole.token_count
-            answers.truncated[index] = whole.truncated
-            answers.windows[index] = whole.windows
-            sentences[index] = result.sentences or ()
-        return answers
+            chosen = result.among(self._choice)
+            good[index] = chosen.prediction
+            sentences[index] = chosen.sentences or ()
+        probabilities = np.full((count, len(labels)), np.nan)
+        label_ids, token_counts = np.full(count, -1, np.int32), np.zeros(count, np.int32)
+        truncated, windows = np.zeros(count, np.bool_), np.ones(count, np.int32)
+        if good:
+            rows, found = list(good), good.values()
+            shares = chain.from_iterable(each.probabilities.values() for each in found)
+            probabilities[rows] = np.fromiter(shares, np.float64).reshape(len(rows), -1)
+            label_ids[rows] = probabilities[rows].argmax(axis=1)
+            token_counts[rows] = [each.token_count for each in found]
+            truncated[rows] = [each.truncated for each in found]
+            windows[rows] = [each.windows for each in found]
+        return Answers(
+            labels, label_ids, probabilities, token_counts, truncated, windows, sentences, refused
+        )
 
 
 def _reason(error: Exception) -> str:

@@ -74,11 +74,9 @@ class LocalStore:
 
     def status(self, path: str) -> FileStatus | None:
         """Describes a file; None if there is none."""
-        with _reading(path):
-            try:
-                return _describe_path(path)
-            except (FileNotFoundError, NotADirectoryError):
-                return None
+        with _reading(path), suppress(FileNotFoundError, NotADirectoryError):
+            return _describe_path(path)
+        return None
 
     def files(self, folder: str) -> Iterator[FileStatus]:
         """Lists all but folders below a folder, in the order of their paths."""
@@ -100,11 +98,9 @@ class LocalStore:
 
     def read(self, path: str) -> bytes | None:
         """Reads a whole file; None if there is none."""
-        with _reading(path):
-            try:
-                return Path(path).read_bytes()
-            except FileNotFoundError:
-                return None
+        with _reading(path), suppress(FileNotFoundError):
+            return Path(path).read_bytes()
+        return None
 
     def write(self, path: str, pieces: Iterable[bytes], *, like: Sequence[str] = ()) -> None:
         """Writes a file completely or not at all, and replaces what is there; see `replacing`."""
@@ -131,11 +127,9 @@ class RemoteStore:
 
     def status(self, path: str) -> FileStatus | None:
         """Describes a file; None if there is none."""
-        with _reading(path):
-            try:
-                return _describe(path, self._fs.info(self._key(path)))
-            except FileNotFoundError:
-                return None
+        with _reading(path), suppress(FileNotFoundError):
+            return _describe(path, self._fs.info(self._key(path)))
+        return None
 
     def files(self, folder: str) -> Iterator[FileStatus]:
         """Lists all files below a folder, in the order of their paths."""

@@ -120,23 +120,20 @@ class LineReader:
             yield line
 
     def _next(self) -> bytes:
-        pieces = []
-        length = 0
+        line = b""
         while True:
-            end = self._buffer.find(self._end, self._at)
-            piece = self._buffer[self._at : end + 1 if end >= 0 else len(self._buffer)]
-            self._at += len(piece)
-            pieces.append(piece)
-            length += len(piece)
-            if length > MOST_ROW_BYTES:
+            end = self._buffer.find(self._end, self._at) + 1 or len(self._buffer)
+            piece, self._at = self._buffer[self._at : end], end
+            line = line + piece if line else piece
+            if len(line) > MOST_ROW_BYTES:
                 raise TableError(
                     self._path,
                     f"the line is longer than {MOST_ROW_BYTES:,} bytes, the most that is read: "
                     "split the file into lines",
                     row=self.line,
                 )
-            if end >= 0 or not self._fill():
-                return b"".join(pieces) if len(pieces) > 1 else piece
+            if line.endswith(self._end) or not self._fill():
+                return line
 
     def _fill(self) -> bool:
         """Reads the next bytes; returns whether there are any."""

@@ -6,8 +6,8 @@ The same code decides where to cut a file and reads the pieces, so a piece has t
 import codecs
 import csv
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from model.errors import TableError
 from model.tables.files import Format
@@ -16,8 +16,7 @@ from model.tables.lines import MOST_ROW_BYTES, LineReader
 csv.field_size_limit(MOST_ROW_BYTES)
 
 
-@dataclass(frozen=True, slots=True)
-class RawRow:
+class RawRow(NamedTuple):
     """One row as the file has it: its bytes with the line end, and its first line from 1.
 
     `cells` are None except for CSV that could be parsed; `error` is why it could not.
@@ -49,10 +48,14 @@ def _csv_row(
     first: bytes, number: int, lines: Iterator[bytes], path: str | Path, delimiter: str
 ) -> RawRow:
     """Reads one CSV row, which takes further lines while a quote is open."""
+    text = to_text(first)
+    body = text.rstrip("\r\n")
+    if '"' not in body and "\r" not in body:
+        return RawRow(first, number, body.split(delimiter))
     taken = bytearray(first)
 
     def feed() -> Iterator[str]:
-        yield to_text(first)
+        yield text
         for line in lines:
             taken.extend(line)
             if len(taken) > MOST_ROW_BYTES:

@@ -96,14 +96,8 @@ class TextTable:
         rows = 0
 
         def cut() -> None:
-            piece = Piece(
-                start=start,
-                end=reader.position,
-                first_row=line,
-                rows=rows,
-                sha256=digest.hexdigest(),
-            )
-            scan.pieces.append(piece)
+            kept = {"start": start, "end": reader.position, "first_row": line, "rows": rows}
+            scan.pieces.append(Piece(**kept, sha256=digest.hexdigest()))
             scan.rows += rows
 
         for raw in read_raw(reader, self.file.path, self.file.format, self.delimiter):
@@ -131,13 +125,13 @@ class TextTable:
     def read(self, piece: Piece, text: str, columns: Sequence[str]) -> Rows:
         """Reads the rows of a piece: the texts, and the values of some columns."""
         rows = Rows()
-        digest = hashlib.sha256()
-        for row in self.rows([text], columns, piece):
-            digest.update(row.content)
-            value, *kept = row.values
-            rows.add(row.number, value, row.fault or text_fault(value))
+        contents = []
+        for number, content, (value, *kept), fault in self.rows([text], columns, piece):
+            contents.append(content)
+            rows.add(number, value, fault or text_fault(value))
             rows.values.append(kept)
-        if len(rows.numbers) != piece.rows or digest.hexdigest() != piece.sha256:
+        digest = hashlib.sha256(b"".join(contents)).hexdigest()
+        if len(rows.numbers) != piece.rows or digest != piece.sha256:
             self.close()
             raise self.file.changed()
         return rows
@@ -230,15 +224,14 @@ class TextTable:
             except ValueError as error:
                 cells, fault = self._cells_of_bad(raw), str(error)
             values = [*cells, *constants]
-            null_free = [
-                None if values[at] == _NULL else values[at] for at in places[: len(needed)]
-            ]
-            return null_free + [values[at] for at in places[len(needed) :]], fault
+            found = [values[at] for at in places]
+            found[:least] = [None if each == _NULL else each for each in found[:least]]
+            return found, fault
 
         if self._is_json:
             return parse_json
         own = self._read_header()
-        count = len(own)
+        count, least = len(own), len(needed)
         places = [own.index(name) if name in own else count + at for at, name in enumerate(names)]
         return parse_cells
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias, Union, cast
 
@@ -168,7 +169,7 @@ class _DelimitedRows:
             for quoting in (csv.QUOTE_MINIMAL, csv.QUOTE_ALL)
         )
         for row in rows:  # a carriage return is quoted only where all is
-            (quoted if any("\r" in cell for cell in row) else plain).writerow(row)
+            (quoted if "\r" in "".join(row) else plain).writerow(row)
         self._file.write(output.getvalue().encode(errors="backslashreplace"))
 
     def close(self) -> None:
@@ -268,15 +269,15 @@ def _text_of_time(value: Any) -> str:  # noqa: ANN401
 
 
 def _spell(value: object) -> str:
-    if value is None or value is MISSING:
-        return ""
-    if isinstance(value, float):  # also NaN
-        return json.dumps(value)
-    return value if isinstance(value, str) else to_json(value).decode()
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float):
+        return float.__repr__(value) if isfinite(value) else json.dumps(value)
+    return "" if value is None or value is MISSING else to_json(value).decode()
 
 
 def _safe(value: object) -> str:
     """Spells a value so that no spreadsheet computes it."""
     cell = _spell(value)
-    is_number = not isinstance(value, str) or _NUMBER.fullmatch(cell)
-    return f"'{cell}" if _FORMULA.match(cell) and not is_number else cell
+    is_text = isinstance(value, str) and _FORMULA.match(cell)
+    return f"'{cell}" if is_text and not _NUMBER.fullmatch(cell) else cell

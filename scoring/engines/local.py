@@ -30,7 +30,8 @@ class LocalEngine:
 
     def run(self, numbers: Sequence[int]) -> Generator[Result, None, None]:
         """Runs parts; see `run_parts`."""
-        os.environ["OMP_NUM_THREADS"] = str(self._job.threads)  # of the processes that start
+        for name in ("OMP_NUM_THREADS", "RAYON_NUM_THREADS"):  # of the processes that start
+            os.environ[name] = str(self._job.threads)
         try:
             yield from run_parts(self, numbers, processes=self._workers)
         finally:

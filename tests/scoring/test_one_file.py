@@ -3,12 +3,14 @@
 import csv
 import gc
 import io
+import itertools
 import json
 import os
 import pkgutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from datetime import date
 from functools import partial
@@ -28,7 +30,7 @@ from scoring.one_file import choose_target
 from scoring.scorer import Scorer
 from tests.matching import exactly
 from tests.programs import run_python
-from tests.scoring.conftest import ROOT, Run, refusal
+from tests.scoring.conftest import PATIENCE, ROOT, Run, refusal, wait_until
 
 REVIEWS = 'id,review,label\n1,"good, and ""really""",positive\n2, ,negative\n3,bad,negative\n'
 
@@ -373,6 +375,7 @@ def hit(function: Callable[..., Any], number: int) -> Callable[..., Any]:
     "place",
     [
         "scoring.one_file.scan_table",
+        "model.tables.table.TextTable.read",
         "scoring.scorer.load_on",
         "model.tokenization.tokenizer.Tokenizer.encode",
         "model.predictor.Predictor._predict",
@@ -384,15 +387,78 @@ def test_an_interruption_is_no_fault_of_a_text_and_leaves_nothing(
     place: str, number: int, run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = write(tmp_path / "a.csv", "text\n" + "good bad film\n" * 9)
+    threads = threading.active_count()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(place, hit(pkgutil.resolve_name(place), number))
         assert run(path) == 128 + number
 
+    wait_until(lambda: threading.active_count() == threads)
     *progress, said = capsys.readouterr().err.splitlines()
     assert said == f"headlight-score: {INTERRUPTED}"
     assert all(line.startswith("score: 9/9") for line in progress)
     assert [each.name for each in tmp_path.iterdir()] == ["a.csv"]
     assert run(path, "--parts", "--output", tmp_path / "parts") == 0
+
+
+STEPS = (
+    "model.tables.table.TextTable.read",
+    "scoring.scorer.Scorer.encode",
+    "scoring.scorer.Scorer.answer",
+    "scoring.one_file.join_answers",
+)
+
+
+def on_call(number: int, place: str, act: Callable[[], object]) -> Callable[..., Any]:
+    """Lets a function act before it works on its call of this number, from 1."""
+    function, calls = pkgutil.resolve_name(place), itertools.count(1)
+
+    def called(*given: Any, **named: Any) -> Any:  # noqa: ANN401
+        if next(calls) == number:
+            act()
+        return function(*given, **named)
+
+    return called
+
+
+def test_a_piece_is_at_each_step_at_once_and_the_rows_keep_their_order(
+    run: Run, checkpoint_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scoring.one_file._PIECE_BYTES", 200)
+    texts = [f"good bad film {number} " * (1 + number % 7) for number in range(60)]
+    path = write(tmp_path / "a.csv", "text\n" + "\n".join(texts) + "\n")
+    met = threading.Barrier(len(STEPS))
+    with pytest.MonkeyPatch.context() as patch:
+        for number, place in enumerate(reversed(STEPS), start=1):
+            patch.setattr(place, on_call(number, place, partial(met.wait, PATIENCE)))
+        assert run(path) == 0
+
+    _, *rows = table_of(tmp_path / "a.scored.csv")
+    answers = Scorer(checkpoint_folder).score(texts)
+    assert [(row[0], row[1]) for row in rows] == list(zip(texts, answers.labels, strict=True))
+    assert [float(row[2]) for row in rows] == pytest.approx(answers.scores.tolist(), abs=2e-6)
+
+
+@pytest.mark.parametrize("place", STEPS)
+def test_an_error_at_any_step_ends_all_and_leaves_nothing(
+    place: str,
+    run: Run,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail() -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("scoring.one_file._PIECE_BYTES", 20)
+    path = write(tmp_path / "a.csv", "text\n" + "good bad film\n" * 90)
+    threads = threading.active_count()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(place, on_call(3, place, fail))
+        assert run(path) == 1
+
+    assert refusal(capsys).startswith("memory ran out: ")
+    assert [each.name for each in tmp_path.iterdir()] == ["a.csv"]
+    assert threading.active_count() == threads
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
@@ -422,20 +488,20 @@ def test_of_two_runs_one_writes_and_no_other_file_is_replaced(
 ) -> None:
     path, there = write(tmp_path / "a.csv", "text\ngood\n"), tmp_path / "a.scored.csv"
     path.chmod(0o600)
-    score = Scorer.score
+    score = Scorer.answer
     appear = partial(write, there, "theirs")
     busy = f"{there}: another command is writing it: wait for it, or name another file"
     late = f"{there}: is there by now, and stays: nothing is written; name another file"
     for meanwhile, status in ((lambda: run(path, "--overwrite"), 0), (appear, 1)):
 
-        def score_late(scorer: Scorer, texts: list[str], call: Any = meanwhile) -> Any:  # noqa: ANN401
+        def score_late(scorer: Scorer, texts: Any, *, advance: Any, call: Any = meanwhile) -> Any:  # noqa: ANN401
             with pytest.MonkeyPatch.context() as undone:
-                undone.setattr(Scorer, "score", score)
+                undone.setattr(Scorer, "answer", score)
                 call()
-            return score(scorer, texts)
+            return score(scorer, texts, advance=advance)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Scorer, "score", score_late)
+            patch.setattr(Scorer, "answer", score_late)
             assert run(path) == status
         assert (busy, late)[status] in capsys.readouterr().err
         assert sorted(each.name for each in tmp_path.iterdir()) == ["a.csv", "a.scored.csv"]
