@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 BUDGETS = {
     "service": 15_060,
     "model": 13_460,
-    "training": 7_100,
+    "training": 7_220,
     "scoring": 3_200,
     "client": 2_300,
     "benchmarks": 1_200,

@@ -19,5 +19,9 @@ class DivergedRunError(TrainingError):
     """The loss is no longer a finite number, so the weights are useless."""
 
 
+class FitWarning(UserWarning):
+    """Rows to learn from, or figures of what was learnt, that make a model doubtful."""
+
+
 class ResumeError(TrainingError):
     """The state of an interrupted run does not fit; the message says what differs."""

@@ -2,10 +2,13 @@
 
 import os
 import shutil
+import sys
 import tempfile
+import warnings
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,15 +26,19 @@ from model.backends.device import choose_device
 from model.checkpoint.location import local_folder
 from model.checkpoint.saving import check_place
 from model.cli.progress import say, silent
-from model.text_model import load
-from model.validation import checked_text, folder_path, is_missing, list_items
-from training.data.dataset import Dataset, dataset_of
+from model.text_model import TextModel, load
+from model.validation import checked_text, folder_path, is_missing, kind_of, list_items
+from training import outcome
+from training.data.dataset import IN_MEMORY, Dataset, dataset_of
 from training.data.labels import class_number, parse_label
 from training.data.validation_split import split_validation
 from training.device import choose_accelerator
-from training.errors import DataError
+from training.errors import DataError, FitWarning
 from training.fit.recipe import Recipe, load_recipe
+from training.measure.evaluate import answer_columns, wrong_first
+from training.measure.evaluate import evaluate as measure
 from training.measure.history import Measurement
+from training.measure.report import to_text
 from training.measure.summary import epoch_line
 from training.run import Run, TrainingContext
 
@@ -41,6 +48,7 @@ _FIELDS = (
     *("max_grad_norm", "consistency", "label_smoothing", "dropout", "max_length"),
     *("validation_share", "patience"),
 )
+_FIGURES = ("accuracy", "accuracy_interval", "macro_f1", "log_loss", "ece")
 _MOST_SEED = 2**31 - 1
 _SAVE_EVERY = 500
 
@@ -49,7 +57,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Classifies texts, by a network that is trained further on them.
 
     The numbers of a recipe are those of `headlight-train fit`; None means that of the preset. A
-    fitted one is not pickled: `save` it.
+    pickle of a fitted one holds the files of its checkpoint.
 
     Args:
         init_from: the folder of the first weights, or `hf:NAME@REVISION`; None: random weights.
@@ -59,11 +67,13 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         device: `auto`, `cpu`, `cuda` or `cuda:N`.
         threads: None means the CPU quota, or the cores.
         dtype: of matrix products in training: `auto`, `float32` or `bfloat16`.
-        verbose: whether progress and the figures of each epoch are printed.
+        verbose: True prints what `fit` prints; False nothing; None shows progress only, where
+            standard error is a terminal or a notebook.
 
     Attributes:
         classes_: the classes of `y`, sorted.
         history_: the measurement of each epoch.
+        report_: rows, figures and baselines to beat, in the lines of `headlight-train fit`.
         model_: the trained `model.TextModel`, in float32.
     """
 
@@ -90,7 +100,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         device: str = "auto",
         threads: int | None = None,
         dtype: str = "auto",
-        verbose: bool = False,
+        verbose: bool | None = None,
     ) -> None:
         self.init_from = init_from
         self.preset = preset
@@ -124,21 +134,30 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             TypeError: `X` is one string or a table, or something in it is not a string.
             CheckpointError, HubError: the first weights cannot be loaded.
             DivergedRunError: the loss is no longer a finite number.
+
+        Warns:
+            FitWarning: rows or figures are doubtful, such as few rows of a class.
         """
         classes, dataset, order = _rows_of(list_items(X, by="fit"), y)
-        folder = Path(tempfile.mkdtemp(prefix="headlight-"))
-        remove = weakref.finalize(self, _remove, folder, os.getpid())
-        try:
-            with nullcontext() if self.verbose else silent(), _torch_as_it_was():
-                history = self._train(dataset, folder)
-                self.model_ = load(folder, device=self.device, dtype="float32")
-        except BaseException:
-            remove()
-            raise
-        if (earlier := getattr(self, "_remove", None)) is not None:
-            earlier()  # else each refit would leave a folder of 90 MB
-        self._folder, self._remove = folder, remove
+        is_shown = self.verbose
+        if is_shown is None:
+            is_shown = sys.stderr.isatty() or "ipykernel" in sys.modules
+        with self._new_folder() as folder, tempfile.TemporaryDirectory() as work:
+            with nullcontext() if is_shown else silent(), _torch_as_it_was():
+                run = self._run(dataset, Path(work))
+                begun = list(outcome.beginning(run, {}))
+                self._note(begun)
+
+                def report(past: Sequence[Measurement]) -> None:
+                    self._note([epoch_line(past, epochs=run.recipe.epochs)])
+
+                with run.trained("estimator", report) as (history, _):
+                    exported = run.write(folder)
+                ended = list(outcome.ending(run, history, exported))
+            self.model_ = load(folder, device=self.device, dtype="float32")
         self.classes_, self._order, self.history_ = classes, order, history
+        self.report_ = "\n".join([*begun, *ended])
+        self._note(ended)
         return self
 
     def predict(self, X: Iterable[str]) -> NDArray[Any]:  # noqa: N803
@@ -177,15 +196,37 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
     def __getstate__(self) -> dict[str, Any]:
-        if hasattr(self, "model_"):
-            raise TypeError(
-                "a fitted TextClassifier is not pickled: save(folder) writes what model.load reads"
-            )
-        state: dict[str, Any] = super().__getstate__()
+        state = dict(super().__getstate__())
+        if state.pop("model_", None) is not None:
+            del state["_remove"]
+            folder = state.pop("_folder")
+            state["_files"] = {path.name: path.read_bytes() for path in folder.iterdir()}
         return state
 
-    def _train(self, dataset: Dataset, output: Path) -> Sequence[Measurement]:
-        """Trains and writes a checkpoint as `headlight-train fit`; returns the epochs."""
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        files = state.pop("_files", None)
+        super().__setstate__(state)
+        if files is not None:
+            with self._new_folder() as folder:
+                for name, content in files.items():
+                    (folder / name).write_bytes(content)
+                self.model_ = load(folder, device=self.device, dtype="float32")
+
+    @contextmanager
+    def _new_folder(self) -> Iterator[Path]:
+        """Makes a folder, which takes the place of the earlier one and goes with this object."""
+        folder = Path(tempfile.mkdtemp(prefix="headlight-"))
+        remove = weakref.finalize(self, _remove, folder, os.getpid())
+        try:
+            yield folder
+        except BaseException:
+            remove()
+            raise
+        if (earlier := getattr(self, "_remove", None)) is not None:
+            earlier()  # else each refit would leave a folder of 90 MB
+        self._folder, self._remove = folder, remove
+
+    def _run(self, dataset: Dataset, work: Path) -> Run:
         recipe = self._recipe()
         try:
             training, validation = split_validation(
@@ -196,19 +237,16 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         except DataError as error:
             raise ValueError(str(error)) from error
+        return Run(recipe, training, validation, self._context(), folder=work)
 
-        def report(past: Sequence[Measurement]) -> None:
-            if self.verbose:
-                say(epoch_line(past, epochs=recipe.epochs))
-
-        work = Path(tempfile.mkdtemp(prefix="headlight-"))
-        try:
-            run = Run(recipe, training, validation, self._context(), folder=work)
-            with run.trained("estimator", report) as (history, _):
-                run.write(output)
-        finally:
-            shutil.rmtree(work, ignore_errors=True)
-        return history
+    def _note(self, lines: Iterable[str]) -> None:
+        """Prints lines if that is asked for, and warns the caller of `fit`."""
+        for line in lines:
+            if line.startswith(outcome.WARNING):
+                text = line.removeprefix(outcome.WARNING)
+                warnings.warn(text, FitWarning, stacklevel=3)
+            elif self.verbose:
+                say(line)
 
     def _recipe(self) -> Recipe:
         # A grid may hold numbers of numpy.
@@ -236,6 +274,64 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             stop=lambda: None,
             init_from=None if init_from is None else local_folder(folder_path(init_from, by="fit")),
         )
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Evaluation:
+    """Figures of a model on rows, with an interval at 95 %.
+
+    Args:
+        classes: `precision`, `recall`, `f1` and `rows` of each class; None where there is none.
+        errors: the wrong rows, most certain first: `index`, then as of the option `--errors`.
+        report: all figures, as `headlight-train evaluate --json` has them of a file.
+    """
+
+    accuracy: float
+    accuracy_interval: Sequence[float]
+    macro_f1: float
+    log_loss: float
+    ece: float
+    classes: Mapping[str, Mapping[str, float | None]]
+    errors: Sequence[Mapping[str, Any]]
+    report: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        return to_text(dict(self.report))
+
+
+def evaluate(model: TextModel | TextClassifier, X: Iterable[str], y: ArrayLike) -> Evaluation:  # noqa: N803
+    """Measures a model on texts and their classes, as `headlight-train evaluate` measures files.
+
+    Raises:
+        DataError: a row cannot be used, or the model has no such class.
+        TypeError: `model` is no model, or is not fitted.
+    """
+    loaded = getattr(model, "model_", model)
+    if not isinstance(loaded, TextModel):
+        raise TypeError(f"evaluate takes a TextModel or a fitted classifier, got {kind_of(model)}")
+    texts = list_items(X, by="evaluate")
+    check_consistent_length(texts, y)
+    rows = dataset_of(texts, np.asarray(y).tolist(), names=loaded.labels)
+    with silent():
+        measured = measure(loaded.predictor, rows, path=IN_MEMORY)
+    report = measured.report
+    order, columns = wrong_first(answer_columns([(IN_MEMORY, rows)], [measured]))
+    errors = [
+        dict(zip(("index", *columns), row, strict=True))
+        for row in zip(order, *(column.tolist() for column in columns.values()), strict=True)
+    ]
+    first = report["by_threshold"][0]  # answers all
+    classes = {
+        label: {
+            "precision": first["precision"][label],
+            "recall": first["recall"][label],
+            "f1": report["f1"][label],
+            "rows": sum(counts),
+        }
+        for label, counts in zip(rows.labels, report["confusion"], strict=True)
+    }
+    figures = (report[name] for name in _FIGURES)
+    return Evaluation(*figures, classes=classes, errors=errors, report=report)
 
 
 def _remove(folder: Path, owner: int) -> None:

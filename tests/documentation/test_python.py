@@ -3,7 +3,9 @@
 What asks a service asks a real one, with the checkpoint that ships.
 """
 
+import inspect
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from tests.commands import printed
 from tests.documentation.answers import ADDRESS
 from tests.documentation.markdown import ROOT, all_blocks, pages
 from tests.end_to_end.servers import environment
+from training import TextClassifier
 
 PAGES = [page for page in pages() if any(block.language == "python" for block in all_blocks(page))]
 # As some clients take an address.
@@ -45,3 +48,10 @@ def test_the_python_of_a_page_prints_what_it_says(
     offline = "0" if "InferenceClient" in program else "1"
     env = environment({"HF_HUB_OFFLINE": offline, "NO_PROXY": "*", "PYTHONPATH": PATHS})
     assert printed(sys.executable, "-W", "error", "-c", program, env=env) == expected
+
+
+def test_every_parameter_of_the_estimator_is_named_with_its_default() -> None:
+    page = (ROOT / "docs/reference/python.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^- `(\w+)=(.+?)`: ", page, re.MULTILINE)
+    known = inspect.signature(TextClassifier).parameters.values()
+    assert rows == [(each.name, repr(each.default).replace("'", '"')) for each in known]

@@ -5,20 +5,27 @@ estimators is asked here with texts.
 """
 
 import gc
+import io
+import json
 import os
 import pickle
+import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import cloudpickle
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 from sklearn.base import clone
 from sklearn.exceptions import DataConversionWarning, NotFittedError
+from sklearn.metrics import precision_recall_fscore_support
+from sklearn.model_selection import GridSearchCV
 from sklearn.utils import estimator_checks
 
 from model import load, open_checkpoint
@@ -26,9 +33,9 @@ from model.errors import CheckpointError
 from tests.builders import tiny_checkpoint
 from tests.matching import exactly
 from tests.training.tiny_runs import PRESET, write_preset, write_sentences
-from training import TextClassifier
+from training import FitWarning, TextClassifier, evaluate
 from training.__main__ import main
-from training.errors import RecipeError
+from training.errors import DataError, RecipeError
 
 CHECKS = (
     "check_do_not_raise_errors_in_init_or_set_params",
@@ -43,6 +50,7 @@ CHECKS = (
     "check_valid_tag_types",
 )
 EPOCHS = 8
+pytestmark = pytest.mark.filterwarnings("ignore::training.FitWarning")
 
 
 @pytest.fixture(scope="module")
@@ -164,7 +172,7 @@ def test_fitting_twice_is_fitting_once_and_quiet_unless_asked(
 
     np.testing.assert_array_equal(fresh.fit(texts, y).predict_proba(texts), first)
     shown = capsys.readouterr()
-    assert shown.out.startswith(f"epoch 1/{EPOCHS}: training loss ")
+    assert f"\nepoch 1/{EPOCHS}: training loss " in shown.out
     assert "validation: 24/24" in shown.err
     assert fresh.get_params() == {**params, "verbose": True}
     assert (texts, y) == kept
@@ -186,7 +194,7 @@ def test_a_fork_that_ends_removes_nothing(fitted: TextClassifier, tmp_path: Path
     assert load(tmp_path / "saved").labels == fitted.model_.labels
 
 
-def test_a_copy_is_not_fitted_and_a_fitted_one_is_not_pickled(fitted: TextClassifier) -> None:
+def test_a_clone_is_not_fitted(fitted: TextClassifier) -> None:
     copy = clone(fitted)
     assert copy.get_params() == fitted.get_params()
     with pytest.raises(NotFittedError):
@@ -194,10 +202,122 @@ def test_a_copy_is_not_fitted_and_a_fitted_one_is_not_pickled(fitted: TextClassi
     with pytest.raises(NotFittedError):
         copy.save("folder")
     assert pickle.loads(pickle.dumps(copy)).get_params() == copy.get_params()  # noqa: S301
-    message = "a fitted TextClassifier is not pickled: save(folder) writes what model.load reads"
-    for take in (pickle.dumps, deepcopy):
-        with pytest.raises(TypeError, match=exactly(message)):
-            take(fitted)
+
+
+def dumped(made: TextClassifier, folder: Path) -> TextClassifier:
+    joblib.dump(made, folder / "made.joblib", compress=3)
+    return cast("TextClassifier", joblib.load(folder / "made.joblib"))
+
+
+def logged(made: TextClassifier, folder: Path) -> TextClassifier:
+    content = cloudpickle.dumps(made)
+    (folder / "model.pkl").write_bytes(content)  # as mlflow.sklearn does
+    with (folder / "model.pkl").open("rb") as file:
+        return cast("TextClassifier", cloudpickle.load(file))
+
+
+@pytest.mark.parametrize("take", [lambda made, _: deepcopy(made), dumped, logged])
+def test_a_kept_one_is_the_same_wherever_it_is_opened(
+    fitted: TextClassifier,
+    take: Callable[[TextClassifier, Path], TextClassifier],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    texts = ["the film was bad", "a lovely cast"]
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    kept = take(fitted, tmp_path)
+
+    np.testing.assert_array_equal(kept.predict_proba(texts), fitted.predict_proba(texts))
+    assert (kept.report_, kept.history_) == (fitted.report_, fitted.history_)
+    kept.save(tmp_path / "saved")
+    del kept
+    gc.collect()
+    assert load(tmp_path / "saved").info.version == fitted.model_.info.version
+    assert list(tmp_path.glob("headlight-*")) == []
+    files = fitted.__getstate__()["_files"]
+    assert {Path(name).suffix for name in files} == {".json", ".safetensors"}
+
+
+def test_processes_of_a_search_fit_and_predict(preset: str, rows: pd.DataFrame) -> None:
+    made = TextClassifier(None, preset=preset, epochs=2, threads=1, device="cpu", verbose=False)
+    search = GridSearchCV(made, {"learning_rate": [1e-2, 1e-3]}, cv=2, n_jobs=2, refit=False)
+    search.fit(rows["sentence"], rows["label"])
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+def test_it_warns_of_what_the_command_prints(
+    fresh: TextClassifier, rows: pd.DataFrame, capsys: pytest.CaptureFixture[str]
+) -> None:
+    few = rows.groupby("label").head(8)
+    with pytest.warns(FitWarning) as caught:
+        fresh.set_params(epochs=1, verbose=True).fit(few["sentence"], few["label"])
+
+    (first, *others) = [str(each.message) for each in caught]
+    assert first.startswith("2 validation rows are few: an accuracy near 50% on them has a 95 % ")
+    assert others[0].startswith("training rows below 10 for a class (negative 7, positive 7): ")
+    assert {each.filename for each in caught} == {__file__}
+    assert pickle.loads(pickle.dumps(caught[0].message)).args == (first,)  # noqa: S301
+    lines = [x for x in fresh.report_.splitlines() if not x.startswith("warning: ")]
+    assert f"warning: {first}" in fresh.report_
+    assert "  to beat: always negative 50.00%, TF-IDF with logistic" in fresh.report_
+    assert [x for x in capsys.readouterr().out.splitlines() if x[:6] != "epoch "] == lines
+
+
+@pytest.mark.parametrize(
+    ("verbose", "is_terminal", "shows"),
+    [(None, True, True), (None, False, False), (False, True, False), (True, False, True)],
+)
+def test_progress_shows_where_somebody_looks(
+    fresh: TextClassifier,
+    rows: pd.DataFrame,
+    verbose: bool | None,
+    is_terminal: bool,
+    shows: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stream = io.StringIO()
+    stream.isatty = lambda: is_terminal  # type: ignore[method-assign]
+    monkeypatch.setattr("sys.stderr", stream)
+    fresh.set_params(epochs=1, verbose=verbose).fit(rows["sentence"], rows["label"])
+    assert ("validation" in stream.getvalue()) == shows
+
+
+def test_it_measures_what_the_command_measures(
+    fitted: TextClassifier, rows: pd.DataFrame, tmp_path: Path
+) -> None:
+    fitted.save(tmp_path / "saved")
+    some = rows.head(60).assign(label=lambda table: np.roll(table["label"], 1))
+    some.to_csv(tmp_path / "rows.csv", index=False)
+    command = ["evaluate", str(tmp_path / "rows.csv"), "--checkpoint", str(tmp_path / "saved")]
+    written = [f"--json={tmp_path / 'all.json'}", f"--errors={tmp_path / 'wrong.csv'}"]
+    assert main([*command, "--threads=1", "--device=cpu", *written]) == 0
+
+    for model in (fitted, load(tmp_path / "saved", "cpu", "float32")):
+        found = evaluate(model, some["sentence"], some["label"])
+        (report,) = json.loads((tmp_path / "all.json").read_text("utf-8"))["files"]
+        own = {"file": report["file"], "sha256": report["sha256"]}
+        assert json.loads(json.dumps({**found.report, **own})) == report
+        assert found.accuracy == report["accuracy"]
+        assert list(found.accuracy_interval) == report["accuracy_interval"]
+        assert (found.macro_f1, found.ece) == (report["macro_f1"], report["ece"])
+        wanted = precision_recall_fscore_support(some["label"], fitted.predict(some["sentence"]))
+        for figures, *shares in zip(found.classes.values(), *wanted, strict=True):
+            np.testing.assert_allclose(list(figures.values()), shares)
+        wrong = pd.read_csv(tmp_path / "wrong.csv")
+        assert [each["text"] for each in found.errors] == list(wrong["text"])
+        np.testing.assert_array_equal([each["score"] for each in found.errors], wrong["score"])
+        for each in found.errors:
+            assert some["label"].iloc[each["index"]] == each["label"] != each["prediction"]
+    assert str(found).splitlines()[1] == "  rows       60 (0 truncated)"
+
+
+def test_what_cannot_be_measured(fitted: TextClassifier, fresh: TextClassifier) -> None:
+    message = "X and y: row 1: label 'maybe' is not one of negative, positive (or 0 to 1): "
+    with pytest.raises(DataError, match=re.escape(message)):
+        evaluate(fitted, ["good", "bad"], ["positive", "maybe"])
+    message = "evaluate takes a TextModel or a fitted classifier, got a TextClassifier"
+    with pytest.raises(TypeError, match=exactly(message)):
+        evaluate(fresh, ["good"], ["positive"])
 
 
 def test_it_begins_with_a_checkpoint(tmp_path: Path, rows: pd.DataFrame) -> None:

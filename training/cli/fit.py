@@ -11,7 +11,7 @@ from model.checkpoint.location import local_folder
 from model.cli.progress import say
 from model.cli.signals import noted_signals, raised_signals
 from model.files import WEIGHTS, check_folder
-from training.cli import fit_report
+from training import outcome
 from training.cli.fit_options import STORE_DTYPES, choose_run_dir, recipe_of
 from training.cli.options import columns_of
 from training.cli.run_lock import locked
@@ -67,7 +67,8 @@ def _run(arguments: argparse.Namespace, run_dir: Path, ranks: Ranks) -> int:
     if ranks.is_first:
         check_space(demand, run_dir=run_dir, output=arguments.output)
     ranks.wait()
-    fit_report.say_beginning(arguments, fit, evaluated)
+    for line in outcome.beginning(fit, evaluated, is_resumed=arguments.resume):
+        say(line)
     with noted_signals() as stop:
         fit.context = replace(context, stop=ranks.agree(stop))
         result = _fit(arguments, fit, evaluated, size=demand.checkpoint)
@@ -76,8 +77,9 @@ def _run(arguments: argparse.Namespace, run_dir: Path, ranks: Ranks) -> int:
     history, exported = result
     plot = run_dir / _PLOT
     with raised_signals(lambda: f"interrupted: the checkpoint {arguments.output} is written"):
-        fit_report.warn_if_unwritten(lambda: plot_history(history, plot), plot)
-        fit_report.say_end(fit, history, exported)
+        _warn_if_unwritten(lambda: plot_history(history, plot), plot)
+        for line in outcome.ending(fit, history, exported):
+            say(line)
         say(f"checkpoint: {arguments.output}")
     return 0
 
@@ -175,7 +177,7 @@ def _fit(
     def report(history: Sequence[Measurement]) -> None:
         say(epoch_line(history, epochs=fit.recipe.epochs))
         if is_first:
-            fit_report.warn_if_unwritten(lambda: write_history(history, path), path)
+            _warn_if_unwritten(lambda: write_history(history, path), path)
 
     def write() -> Exported:
         dtype = STORE_DTYPES[arguments.store_dtype]
@@ -212,3 +214,11 @@ def _write(write: Callable[[], Exported], fit: Run, output: Path, size: int) -> 
             else f"nor is the last state saved: {resume_hint(fit.state_dir)}"
         )
         raise TrainingError(f"the checkpoint: {reason}: make room; {rest}") from error
+
+
+def _warn_if_unwritten(write: Callable[[], None], path: Path) -> None:
+    """Writes a file that a run can do without, and warns if that fails."""
+    try:
+        write()
+    except OSError as error:
+        say(f"warning: {path} could not be written ({error.strerror or error}); the run goes on")

@@ -105,7 +105,8 @@ def read_dataset(
     chosen: tuple[str, ...] = ()
     for path in paths:
         content = _read_bytes(path)
-        examples[path], found, chosen = _read_examples(path, content, columns, labels, some=some)
+        rows = read_rows(path, content, columns)
+        examples[path], found, chosen = _read_examples(path, rows, columns, labels, some=some)
         faults += found
         if not found:
             digest = hashlib.sha256(content).hexdigest()
@@ -120,24 +121,28 @@ def read_dataset(
     return _dataset([row for path in paths for row in examples[path]], names, sources)
 
 
-def dataset_of(texts: Sequence[object], labels: Sequence[object]) -> Dataset:
-    """Checks rows that are in memory, and finds their classes, as those of a file.
+def dataset_of(
+    texts: Sequence[object], labels: Sequence[object], *, names: Sequence[str] | None = None
+) -> Dataset:
+    """Checks rows that are in memory, as those of a file; see `read_dataset`.
+
+    Args:
+        names: the classes, or more than those; None: those of the rows.
 
     Raises:
-        DataError: a row cannot be used, or all have one class; rows count from 0.
+        DataError: a row cannot be used, or all have one class of any; rows count from 0.
     """
     path = Path(IN_MEMORY)
     pairs = list(zip(texts, labels, strict=True))
     rows = (Row(number, text, label) for number, (text, label) in enumerate(pairs))
-    examples, bad = _check_rows(rows, stars=False)
-    if bad:
-        raise _bad_rows(path, bad)
-    if faults := _class_faults({path: examples}, has_others=False):
+    examples, faults, chosen = _read_examples(path, rows, _GUESSED, names, some=True)
+    if names is None and not faults:
+        faults = _class_faults({path: examples}, has_others=False)
+    if faults:
         raise _joined(faults)
-    names = name_classes({each.label for each in examples})
     sha256 = hashlib.sha256(json.dumps(pairs).encode()).hexdigest()
     source = DataSource(file=IN_MEMORY, rows=len(examples), sha256=sha256)
-    return _dataset(examples, names, [source])
+    return _dataset(examples, chosen or name_classes({each.label for each in examples}), [source])
 
 
 def _dataset(
@@ -180,10 +185,15 @@ def _read_bytes(path: Path) -> bytes:
 
 
 def _read_examples(
-    path: Path, content: bytes, columns: Columns, labels: Sequence[str] | None, *, some: bool
+    path: Path,
+    read: Iterable[Row],
+    columns: Columns,
+    labels: Sequence[str] | None,
+    *,
+    some: bool,
 ) -> tuple[list[_Example], list[DataError], tuple[str, ...]]:
     """Returns the rows of a file that can be used, what is wrong with it, and its classes."""
-    rows, bad = _check_rows(read_rows(path, content, columns), stars=columns.stars)
+    rows, bad = _check_rows(read, stars=columns.stars)
     faults = []
     names = tuple(labels or ())
     if names:

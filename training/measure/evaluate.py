@@ -3,10 +3,10 @@
 Legend: N texts.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -33,6 +33,8 @@ from training.measure.inference import Probabilities, predict_probabilities
 from training.measure.metrics import choose_among, expected_calibration_error, measure, uncalibrated
 from training.measure.plots import Scores
 from training.measure.report import FileReport, length_reports
+
+Columns = Mapping[str, NDArray[Any]]
 
 
 class Measured(NamedTuple):
@@ -88,6 +90,32 @@ def evaluate(
     title = "/".join(Path(path).parts[-2:])
     scores = Scores(title, answers.values.max(axis=1), raw.max(axis=1), correct)
     return Measured(report, scores, answers, truth)
+
+
+def answer_columns(
+    datasets: Sequence[tuple[str, Dataset]], measured: Sequence[Measured]
+) -> Columns:
+    """Joins the rows of all files: N texts, their labels and C probabilities each."""
+    names = datasets[0][1].labels
+    labels = np.array(names, dtype=object)
+    values = np.concatenate([each.answers.values for each in measured])  # [N, C]
+    files = [path for path, dataset in datasets for _ in dataset.texts]
+    texts = [text for _, dataset in datasets for text in dataset.texts]
+    return {
+        **({"file": np.array(files, dtype=object)} if len(datasets) > 1 else {}),
+        "text": np.array(texts, dtype=object),
+        "label": labels[np.concatenate([each.label_ids for each in measured])],
+        "prediction": labels[values.argmax(axis=1)],
+        "score": values.max(axis=1),
+        **{f"probability_{name}": values[:, number] for number, name in enumerate(names)},
+    }
+
+
+def wrong_first(columns: Columns) -> tuple[list[int], Columns]:
+    """Returns where the wrong rows stand, most certain first, and their columns."""
+    wrong = np.flatnonzero(columns["label"] != columns["prediction"])
+    order = wrong[np.argsort(-columns["score"][wrong], kind="stable")]
+    return order.tolist(), {name: column[order] for name, column in columns.items()}
 
 
 def count_answers(

@@ -113,7 +113,7 @@ def row_warnings(
         warnings.append(
             f"{len(validation)} validation rows are few: an accuracy near 50% on them has a 95 % "
             f"interval of {low:.0%} to {high:.0%}, and they choose the epoch and the temperature; "
-            f"give {FEW_VALIDATION_ROWS} or more with --validation or --validation-share"
+            f"hold {FEW_VALIDATION_ROWS} or more back"
         )
     warnings += _few_of_a_class(training, "training rows", "the model hardly learns it")
     warnings += _few_of_a_class(validation, "validation rows", "its recall says little")
@@ -166,15 +166,18 @@ def result_warnings(
     share: float,
     baseline: float | None,
     start: tuple[str, float] | None = None,
-    balanced: bool = False,
+    is_balanced: bool = False,
+    is_pretrained: bool = False,
 ) -> list[str]:
     """Returns warnings about the figures of the validation rows.
 
     Args:
         start: as in `baseline_line`.
-        balanced: whether rare classes count as much as frequent ones already.
+        is_balanced: whether rare classes count as much as frequent ones already.
+        is_pretrained: whether the network began with pretrained weights.
     """
-    warnings = [] if balanced else _poor_recalls(figures, labels)
+    warnings = [] if is_balanced else _poor_recalls(figures, labels)
+    more = "more rows" if is_pretrained else "pretrained weights or more rows"
     unknown = [
         label
         for number, (label, row) in enumerate(zip(labels, figures.confusion, strict=True))
@@ -183,27 +186,32 @@ def result_warnings(
     if figures.interval[1] < 1 / len(labels):
         warnings.append(
             f"an accuracy of {figures.accuracy:.2%} is worse than guessing: training and "
-            "validation files may number their classes in another order; see --labels"
+            "validation files may number their classes in another order"
         )
     elif figures.accuracy <= share:
         warnings.append(
             f"the model is no better than always answering the most frequent class ({share:.2%}): "
-            "it has learnt nothing of use; try more --epochs, more rows or --init-from"
+            f"it has learnt nothing of use; look at the labels, and try {more}"
+        )
+    elif figures.interval[0] <= share:
+        warnings.append(
+            f"the validation rows do not show that the model is better than always answering the "
+            f"most frequent class ({share:.2%}): its interval begins at {figures.interval[0]:.2%}"
         )
     elif unknown:
         warnings.append(
-            f"not one validation row of {' or '.join(unknown)} is recognised: try --class-weights "
-            "balanced, more --epochs or more rows of the class"
+            f"not one validation row of {' or '.join(unknown)} is recognised: try "
+            f"{'' if is_balanced else 'balanced class weights or '}more rows of the class"
         )
     if baseline is not None and baseline > figures.accuracy:
         warnings.append(
             f"{TITLE} is better on the validation rows: {baseline:.2%} against "
-            f"{figures.accuracy:.2%}; try --init-from, more --epochs or more rows"
+            f"{figures.accuracy:.2%}; try {more}"
         )
     if start is not None and start[1] > figures.accuracy:
         warnings.append(
             f"{start[0]} is better on the validation rows as it is: {start[1]:.2%} against "
-            f"{figures.accuracy:.2%}; try a lower --learning-rate or more rows"
+            f"{figures.accuracy:.2%}; try a lower learning rate or more rows"
         )
     if temperature == 1.0:
         warnings.append(
@@ -230,5 +238,5 @@ def _poor_recalls(figures: Figures, labels: Sequence[str]) -> list[str]:
         return []
     return [
         f"few validation rows are recognised of {' and '.join(poor)}, rarer than the other "
-        "classes: try --class-weights balanced"
+        "classes: try balanced class weights"
     ]

@@ -181,22 +181,22 @@ def test_weights_are_advised_for_rare_classes_that_are_mostly_missed(
     found = recalled(right, rows)
     advice = (
         f"few validation rows are recognised of fair ({right / rows:.2%} of {rows}), rarer than "
-        "the other classes: try --class-weights balanced"
+        "the other classes: try balanced class weights"
     )
 
     told = result_warnings(found, 1.2, THREE, share=0.1, baseline=None)
 
     assert told == ([advice] if advised else [])
-    assert result_warnings(found, 1.2, THREE, share=0.1, baseline=None, balanced=True) == []
+    assert result_warnings(found, 1.2, THREE, share=0.1, baseline=None, is_balanced=True) == []
 
 
 def test_a_checkpoint_that_was_better_before_training_is_named() -> None:
-    found = figures(60, 40)
+    found = figures(600, 400)
     told = result_warnings(found, 1.2, TWO, share=0.5, baseline=None, start=("a/b", 0.625))
 
     assert told == [
         "a/b is better on the validation rows as it is: 62.50% against 60.00%; try a lower "
-        "--learning-rate or more rows"
+        "learning rate or more rows"
     ]
     assert not result_warnings(found, 1.2, TWO, share=0.5, baseline=None, start=("a/b", 0.6))
 
@@ -221,6 +221,16 @@ BOUND = "is at its bound (0.05 to 20.0): the probabilities are not calibrated"
                 "the model is no better than always answering the most frequent class (60.00%)",
                 "TF-IDF with logistic regression is better on the validation rows: 75.00% against "
                 "60.00%",
+            ],
+        ),
+        (
+            figures(55, 45),
+            1.2,
+            0.5,
+            None,
+            [
+                "the validation rows do not show that the model is better than always answering "
+                "the most frequent class (50.00%): its interval begins at 45.24%"
             ],
         ),
         (figures(10, 90), 1.2, 0.5, None, ["an accuracy of 10.00% is worse than guessing: "]),

@@ -1,13 +1,10 @@
-"""Prints what `headlight-train fit` does: its rows, its figures, baselines and advice."""
+"""Says what a run learns from, what came of it, and what makes its result doubtful."""
 
-import argparse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 
 from model.checkpoint.location import DEFAULT, local_folder
 from model.checkpoint.opening import open_checkpoint
-from model.cli.progress import say
 from model.errors import CheckpointError
 from model.loading import load_predictor
 from training.data.dataset import Dataset
@@ -32,46 +29,45 @@ FEW_ROWS = 20_000
 FEW_STEPS, HIGH_RATE = 100, 3e-4
 
 
-def say_beginning(
-    arguments: argparse.Namespace, fit: Run, evaluated: Mapping[str, Dataset]
-) -> None:
-    """Prints the rows of a run and warnings about them, before any time is spent."""
+WARNING = "warning: "
+
+
+def beginning(
+    fit: Run, evaluated: Mapping[str, Dataset], *, is_resumed: bool = False
+) -> Iterator[str]:
+    """Yields lines about the rows of a run, before any time is spent, and then warnings."""
     recipe, training, total = fit.recipe, fit.training, fit.trainer.total_steps
-    say(rows_line(training, "learn from"))
-    say(rows_line(fit.validation, "validate on"))
+    yield rows_line(training, "learn from")
+    yield rows_line(fit.validation, "validate on")
     for warning in row_warnings(training, fit.validation, evaluated):
-        say(f"warning: {warning}")
-    if arguments.resume:
+        yield WARNING + warning
+    if is_resumed:
         return
     if fit.start.known:
-        say(f"begins with what --init-from knows of {', '.join(fit.start.known)}")
-    if arguments.init_from is None and recipe.network is not None and len(training) < FEW_ROWS:
-        say(
-            f"warning: {len(training):,} rows are few for a network that begins with random "
-            f"weights (below {FEW_ROWS:,}): a pretrained one is more accurate. Add --init-from "
-            f"{find_pretrained() or 'DIR or --init-from hf:NAME@REVISION'}, and --overwrite; leave "
-            "--preset and what you chose for random weights out"
+        yield f"begins with what its first weights know of {', '.join(fit.start.known)}"
+    is_random = fit.context.init_from is None
+    if is_random and recipe.network is not None and len(training) < FEW_ROWS:
+        shipped = local_folder(DEFAULT)
+        where = shipped if shipped.is_dir() else "a pretrained encoder"
+        yield (
+            f"{WARNING}{len(training):,} rows are few for a network that begins with random "
+            f"weights (below {FEW_ROWS:,}): a pretrained one is more accurate. Begin with "
+            f"{where}, and leave the preset and what you chose for random weights out"
         )
     elif total < FEW_STEPS and recipe.learning_rate < HIGH_RATE:
-        say(
-            f"warning: {total} steps are few to learn from (below {FEW_STEPS}): try "
-            "more --epochs, a smaller --batch-size, or a higher --learning-rate such as "
+        yield (
+            f"{WARNING}{total} steps are few to learn from (below {FEW_STEPS}): try "
+            "more epochs, a smaller batch size, or a higher learning rate such as "
             f"{HIGH_RATE:g}"
         )
 
 
-def find_pretrained() -> Path | None:
-    """Finds the folder of the checkpoint that ships; None if it is missing."""
-    folder = local_folder(DEFAULT)
-    return folder if folder.is_dir() else None
-
-
-def say_end(fit: Run, history: Sequence[Measurement], exported: Exported) -> None:
-    """Prints the figures, the baselines to beat, and warnings about the result."""
+def ending(fit: Run, history: Sequence[Measurement], exported: Exported) -> Iterator[str]:
+    """Yields lines about what was kept, its figures and the baselines to beat, and warnings."""
     recipe, training, validation = fit.recipe, fit.training, fit.validation
     temperature = exported.manifest.temperature
-    say(end_line(history, epochs=recipe.epochs, keeps_best=recipe.keep == "best"))
-    say(f"temperature {temperature:.3f}")
+    yield end_line(history, epochs=recipe.epochs, keeps_best=recipe.keep == "best")
+    yield f"temperature {temperature:.3f}"
     label, share = majority(training, validation)
     was_fitted = is_cheap(training)
     baseline: float | None = None
@@ -81,10 +77,9 @@ def say_end(fit: Run, history: Sequence[Measurement], exported: Exported) -> Non
             baseline = baseline_accuracy(training, validation)
     start = _start(fit)
     for name, figures in exported.figures.items():
-        for line in figure_lines(name, figures, training.labels):
-            say(line)
+        yield from figure_lines(name, figures, training.labels)
         if name == "validation":
-            say(baseline_line(label, share, baseline, was_fitted=was_fitted, start=start))
+            yield baseline_line(label, share, baseline, was_fitted=was_fitted, start=start)
     for warning in result_warnings(
         exported.figures["validation"],
         temperature,
@@ -92,9 +87,10 @@ def say_end(fit: Run, history: Sequence[Measurement], exported: Exported) -> Non
         share=share,
         baseline=baseline,
         start=start,
-        balanced=recipe.class_weights == "balanced",
+        is_balanced=recipe.class_weights == "balanced",
+        is_pretrained=fit.context.init_from is not None,
     ):
-        say(f"warning: {warning}")
+        yield WARNING + warning
 
 
 def _start(fit: Run) -> tuple[str, float] | None:
@@ -115,11 +111,3 @@ def _start(fit: Run) -> tuple[str, float] | None:
     truth = [known.index(validation.labels[number]) for number in validation.label_ids]
     accuracy = float((answers.values.argmax(axis=1) == truth).mean())
     return fit.start.origin.get("init_from_hub", str(folder)), accuracy
-
-
-def warn_if_unwritten(write: Callable[[], None], path: Path) -> None:
-    """Writes a file that a run can do without, and warns if that fails."""
-    try:
-        write()
-    except OSError as error:
-        say(f"warning: {path} could not be written ({error.strerror or error}); the run goes on")

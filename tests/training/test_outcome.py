@@ -1,4 +1,4 @@
-"""What `headlight-train fit` prints: line by line, with advice."""
+"""What a run says: line by line in the command, with advice, and as warnings in Python."""
 
 import re
 from pathlib import Path
@@ -17,8 +17,8 @@ def test_a_run_from_scratch_tells_all_it_does(fitted: Path) -> None:
         r"216 rows to learn from: negative 108 \(50\.0%\), positive 108 \(50\.0%\)",
         r"24 rows to validate on: negative 12 \(50\.0%\), positive 12 \(50\.0%\)",
         r"warning: 216 rows are few for a network that begins with random weights \(below 20,000\)"
-        r": a pretrained one is more accurate\. Add --init-from checkpoints/default, and "
-        r"--overwrite; leave --preset and what you chose for random weights out",
+        r": a pretrained one is more accurate\. Begin with checkpoints/default, and "
+        r"leave the preset and what you chose for random weights out",
         *(
             rf"epoch {epoch}/3: training loss {number}, accuracy \d+\.\d\d%; validation loss "
             rf"{number}, accuracy \d+\.\d\d%(; best)?"
@@ -73,7 +73,7 @@ def test_a_checkpoint_of_other_classes_is_no_baseline(
     told = capsys.readouterr().out
     assert "before training" not in told
     assert "random weights" not in told
-    assert "warning: 7 steps are few to learn from (below 100): try more --epochs" in told
+    assert "warning: 7 steps are few to learn from (below 100): try more epochs" in told
 
 
 def test_a_name_of_the_hub_without_its_mark_gets_it(
