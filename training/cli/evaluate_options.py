@@ -6,7 +6,6 @@ from pathlib import Path
 
 from model.cli.arguments import positive
 from training.cli.options import add_columns, add_device, add_files, add_labels, columns_of
-from training.data.batches import MAX_BATCH_TOKENS
 from training.data.dataset import Dataset, read_dataset
 from training.errors import RecipeError
 
@@ -30,9 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--max-batch-tokens",
         type=positive,
-        default=MAX_BATCH_TOKENS,
         metavar="N",
-        help="the most tokens in a batch, padding counted (default: %(default)s)",
+        help="the most tokens in a batch, padding counted (default: 2048, or 32768 on a GPU)",
     )
     add_device(parser)
     parser.add_argument(

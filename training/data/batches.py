@@ -3,8 +3,6 @@
 import random
 from collections.abc import Iterator, Sequence
 
-# Default limit of a batch in inference, padding counted.
-MAX_BATCH_TOKENS = 2048
 # Texts are sorted by length within this many batches: little padding, yet a random order.
 _BATCHES_SORTED_TOGETHER = 50
 
@@ -31,6 +29,11 @@ def make_batches(
         batches += [alike[at : at + batch_size] for at in range(0, len(alike), batch_size)]
     order.shuffle(batches)
     return batches
+
+
+def choose_batch_tokens(device: str) -> int:
+    """Returns the default limit of a batch in inference on a device, padding counted."""
+    return 2_048 if device == "cpu" else 32_768
 
 
 def batches_by_length(lengths: Sequence[int], *, max_batch_tokens: int) -> Iterator[list[int]]:

@@ -3,8 +3,11 @@
 Legend: N rows, B rows of a batch, C classes.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Generator, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -21,6 +24,7 @@ from training.distributed import SINGLE_PROCESS, Ranks
 from training.fit.dropout import RowSlice
 from training.measure.inference import predict_together
 
+_STEPS_AHEAD = 2
 LEFT_OUT = -1.0
 """The target of a class of which a row says nothing."""
 
@@ -93,12 +97,11 @@ class StepShare:
 
         Every pass has some row, because all processes exchange gradients.
         """
-        parts, result = self.processes * self.passes, []
-        for number in range(self.passes):
-            first = number * self.processes + self.process
-            count = len(range(first, rows, parts))
-            result.append(RowSlice(rows, first if count else 0, parts, count))
-        return result
+        parts = self.processes * self.passes
+        return [
+            RowSlice(rows, first if first < rows else 0, parts, len(range(first, rows, parts)))
+            for first in range(self.process, parts, self.processes)
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,28 +141,28 @@ def load_steps(
     pad_token_id: int,
     accelerator: Accelerator,
     share: StepShare = StepShare(),
-) -> Iterator[Step]:
-    """Loads steps one ahead, so that a GPU computes during the next copy.
-
-    Yields:
-        The steps, in their order.
-    """
-    ahead = None
-    for indices in batches:
-        following = _load(rows, indices, pad_token_id, accelerator, share)
-        if ahead is not None:
-            yield ahead
-        ahead = following
-    if ahead is not None:
-        yield ahead
+) -> Generator[Step]:
+    """Yields steps in their order; for a GPU, a thread loads the next two meanwhile."""
+    load = partial(_load, rows, pad_token_id, accelerator, share)
+    if accelerator.device.type != "cuda":
+        yield from map(load, batches)  # a step uses all cores itself
+        return
+    ahead: deque[Future[Step]] = deque()
+    with ThreadPoolExecutor(1, "load", torch.cuda.set_device, (accelerator.device,)) as thread:
+        for indices in batches:
+            ahead.append(thread.submit(load, indices))
+            if len(ahead) > _STEPS_AHEAD:
+                yield ahead.popleft().result()
+        while ahead:
+            yield ahead.popleft().result()
 
 
 def _load(
     rows: EncodedRows,
-    indices: Sequence[int],
     pad_token_id: int,
     accelerator: Accelerator,
     share: StepShare,
+    indices: Sequence[int],
 ) -> Step:
     parts = share.parts(len(indices))
     # All passes of a step have one length, so that masks are drawn alike for all of them.
@@ -184,13 +187,9 @@ def _load_part(
     accelerator: Accelerator,
 ) -> TrainingBatch:
     """Loads the texts of a pass, each version of them padded to its length."""
+    padded = partial(collate, pad_token_id=pad_token_id, device=accelerator.device)
     inputs, *perturbed = (
-        collate(
-            [texts[index] for index in indices],
-            pad_token_id=pad_token_id,
-            device=accelerator.device,
-            pad_to=longest,
-        )
+        padded([texts[index] for index in indices], pad_to=longest)
         for texts, longest in zip(rows.versions, lengths, strict=True)
     )
     label_ids = accelerator.send(torch.tensor([rows.label_ids[index] for index in indices]))

@@ -23,7 +23,6 @@ from model.checkpoint.records import (
     judge,
 )
 from model.predictor import ModelInfo, Predictor
-from training.data.batches import MAX_BATCH_TOKENS
 from training.data.dataset import Dataset
 from training.data.hub import name_of
 from training.device import processor
@@ -47,7 +46,7 @@ class Measured(NamedTuple):
 
 
 def evaluate(
-    predictor: Predictor, dataset: Dataset, *, path: str, max_batch_tokens: int = MAX_BATCH_TOKENS
+    predictor: Predictor, dataset: Dataset, *, path: str, max_batch_tokens: int | None = None
 ) -> Measured:
     """Measures a predictor on the rows of one file.
 

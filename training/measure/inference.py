@@ -15,10 +15,8 @@ from model.cli.progress import progress
 from model.predictor import Predictor
 from model.tokenization.tokenizer import count_unknown
 from model.types import Classifier, Encoding
-from training.data.batches import MAX_BATCH_TOKENS, batches_by_length
+from training.data.batches import batches_by_length, choose_batch_tokens
 from training.distributed import Ranks
-
-_WINDOW = 2048  # texts that are encoded and sorted by length at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,21 +39,22 @@ def predict_probabilities(
     predictor: Predictor,
     texts: Sequence[str],
     *,
-    max_batch_tokens: int = MAX_BATCH_TOKENS,
+    max_batch_tokens: int | None = None,
     label: str = "predict",
 ) -> Probabilities:
     """Classifies texts exactly as the service does, calibration included, in their order."""
+    window = choose_batch_tokens(predictor.info.device)
     values = np.zeros((len(texts), len(predictor.info.labels)))  # [N, C]
     token_counts = np.zeros(len(texts), dtype=np.int64)  # [N]
     truncated = unknown_tokens = 0
     with progress(len(texts), label) as advance:
         # In windows, so that progress includes tokenizing, and memory stays small.
-        for start in range(0, len(texts), _WINDOW):
-            encodings = [predictor.encode(text) for text in texts[start : start + _WINDOW]]
+        for start in range(0, len(texts), window):
+            encodings = [predictor.encode(text) for text in texts[start : start + window]]
             truncated += sum(encoding.truncated for encoding in encodings)
             unknown_tokens += count_unknown(encodings, predictor.unknown_id)
             lengths = [len(encoding.input_ids) for encoding in encodings]
-            for batch in batches_by_length(lengths, max_batch_tokens=max_batch_tokens):
+            for batch in batches_by_length(lengths, max_batch_tokens=max_batch_tokens or window):
                 predictions = predictor.predict([encodings[index] for index in batch])
                 for index, prediction in zip(batch, predictions, strict=True):
                     values[start + index] = list(prediction.probabilities.values())
@@ -82,9 +81,10 @@ def predict_logits(
         Logits in the order of the texts [N, C].
     """
     lengths = [len(encoding.input_ids) for encoding in encodings]
+    most = choose_batch_tokens(device.type)
     logits: dict[int, NDArray[np.float32]] = {}
     with torch.inference_mode(), progress(len(encodings), label) as advance:
-        for batch in batches_by_length(lengths, max_batch_tokens=MAX_BATCH_TOKENS):
+        for batch in batches_by_length(lengths, max_batch_tokens=most):
             collated = collate(
                 [encodings[index] for index in batch], pad_token_id=pad_token_id, device=device
             )

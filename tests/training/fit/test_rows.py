@@ -1,8 +1,11 @@
 """Steps: what is in them, how they are divided, and when they are loaded."""
 
-from collections.abc import Iterator
+import threading
+from contextlib import closing
+from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,17 +48,27 @@ def test_targets_are_those_of_the_rows() -> None:
     torch.testing.assert_close(first.targets, torch.tensor([[0.1, 0.9], [0.3, 0.7]]))
 
 
-def test_one_step_is_loaded_before_it_is_asked_for() -> None:
-    made: list[int] = []
+def test_the_next_steps_are_loaded_while_a_gpu_is_at_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = [threading.Event() for _ in PLACES]
 
-    def places() -> Iterator[list[int]]:
-        for number, chosen in enumerate(PLACES):
-            made.append(number)
-            yield chosen
+    def load(*given: Any) -> Any:  # noqa: ANN401
+        assert threading.current_thread().name.startswith("load")
+        loaded[PLACES.index(given[-1])].set()
+        return given[-1]
 
-    seen = [list(made) for _ in load_steps(rows(), places(), pad_token_id=0, accelerator=CPU)]
+    monkeypatch.setattr(torch.cuda, "set_device", lambda _: None)
+    monkeypatch.setattr("training.fit.rows._load", load)
+    threads = threading.active_count()
+    gpu = Accelerator(torch.device("cuda", 0))
+    steps: Any = load_steps(rows(), PLACES, pad_token_id=0, accelerator=gpu)
 
-    assert seen == [[0, 1], [0, 1, 2], [0, 1, 2]]
+    assert next(steps) == PLACES[0]
+    assert all(each.wait(300) for each in loaded)  # and nothing asks for them
+    assert list(steps) == PLACES[1:]
+    ended = load_steps(rows(), PLACES, pad_token_id=0, accelerator=gpu)
+    with closing(ended):
+        next(ended)
+    assert threading.active_count() == threads
 
 
 @given(rows=st.integers(1, 40), processes=st.integers(1, 5), passes=st.integers(1, 4))

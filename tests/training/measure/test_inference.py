@@ -6,6 +6,7 @@ import torch
 
 from model import Batch, Predictor
 from tests.builders import tiny_network, tiny_tokenizer
+from training.data.batches import choose_batch_tokens
 from training.measure import inference
 from training.measure.inference import predict_logits, predict_probabilities
 
@@ -40,11 +41,15 @@ def test_many_windows_keep_the_order(
     assert "many: 5000/5000" in capsys.readouterr().err
 
 
+def test_a_gpu_measures_more_tokens_at_once() -> None:
+    assert list(map(choose_batch_tokens, ("cpu", "cuda", "cuda:1"))) == [2_048, 32_768, 32_768]
+
+
 @pytest.mark.parametrize("max_batch_tokens", [1, 16, 4096])
 def test_logits_are_those_of_each_text_alone(
     max_batch_tokens: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inference, "MAX_BATCH_TOKENS", max_batch_tokens)
+    monkeypatch.setattr(inference, "choose_batch_tokens", lambda _: max_batch_tokens)
     network, tokenizer = tiny_network(), tiny_tokenizer()
     encoded = [tokenizer.encode(text) for text in TEXTS]
     logits = predict_logits(network, encoded, pad_token_id=tokenizer.pad_token_id, device=CPU)
