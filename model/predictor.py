@@ -96,6 +96,12 @@ class Predictor:
         self._reopen = reopen
         self._runner = runner
         self._tokenizer = tokenizer
+        #: checks and encodes texts together; see `Tokenizer.encode_many`
+        self.encode_many = tokenizer.encode_many
+        #: the id of the token for what the vocabulary lacks, or None if it has none
+        self.unknown_id = tokenizer.unknown_id
+        #: the most tokens, padding counted, that go through the network together by default
+        self.batch_tokens = backend.default_batch_tokens
         self._backend = backend
         self._residual_share = residual_share
 
@@ -179,16 +185,6 @@ class Predictor:
         """Encodes an empty text, of which special tokens alone are left."""
         return self._tokenizer.encode("")
 
-    @property
-    def batch_tokens(self) -> int:
-        """The most tokens, padding counted, that go through the network together by default."""
-        return self._backend.default_batch_tokens
-
-    @property
-    def unknown_id(self) -> int | None:
-        """The id of the token for what the vocabulary lacks, or None if it has none."""
-        return self._tokenizer.unknown_id
-
     def predict(self, encodings: Sequence[Encoding]) -> list[Prediction]:
         """Classifies texts, at least one, in one forward pass on the fused path.
 
@@ -264,10 +260,12 @@ class Predictor:
         entries: Sequence[Entry],
         path: PathName,
     ) -> list[Result | Exception]:
-        def run_in_halves(part: Sequence[Entry]) -> Sequence[Result | Exception]:
-            return in_halves(run, part, self._backend)
-
-        return isolate(run_in_halves, entries, self._backend, control=partial(self.probe, path))
+        return isolate(
+            lambda part: in_halves(run, part, self._backend),
+            entries,
+            self._backend,
+            control=partial(self.probe, path),
+        )
 
     def _explain(self, options: Sequence[AttentionOptions]) -> list[Explanation | NotFiniteError]:
         chosen = [self._choose(each) for each in options]
@@ -288,31 +286,24 @@ class Predictor:
             weights = _cut(output.weights, row, len(each.encoding.input_ids), own, together)
             if isinstance(prediction, NotFiniteError):
                 explanations.append(prediction)
+                continue
             # A weight that is not a number makes the sum none either.
-            elif not all(np.isfinite(layer.sum()) for layer in weights):
-                error = NotFiniteError(1, len(encodings), what="attention weights")
-                explanations.append(error)
+            if not all(np.isfinite(layer.sum()) for layer in weights):
+                explanations.append(NotFiniteError(1, len(encodings), what="attention weights"))
+                continue
+            encoding, share, strongest = each.encoding, self._residual_share, None
+            if each.downsampling is None:
+                attention = np.stack(weights)
             else:
-                explanations.append(self._explanation(prediction, each, own, weights))
-        return explanations
-
-    def _explanation(
-        self,
-        prediction: Prediction,
-        options: AttentionOptions,
-        chosen: Selection,
-        weights: Sequence[NDArray[np.float32]],
-    ) -> Explanation:
-        encoding, share = options.encoding, self._residual_share
-        if options.downsampling is None:
-            attention, strongest = np.stack(weights), None
-        else:
-            assert encoding.tokens is not None  # noqa: S101 - they are encoded with them
-            attention, strongest = downsample(
-                weights, encoding.tokens, options.downsampling, residual_share=share
+                assert encoding.tokens is not None  # noqa: S101 - they are encoded with them
+                attention, strongest = downsample(
+                    weights, encoding.tokens, each.downsampling, residual_share=share
+                )
+            made = Explanation(
+                prediction, encoding, own.layers, own.heads, attention, share, strongest
             )
-        layers, heads = chosen.layers, chosen.heads
-        return Explanation(prediction, encoding, layers, heads, attention, share, strongest)
+            explanations.append(made)
+        return explanations
 
     def warm_up(self) -> None:
         """Runs both paths, so that the first request does not wait for lazy initialisation."""

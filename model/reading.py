@@ -52,27 +52,35 @@ def read_each(
     predictor: Predictor, items: Iterable[object], options: ReadingOptions
 ) -> list[EncodedText | Exception]:
     """Encodes texts; in the place of one that is missing or cannot be read stands its error."""
-    found: list[EncodedText | Exception] = []
-    for item in items:
-        try:
-            found.append(finish(read_in_steps(predictor, checked_text(item), options)))
-        except (InputError, TokenizerError, TypeError) as error:
-            found.append(error.with_traceback(None))  # its frames hold this list
-    return found
+    return [each for each in read_in_steps(predictor, list(items), options) if each is not None]
 
 
 def read_in_steps(
+    predictor: Predictor, items: Sequence[object], options: ReadingOptions
+) -> Iterator[EncodedText | Exception | None]:
+    """Yields what `read_each` returns, and None between, so that others can go."""
+    truncation = options.truncation
+    if truncation == "window" or options.by_sentence or options.omit:
+        for item in items:
+            try:
+                yield (yield from _read_one(predictor, checked_text(item), options))
+            except (InputError, TokenizerError, TypeError) as error:
+                yield error.with_traceback(None)  # its frames hold texts
+        return
+    found = predictor.encode_many(items, truncation=truncation, max_length=options.max_length)
+    for item, each in zip(items, found, strict=True):
+        if isinstance(each, Encoding):
+            encoding = _intervene(predictor, each, options) if options.intervenes else each
+            warnings = find_warnings(str(item)) if options.is_english else ()
+            yield EncodedText([encoding], warnings=warnings)
+        else:
+            yield each
+
+
+def _read_one(
     predictor: Predictor, text: str, options: ReadingOptions
 ) -> Generator[None, None, EncodedText]:
-    """Encodes a text, and its sentences if the options ask for them.
-
-    It yields after each part of it, so that others can go between.
-
-    Raises:
-        InputError: the text is blank, not valid Unicode, too long for the options, or lacks a
-            token to leave out.
-        TokenizerError: the tokenizer broke on the text.
-    """
+    """Encodes a text, and its sentences if the options ask for them; yields after each part."""
     whole = _read_whole(predictor, text, options)
     warnings = find_warnings(text) if options.is_english else ()
     if not options.by_sentence:
@@ -95,7 +103,7 @@ def read_window(
         window: index of the window to encode if the text is read in windows.
 
     Raises:
-        InputError: see `read_in_steps`; or the text has no such window.
+        InputError: it cannot be read so, or has no such window or token.
         TokenizerError: the tokenizer broke on the text.
     """
     if options.truncation == "window":
@@ -114,7 +122,7 @@ def read_units_in_steps(
         options: how the text is read; sentences are always found, and nothing is switched off.
 
     Raises:
-        InputError, TokenizerError: see `read_in_steps`.
+        InputError, TokenizerError: see `read_window`.
     """
     windows = _encode(predictor, text, options, with_tokens=True)
     yield
@@ -141,7 +149,7 @@ def leave_each_out(
 
     Raises:
         ValueError: the model has no such label.
-        InputError, TokenizerError: see `read_in_steps`.
+        InputError, TokenizerError: see `read_window`.
     """
     parts = finish(read_units_in_steps(predictor, text, ReadingOptions(truncation), level))
     whole = [prediction for each in parts.whole for prediction in predictor.predict([each])]

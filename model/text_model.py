@@ -170,7 +170,7 @@ class TextModel:
         if on_error == "raise":
             _raise_first(results)
         predictions = [
-            Prediction(None, nan, dict.fromkeys(info.labels, nan), 0, False, _error=each)
+            Prediction(None, nan, dict.fromkeys(info.labels, nan), 0, False, error=each)
             if isinstance(each, Exception)
             else each.among(choice).prediction.labelled_from(abstain_below)
             for each in results

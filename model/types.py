@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from operator import mul
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from model.errors import NotFiniteError
@@ -148,7 +149,7 @@ class Classifier(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(slots=True, repr=False)  # frozen, each would take three times as long to make
 class Prediction:
     """The answer of the model for one text.
 
@@ -159,11 +160,10 @@ class Prediction:
         token_count: tokens that the model read, special tokens included; where windows overlap,
             tokens count twice.
         truncated: whether a part of the text was cut off.
-        _logits: kept out of answers by the underscore, which orjson leaves out.
-        _windows: how many windows of the text the model read.
-        _warnings: words for what makes the answer doubtful; answers have them only where there are
-            any.
-        _error: why there is no answer; then all probabilities are NaN.
+        logits: what the network said of every class, before temperature and softmax.
+        windows: how many windows of the text the model read; 1 for a text that fits.
+        warnings: words for what makes the answer doubtful, such as `not-english`.
+        error: why the text has no answer, where its place was kept; then all probabilities are NaN.
     """
 
     label: str | None
@@ -171,10 +171,10 @@ class Prediction:
     probabilities: dict[str, float]
     token_count: int
     truncated: bool
-    _logits: Sequence[float] = field(default=(), compare=False)
-    _windows: int = 1
-    _warnings: tuple[str, ...] = ()
-    _error: Exception | None = None
+    logits: Sequence[float] = field(default=(), compare=False)
+    windows: int = 1
+    warnings: tuple[str, ...] = ()
+    error: Exception | None = None
 
     @classmethod
     def of(
@@ -194,15 +194,9 @@ class Prediction:
         whole = math.fsum(powers)
         shares = [power / whole for power in powers]
         score = max(shares)
-        return cls(
-            label=labels[shares.index(score)],
-            score=score,
-            probabilities=dict(zip(labels, shares, strict=True)),
-            token_count=token_count,
-            truncated=truncated,
-            _logits=logits,
-            _windows=windows,
-        )
+        label = labels[shares.index(score)]
+        probabilities = dict(zip(labels, shares, strict=True))
+        return cls(label, score, probabilities, token_count, truncated, logits, windows)
 
     @classmethod
     def of_batch(
@@ -214,35 +208,28 @@ class Prediction:
     ) -> list[Prediction | NotFiniteError]:
         """Turns logits [B, C] into predictions; into an error where they are not finite numbers."""
         rows: list[list[float]] = logits.tolist()
-        bad = sum(not all(map(math.isfinite, row)) for row in rows)
-        predictions: list[Prediction | NotFiniteError] = []
-        for row, encoding in zip(rows, encodings, strict=True):
-            if bad and not all(map(math.isfinite, row)):
-                predictions.append(NotFiniteError(bad, len(rows)))
-                continue
-            count, cut = len(encoding.input_ids), encoding.truncated
-            made = cls.of(row, labels, temperature, token_count=count, truncated=cut)
-            predictions.append(made)
-        return predictions
+        bad = sum(not math.isfinite(sum(row)) for row in rows)
+        return [
+            NotFiniteError(bad, len(rows))
+            if bad and not math.isfinite(sum(row))
+            else cls.of(
+                row, labels, temperature, token_count=len(each.input_ids), truncated=each.truncated
+            )
+            for row, each in zip(rows, encodings, strict=True)
+        ]
 
     @classmethod
     def of_windows(cls, windows: Sequence[Prediction], *, temperature: float) -> Prediction:
         """Joins the predictions of a text's windows: the mean logits, weighted by token count."""
         if len(windows) == 1:
             return windows[0]
-        tokens = sum(each.token_count for each in windows)
+        counts = [each.token_count for each in windows]
         columns = zip(*(each.logits for each in windows), strict=True)
         return cls.of(
-            [
-                math.fsum(
-                    logit * each.token_count for logit, each in zip(row, windows, strict=True)
-                )
-                / tokens
-                for row in columns
-            ],
+            [math.fsum(map(mul, column, counts)) / sum(counts) for column in columns],
             list(windows[0].probabilities),
             temperature,
-            token_count=tokens,
+            token_count=sum(counts),
             truncated=any(each.truncated for each in windows),
             windows=len(windows),
         )
@@ -256,33 +243,24 @@ class Prediction:
         return f"Prediction({self.label!r}, {self.score:.4f}, {self.token_count} tokens{more})"
 
     @property
-    def windows(self) -> int:
-        """How many windows of the text the model read; 1 for a text that fits."""
-        return self._windows
-
-    @property
-    def logits(self) -> Sequence[float]:
-        """What the network said of every class, before temperature and softmax."""
-        return self._logits
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Words for what makes the answer doubtful, such as `not-english`."""
-        return self._warnings
-
-    @property
-    def error(self) -> Exception | None:
-        """Why the text has no answer, where its place was kept; None for an answer."""
-        return self._error
-
-    @property
     def best(self) -> str:
         """The label, or the most probable class without one."""
         return self.label or max(self.probabilities, key=self.probabilities.__getitem__)
 
+    def members(self) -> dict[str, object]:
+        """Returns what answers show of it: warnings only where there are any."""
+        shown: dict[str, object] = {
+            "label": self.label,
+            "score": self.score,
+            "probabilities": self.probabilities,
+            "token_count": self.token_count,
+            "truncated": self.truncated,
+        }
+        return shown | {"warnings": self.warnings} if self.warnings else shown
+
     def warned(self, *warnings: str) -> Prediction:
         """Returns the prediction with these warnings."""
-        return replace(self, _warnings=warnings)
+        return replace(self, warnings=warnings)
 
     def labelled_from(self, least: float | None) -> Prediction:
         """Returns the prediction; without its label if `least` is more than its score."""
@@ -306,14 +284,16 @@ class Choice:
     def narrow(self, prediction: Prediction) -> Prediction:
         """Returns the prediction of a choice among these labels only."""
         logits = dict(zip(prediction.probabilities, prediction.logits, strict=True))
-        return Prediction.of(
+        narrowed = Prediction.of(
             [logits[label] for label in self.labels],
             self.labels,
             self.temperature,
             token_count=prediction.token_count,
             truncated=prediction.truncated,
             windows=prediction.windows,
-        ).warned(*prediction.warnings)
+        )
+        narrowed.warnings = prediction.warnings
+        return narrowed
 
 
 @dataclass(frozen=True, slots=True)

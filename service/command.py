@@ -10,7 +10,7 @@ from functools import partial
 from typing import NoReturn
 
 from model import Checkpoint
-from model.backends.base import Backend
+from model.backends.base import Backend, Processor
 from model.checkpoint.location import renamed
 from model.cli.arguments import LineParser, add_version, project_version
 from model.cli.process import share_one_heap
@@ -42,6 +42,8 @@ def run(arguments: Sequence[str] | None) -> int:
         settings, api_keys, checkpoint, backend = prepare(options)
     except SettingsError as error:
         return _refuse(str(error))
+    if isinstance(backend, Processor):  # passes keep its cores busy
+        os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     try:
         listening = listen(settings.host, settings.port)
     except OSError as error:

@@ -7,8 +7,8 @@ import re
 import unicodedata
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from itertools import takewhile
 
 import tokenizers
@@ -17,7 +17,7 @@ from tokenizers import normalizers
 from model.errors import BlankTextError, InputError, TextTooLongError, TokenizerError, is_fault
 from model.tokenization.wordpiece import SPECIAL_TOKENS
 from model.types import Encoding, Token, Truncation
-from model.validation import one_text
+from model.validation import checked_text, one_text
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 # Nearly every text has a visible character in its first piece.
@@ -36,6 +36,8 @@ _GROWTH = 4
 # A part of so many characters is encoded at once, whatever it becomes: `reader` bounds that too.
 _FREE = 16_384
 _MOST_TIMES, MOST_GROWN = 4, 1_000_000
+# So many texts that are never cut first are encoded together, most often in a few milliseconds.
+_TOGETHER, _SHORT = 64, _CHARACTERS_A_TOKEN * MARGIN
 #: the most windows of a text unless a setting says another number
 MAX_WINDOWS = 64
 _OVERLAP = 4  # the part of a window that the next one reads again: a quarter
@@ -66,6 +68,8 @@ def check_text(text: str) -> str:
 
 def is_blank(text: str) -> bool:
     """Whether a text has only white space, control and format characters."""
+    if text[:1].isalnum():
+        return False
     # In each piece every character is checked once; between pieces, other threads run.
     pieces = (text[start : start + _PIECE] for start in range(0, len(text), _PIECE))
     return not any(any(map(_is_visible, set(piece))) for piece in pieces)
@@ -165,14 +169,11 @@ class Tokenizer:
         truncation: Truncation = "right",
         with_tokens: bool = False,
         max_length: int | None = None,
+        whole: tokenizers.Encoding | None = None,
     ) -> Encoding:
-        """Encodes one text.
+        """Encodes one text of valid Unicode; see `Predictor.encode`.
 
-        Args:
-            text: valid Unicode; see `check_text`.
-            truncation: the end to cut off if the text does not fit, or `error`.
-            with_tokens: whether to return offsets and words.
-            max_length: the most tokens, special ones included, if the model reads more.
+        `whole` is what the library made of the text, if it has read it.
 
         Raises:
             InputError: `max_length` leaves no room for a token of the text.
@@ -188,15 +189,16 @@ class Tokenizer:
                 f"max_length is {length} and leaves no room for text beside the special tokens: "
                 f"set it to {length + 1 - room} or more"
             )
-        excerpt, encoded = self._split(text, room, from_end=from_end, with_tokens=with_tokens)
-        surplus = len(encoded.ids) - room
+        excerpt, encoded = range(len(text)), whole
+        if encoded is None:
+            excerpt, encoded = self._split(text, room, from_end=from_end, with_tokens=with_tokens)
+        surplus = len(encoded) - room
         kept = slice(None)
         if surplus > 0:
             if truncation == "error":
-                count = _at_least(len(encoded.ids) + length - room, text, excerpt)
                 raise TextTooLongError(
-                    f"the text has {count} tokens and the model reads at most {length}: shorten "
-                    "it, or set truncation to right or left"
+                    f"the text has {_at_least(length + surplus, text, excerpt)} tokens and the "
+                    f"model reads at most {length}: shorten it, or set truncation to right or left"
                 )
             kept = slice(surplus, None) if from_end else slice(room)
         own = self._own_tokens(text, excerpt, encoded, kept) if with_tokens else ()
@@ -206,6 +208,34 @@ class Tokenizer:
             tokens=self._surround(own) if with_tokens else None,
             text=text if with_tokens else None,
         )
+
+    def encode_many(
+        self,
+        texts: Sequence[object],
+        *,
+        truncation: Truncation = "right",
+        max_length: int | None = None,
+    ) -> Iterator[Encoding | Exception]:
+        """Encodes texts, short neighbours together; the library may share them among cores.
+
+        In the place of a text that is missing, or refused, stands its error.
+        """
+        for start in range(0, len(texts), _TOGETHER):
+            part = texts[start : start + _TOGETHER]
+            short = [text for text in part if isinstance(text, str) and len(text) <= _SHORT]
+            whole: dict[str, tokenizers.Encoding] = {}
+            # If it breaks on a text, each is encoded by itself.
+            with suppress(TokenizerError), no_panic():
+                encoded = self._backend.encode_batch_fast(short, add_special_tokens=False)
+                whole = dict(zip(short, encoded, strict=True))
+            for text in part:
+                try:
+                    sound = check_text(text if isinstance(text, str) else checked_text(text))
+                    yield self.encode(
+                        sound, truncation=truncation, max_length=max_length, whole=whole.get(sound)
+                    )
+                except (InputError, TokenizerError, TypeError) as error:
+                    yield error.with_traceback(None)  # its frames hold texts
 
     def encode_windows(
         self, text: str, *, max_windows: int, with_tokens: bool = False

@@ -99,7 +99,9 @@ async def invocations(
     context: Context, body: Annotated[InvocationsRequest, Body(openapi_examples=_EXAMPLES)]
 ) -> Response:
     """Returns the predictions of the texts in a table, a list or a column."""
-    return await answer_texts(context, texts_of(body), lambda found: {"predictions": found})
+    return await answer_texts(
+        context, texts_of(body), lambda found: {"predictions": [each.members() for each in found]}
+    )
 
 
 answer_get(

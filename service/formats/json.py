@@ -11,7 +11,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from model import Attribution, HeadImportance, HeadSteps, ModelInfo, Prediction
+from model import Attribution, HeadImportance, HeadSteps, ModelInfo
 from model.explain.leave_one_out import LeaveOutAttribution
 from model.explain.units import UnitLevel
 from model.explain.views import RAW
@@ -31,30 +31,13 @@ _WEIGHT = _UPPER + _LOWER
 _STEP = 8192
 
 
-def prediction_members(prediction: Prediction) -> dict[str, object]:
-    """Returns the members of a prediction."""
-    return {
-        "label": prediction.label,
-        "score": prediction.score,
-        "probabilities": prediction.probabilities,
-        "token_count": prediction.token_count,
-        "truncated": prediction.truncated,
-        **({"warnings": prediction.warnings} if prediction.warnings else {}),
-    }
-
-
-def _explained(prediction: Prediction) -> object:
-    # orjson writes it faster as it is.
-    return prediction_members(prediction) if prediction.warnings else prediction
-
-
 def attributions_answer(
     info: ModelInfo, attribution: Attribution | LeaveOutAttribution, *, level: UnitLevel
 ) -> dict[str, object]:
     """Returns the content of an answer of `/attributions`."""
     content: dict[str, object] = {
         "model": _name(info),
-        "prediction": _explained(attribution.prediction),
+        "prediction": attribution.prediction.members(),
         "view": attribution.method + (f"+{level}" if level != "token" else ""),
         "label": attribution.label,
         "tokens": attribution.tokens,
@@ -73,7 +56,7 @@ def importance_answer(info: ModelInfo, heads: HeadImportance) -> dict[str, objec
     """Returns the content of an answer of `/importance`."""
     return {
         "model": _name(info),
-        "prediction": _explained(heads.prediction),
+        "prediction": heads.prediction.members(),
         "view": "head_importance",
         "label": heads.label,
         "layers": list(range(info.num_layers)),
@@ -98,7 +81,10 @@ def steps_body(info: ModelInfo, steps: HeadSteps) -> bytes:
 
 def attention_body(info: ModelInfo, view: View) -> memoryview:
     """Writes the answer of `/attention` for one sentence; raises as `encode_weights`."""
-    content: dict[str, object] = {"model": _name(info), "prediction": _explained(view.prediction)}
+    content: dict[str, object] = {
+        "model": _name(info),
+        "prediction": view.prediction.members(),
+    }
     if view.windows is not None:
         content |= {"window": view.window, "windows": view.windows}
     content |= {"tokens": view.tokens, "layers": view.layers, "heads": view.heads}

@@ -9,7 +9,6 @@ from model import Prediction
 from model.reading import ReadingOptions
 from model.types import TextResult
 from service.errors import ServiceError
-from service.formats.json import prediction_members
 from service.routes.openapi import computes
 from service.routes.request_schemas import EXAMPLE, PredictRequest
 from service.routes.requests import (
@@ -101,13 +100,9 @@ def _answer_of(result: TextResult | ServiceError, body: PredictRequest) -> objec
     """Returns what is answered for one text: its prediction, or its error."""
     if isinstance(result, ServiceError):
         return {"error": result.problem()}
-    prediction, is_whole = result.prediction, body.truncation == "window"
-    is_more = prediction.warnings or result.sentences is not None or is_whole
-    if body.abstain_below is None and not is_more:
-        return prediction  # orjson writes it faster as it is
-    members = _members(prediction, body)
-    if is_whole:
-        members["windows"] = prediction.windows
+    members = _members(result.prediction, body)
+    if body.truncation == "window":
+        members["windows"] = result.prediction.windows
     if result.sentences is not None:
         members["sentences"] = [
             {"start": each.span.start, "end": each.span.end, **_members(each.prediction, body)}
@@ -117,4 +112,4 @@ def _answer_of(result: TextResult | ServiceError, body: PredictRequest) -> objec
 
 
 def _members(prediction: Prediction, body: PredictRequest) -> dict[str, object]:
-    return prediction_members(prediction.labelled_from(body.abstain_below))
+    return prediction.labelled_from(body.abstain_below).members()

@@ -180,7 +180,7 @@ class RequestContext:
         lengths = _lengths(given)
         is_large = sum(lengths) > _SMALL_CHARACTERS
         preparer = self.state.preparer_of_large if is_large else self.state.preparer
-        inline = max(lengths, default=0) * cost <= _INLINE_COST
+        inline = sum(lengths) * cost <= _INLINE_COST
         try:
             return await preparer.run(self.client.client, work, inline=inline)
         except ServiceError as error:

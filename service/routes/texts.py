@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 
-from model import Choice, Encoding, Head, Prediction, Predictor
+from model import Choice, Encoding, Head, Prediction
 from model.errors import InputError, NoSuchPartError, TextTooLongError, TokenizerError
 from model.predictor import PathName
 from model.reading import ReadingOptions, join_results, read_in_steps, read_window
@@ -20,7 +20,6 @@ from service.errors import (
     SentenceTooLongError,
     ServiceError,
     invalid,
-    without_frames,
 )
 from service.metrics import EXPLICIT, FUSED
 from service.queue.preparing import Steps
@@ -145,14 +144,18 @@ def _encode_items(
 ) -> Steps[list[EncodedText | ServiceError]]:
     """Encodes the texts; stops as soon as the first ones are too much work."""
     items: list[EncodedText | ServiceError] = []
-    tokens = 0
+    tokens, predictor = 0, context.state.engine.predictor
     with tokenizing(len(texts.items)):
-        for index, text in enumerate(texts.items):
+        for read in read_in_steps(predictor, texts.items, texts.options):
             yield
-            item = yield from _encode_item(context.state.engine.predictor, text, texts, index)
-            items.append(item)
-            if isinstance(item, EncodedText):
-                tokens += sum(len(encoding.input_ids) for encoding in item.encodings)
+            if read is None:
+                continue
+            index = len(items)
+            if isinstance(read, EncodedText):
+                items.append(read)
+                tokens += sum(len(encoding.input_ids) for encoding in read.encodings)
+            else:
+                items.append(_refusal(read, texts, index))
             _check_work(context, FUSED, tokens, index)
     errors = [item for item in items if isinstance(item, ServiceError)]
     if errors and not by_item:
@@ -160,19 +163,14 @@ def _encode_items(
     return items
 
 
-def _encode_item(
-    predictor: Predictor, text: object, texts: Texts, index: int
-) -> Steps[EncodedText | ServiceError]:
+def _refusal(error: Exception, texts: Texts, index: int) -> ServiceError:
+    """Makes the answer of a text that cannot be read."""
     loc = ("body", *texts.locate(index))
-    try:
-        if not isinstance(text, str):
-            raise invalid(loc, _NO_STRING)
-        with reading(loc, texts.cut_by):
-            return (yield from read_in_steps(predictor, text, texts.options))
-    except InternalError as error:
-        return without_frames(_at(loc, error))
-    except ServiceError as error:
-        return without_frames(error)
+    if not isinstance(texts.items[index], str):
+        return invalid(loc, _NO_STRING)
+    answer = _answer_to(error, loc, texts.cut_by)
+    answer.__cause__ = error
+    return _at(loc, answer) if isinstance(answer, InternalError) else answer
 
 
 def _check_work(context: RequestContext, path: PathName, tokens: int, index: int) -> None:
@@ -216,18 +214,22 @@ def reading(loc: Loc, cut_by: str = _CUT) -> Iterator[None]:
     """Raises an error of the service where the text at `loc` cannot be read."""
     try:
         yield
-    except TokenizerError as error:
-        logger.exception("the tokenizer broke on a text", extra={"fault": str(error)})
-        raise InternalError(UNREADABLE_DETAIL) from error
-    except NoSuchPartError as error:
+    except (InputError, TokenizerError) as error:
+        raise _answer_to(error, loc, cut_by) from error
+
+
+def _answer_to(error: Exception, loc: Loc, cut_by: str) -> ServiceError:
+    if not isinstance(error, InputError):
+        logger.error("the tokenizer broke on a text", exc_info=error, extra={"fault": str(error)})
+        return InternalError(UNREADABLE_DETAIL)
+    if isinstance(error, NoSuchPartError):
         if error.position is not None:
-            raise invalid(("body", "omit", error.position), str(error)) from error
+            return invalid(("body", "omit", error.position), str(error))
         of_text = f"of sentences[{loc[-1]}], " if isinstance(loc[-1], int) else ""
-        raise invalid((loc[0], "window"), f"{of_text}{error}") from error
-    except InputError as error:
-        is_long = isinstance(error, TextTooLongError)
-        kind = SentenceTooLongError if is_long else InvalidRequestError
-        raise invalid(loc, str(error).replace(_CUT, cut_by), kind) from error
+        return invalid((loc[0], "window"), f"{of_text}{error}")
+    is_long = isinstance(error, TextTooLongError)
+    kind = SentenceTooLongError if is_long else InvalidRequestError
+    return invalid(loc, str(error).replace(_CUT, cut_by), kind)
 
 
 def _at(loc: Loc, error: InternalError) -> InternalError:

@@ -5,7 +5,6 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -138,10 +137,6 @@ def test_logits_that_are_not_finite_are_counted_by_text(value: float) -> None:
     assert isinstance(good, Prediction)
     assert good.probabilities == {"no": 0.0, "yes": 1.0}
     assert good.logits == logits[0].tolist()
-    # Logits stay here; whoever asks for them gets them by name.
-    assert [*orjson.loads(orjson.dumps(good))] == [
-        *("label", "score", "probabilities", "token_count", "truncated")
-    ]
     for error in bad:
         assert isinstance(error, NotFiniteError)
         assert (error.count, error.total) == (2, 3)

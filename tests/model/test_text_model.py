@@ -113,7 +113,7 @@ def test_passes_hold_texts_of_similar_length(
     loaded: TextModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("model.reading._PASS_TOKENS", 0)
-    monkeypatch.setattr(type(loaded.predictor), "batch_tokens", 16)
+    monkeypatch.setattr(loaded.predictor, "batch_tokens", 16)
     encodings = [loaded.predictor.encode(text) for text in TEXTS]
     lengths = sorted(len(each.input_ids) for each in encodings)
     counts: list[int] = []

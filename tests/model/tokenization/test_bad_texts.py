@@ -128,7 +128,7 @@ def test_a_panic_is_an_error_like_others() -> None:
 
 def test_a_panic_costs_its_own_row_alone(checkpoint_folder: Path) -> None:
     scorer = Scorer(checkpoint_folder, device="cpu", dtype="float32", threads=1)
-    scorer._predictor._tokenizer = Tokenizer(panicking(), max_length=8)
+    scorer._predictor.encode_many = Tokenizer(panicking(), max_length=8).encode_many
 
     _, refused, _ = scorer.encode(["a", "x" * 40, "a"])
 

@@ -11,16 +11,18 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tokenizers import models, pre_tokenizers
 
-from model.errors import TextTooLongError
-from model.tokenization.tokenizer import Tokenizer
+from model.errors import InputError, TextTooLongError
+from model.tokenization.tokenizer import Tokenizer, check_text
 from model.tokenization.wordpiece import wordpiece_tokenizer
 from model.tokenization.words import group_words, sum_words
-from model.types import Token, Words
+from model.types import Token, Truncation, Words
+from model.validation import checked_text
 from tests.builders import VOCABULARY, tiny_tokenizer
 from tests.matching import exactly
 
 LONG = tiny_tokenizer(max_length=100_000)
 TOKENIZER = tiny_tokenizer()
+SHORT = tiny_tokenizer(max_length=9)
 IDS = {token: index for index, token in enumerate(VOCABULARY)}
 WORDS = "a an and bad boring but cast cold deep dull"
 texts = st.text() | st.text(st.sampled_from("ab .,[]é中🎬\u0301\u3000\x1c"))
@@ -52,6 +54,26 @@ def test_truncation_of_any_text(text: str, max_length: int) -> None:
     else:
         assert right.input_ids == left.input_ids == whole
         assert short.encode(text, truncation="error").input_ids == whole
+
+
+@given(
+    items=st.lists(texts | st.none() | st.just("a\ud800"), max_size=3),
+    times=st.sampled_from([1, 50]),
+    truncation=st.sampled_from(["right", "left", "error"]),
+)
+@example(["good " * 500, "a", "", "." * 2048], 1, "right")
+def test_many_are_encoded_as_each_is(
+    items: list[object], times: int, truncation: Truncation
+) -> None:
+    def each(item: object) -> object:
+        try:
+            return SHORT.encode(check_text(checked_text(item)), truncation=truncation)
+        except (InputError, TypeError) as error:
+            return type(error), str(error)
+
+    found = SHORT.encode_many(items * times, truncation=truncation)
+    said = [(type(one), str(one)) if isinstance(one, Exception) else one for one in found]
+    assert said == list(map(each, items)) * times
 
 
 def test_a_tokenizer_without_special_tokens() -> None:

@@ -93,7 +93,7 @@ def test_of_a_far_longer_text_only_a_part_is_counted() -> None:
 
 
 def prediction(logits: list[float], tokens: int) -> Prediction:
-    return Prediction("", 0.0, {"no": 0.0, "yes": 0.0}, tokens, truncated=False, _logits=logits)
+    return Prediction("", 0.0, {"no": 0.0, "yes": 0.0}, tokens, truncated=False, logits=logits)
 
 
 def test_the_logits_of_windows_are_weighted_by_their_tokens() -> None:
