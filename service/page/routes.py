@@ -29,6 +29,8 @@ _DOCS_POLICY = (
     "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; "
     "frame-ancestors 'none'"
 )
+# The page draws the service's picture from memory, to save it as PNG.
+_PAGE_POLICY = "default-src 'self'; img-src 'self' blob:; frame-ancestors 'none'"
 _FOLDER = Path(__file__).parent
 _VERSION = re.compile(r"[0-9a-f]{12}")
 _ENTRY = re.compile(r'src="static/([^"]+)" type="module"')
@@ -44,7 +46,8 @@ async def page(request: Request) -> Response:
     state = state_of(request)
     require_access(request, state.settings.page)
     # Without a key the example of a first visit would only be refused.
-    return _answer_page(request, "index.html", REVALIDATE, has_keys=bool(state.api_keys))
+    headers = {**REVALIDATE, "Content-Security-Policy": _PAGE_POLICY}
+    return _answer_page(request, "index.html", headers, has_keys=bool(state.api_keys))
 
 
 @answer_get(router, "/docs")

@@ -21,16 +21,21 @@ def answered(visit: Visit) -> None:
     """A head and a token are chosen."""
     visit.ask(SENTENCE)
     visit.head(3, 8).click()
-    visit.part(".strip button").nth(10).click()
+    visit.part(".of-query").select_option("10")
 
 
 def opened(visit: Visit) -> None:
     """All that can be opened is open."""
     answered(visit)
-    visit.set("picture", "map")
+    visit.set("picture", "lines")
     visit.part(".table summary").click()
-    visit.page.get_by_role("button", name="Switch off layer 3, head 8").click()
+    visit.part(".switch").click()
     expect(visit.part(".outcome")).to_contain_text("Off: layer 3, head 8: ")
+    visit.part(".find").click()
+    visit.part(".grid.marked").wait_for()
+    visit.page.locator("#how summary").click()
+    visit.menu("Save")
+    visit.menu("View")
 
 
 def first(visit: Visit) -> None:

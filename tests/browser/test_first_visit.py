@@ -1,5 +1,7 @@
 """The first visit shows an example: a verdict and its reasons, and a head that matters."""
 
+import re
+
 import httpx
 from playwright.sync_api import Browser, expect
 
@@ -8,8 +10,6 @@ from tests.browser.visits import Visit, come, read
 from tests.end_to_end.servers import RunningService
 
 EXAMPLE = "The plot drags, but the cast is superb."
-#: what a head looks at that says nothing of the text
-PLAIN = ("at themselves", "before them", "after them", "at [", "almost evenly", "at punctuation")
 
 
 def test_it_shows_an_example_with_its_verdict_and_reason(
@@ -30,21 +30,23 @@ def test_it_shows_an_example_with_its_verdict_and_reason(
     expect(visit.page.locator("#status")).to_have_text(f"An example: {label}, {score}.")
 
 
-def test_its_heads_begin_with_one_that_matters(visit: Visit, client: httpx.Client) -> None:
+def test_its_heads_begin_with_the_one_that_looks_at_a_word(visit: Visit) -> None:
     come(visit)
+    asked = questions(visit)
     with visit.redrawn():
         visit.page.get_by_role("link", name="Heads", exact=True).click()
-    importance = client.post("/importance", json={"sentence": EXAMPLE}).json()["importance"]
-    names = visit.part(".cell button").evaluate_all(
-        "buttons => buttons.map((button) => button.getAttribute('aria-label'))"
-    )
-    telling = [at for at, words in enumerate(names) if not any(each in words for each in PLAIN)]
-    assert 5 < len(telling) < len(names)
-    best = max(telling, key=lambda at: importance[at // 12][at % 12])
-    expect(visit.part(".place")).to_have_text(f"Layer {best // 12}, head {best % 12}")
+    assert set(asked) <= {"/attention", "/importance"}
+    place, looks = visit.part(".place").inner_text(), visit.part(".pattern").inner_text()
+    assert re.fullmatch(r"\d+ of 13 tokens look most at “superb”\.", looks)
+    heads = visit.part(".cell button").evaluate_all("all => all.map((each) => each.title)")
+    assert f"{place}. {looks}" in heads
+    # The picture comes at once, and few controls stand beside the grid.
+    assert visit.part(".map svg").evaluate("one => one.getBoundingClientRect().bottom") < 900
+    controls = visit.page.locator("#heads-tab :is(button, input, select, summary)")
+    assert controls.count() - len(heads) <= 20
     # The next text keeps that head, as any that was chosen.
     visit.ask("A dull film.")
-    expect(visit.part(".place")).to_have_text(f"Layer {best // 12}, head {best % 12}")
+    expect(visit.part(".place")).to_have_text(place)
 
 
 def test_a_service_that_cannot_answer_is_not_complained_about(visit: Visit) -> None:

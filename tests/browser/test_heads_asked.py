@@ -1,13 +1,15 @@
 """What is asked for a view of the heads: changes in flight, a replaced model, and the address."""
 
+import math
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Route, expect
 
-from tests.browser.routes import Replaced, heard, hold, refuse
+from tests.browser.routes import Replaced, body_of, heard, hold, questions, refuse
 from tests.browser.visits import Visit, percent, window
 
+TEXT = "The plot drags, but the cast is superb."
 SENTENCE = "The plot drags & drags, but 100 % of the cast is “superb” #1."
 CHANGED = "The model is being replaced just now. Answers came from two versions of it."
 
@@ -22,7 +24,7 @@ def asked(visit: Visit) -> Visit:
 
 def click(visit: Visit, name: str, value: str) -> None:
     """Chooses a view without waiting for it."""
-    visit.page.locator(f"#controls input[name={name}][value={value}]").click()
+    visit.menu("View").locator(f"input[name={name}][value={value}]").click()
 
 
 def fields(visit: Visit) -> dict[str, list[str]]:
@@ -41,19 +43,19 @@ def test_what_needs_no_answer_is_drawn_at_once_and_stays(asked: Visit) -> None:
     click(asked, "level", "word")
     answer = held.wait_for(1)
     asked.head(0, 5).click()
-    click(asked, "picture", "map")
+    click(asked, "picture", "lines")
     asked.page.get_by_label("Special tokens").uncheck()
     for answered in (False, True):
         if answered:
             with asked.redrawn():
                 answer.continue_()
         assert asked.part(".place").inner_text() == "Layer 0, head 5"
-        assert asked.part(".map canvas").is_visible()
-        expect(asked.page.get_by_label("Special tokens")).not_to_be_checked()
+        assert asked.part(".lines svg").is_visible()
+        expect(asked.menu("View").get_by_label("Special tokens")).not_to_be_checked()
         expect(asked.page.locator("input[name=level][value=word]")).to_be_checked()
-        unit = "Words" if answered else "Tokens"
-        assert (asked.part(".strip").get_attribute("aria-label") or "").startswith(unit)
-    view = {"head": ["5"], "layer": ["0"], "level": ["word"], "special": ["off"], "view": ["map"]}
+        unit = "word" if answered else "token"
+        assert asked.part(".of-query option").first.inner_text() == f"any {unit}"
+    view = {"head": ["5"], "layer": ["0"], "level": ["word"], "special": ["off"], "view": ["lines"]}
     addressed(asked, view)
 
 
@@ -61,20 +63,20 @@ def test_an_address_that_fails_leaves_the_name_over_the_numbers(asked: Visit) ->
     asked.set("reduce", "mean")
     largest = asked.part(".largest").inner_text()
     refuse(asked, 503, "overloaded")
-    asked.page.evaluate("location.hash = '#heads&reduce=rollout&layer=1&view=map'")
+    asked.page.evaluate("location.hash = '#heads&reduce=rollout&layer=1&view=lines'")
     asked.problem()
     asked.complained("503")
 
     assert asked.part(".place").inner_text() == "Layer 3, mean of heads 0 to 11"
     assert asked.part(".largest").inner_text() == largest
-    expect(asked.page.locator("input[name=reduce][value=mean]")).to_be_checked()
+    expect(asked.menu("View").locator("input[name=reduce][value=mean]")).to_be_checked()
     assert asked.page.locator("#view-note").inner_text().startswith("Mean:")
     addressed(asked, {"layer": ["3"], "head": ["8"], "reduce": ["mean"]})
 
     asked.page.unroute("**/attention")
     asked.try_again()
     assert asked.part(".place").inner_text().startswith("Rollout through layers 0 to 5")
-    expect(asked.page.locator("input[name=picture][value=map]")).to_be_checked()
+    expect(asked.part(".lines svg")).to_be_visible()
 
 
 def test_an_address_restores_the_view_without_the_text(asked: Visit, browser: Browser) -> None:
@@ -100,9 +102,9 @@ def test_an_address_restores_the_view_without_the_text(asked: Visit, browser: Br
 
 def test_every_field_of_an_address_comes_back_and_nonsense_is_passed_over(asked: Visit) -> None:
     for fragment in (
-        "heads&layer=1&head=2&importance=on",
+        "heads&layer=1&head=2&view=lines",
         "heads&layer=4&head=7&special=off",
-        "heads&layer=3&head=0&reduce=rollout&level=word&view=map&whole=on",
+        "heads&layer=3&head=0&reduce=rollout&level=word&view=lines&whole=on",
     ):
         with asked.redrawn():
             asked.page.evaluate("fragment => { location.hash = fragment; }", fragment)
@@ -151,38 +153,90 @@ def test_a_replacement_under_way_is_said_and_can_be_tried_again(asked: Visit) ->
     new.is_asked = True
     asked.try_again()
     assert (version(asked), len(places(asked))) == (new.version, 48)
-    expect(asked.page.locator("input[name=level][value=word]")).to_be_checked()
+    expect(asked.menu("View").locator("input[name=level][value=word]")).to_be_checked()
 
 
-def test_importance_of_another_model_or_none_marks_nothing(asked: Visit) -> None:
-    Replaced(6).stand_in(asked, "importance")
-    asked.page.get_by_label("Mark importance").click()
-    assert CHANGED in asked.problem()
-    assert asked.part(".grid.marked").count() == 0
-    expect(asked.page.get_by_label("Mark importance")).not_to_be_checked()
-    refuse(asked, 404, "not-found", path="importance")
-    asked.page.get_by_label("Mark importance").click()
-    expect(asked.page.get_by_label("Mark importance")).to_have_count(0)
-    asked.complained("404")
+def ready(visit: Visit, *methods: str) -> None:
+    """The service names methods that it is ready for."""
+
+    def describe(route: Route) -> None:
+        route.fulfill(json=route.fetch().json() | {"methods": ["leave_out", *methods]})
+
+    visit.page.route("**/model", describe)
+    visit.page.reload()
+
+
+def matter(visit: Visit) -> list[str]:
+    """The heads that matter most."""
+    chips = visit.part(".matter .chip")
+    expect(chips).to_have_count(2)
+    return chips.all_inner_texts()
+
+
+def largest(importance: list[list[float]]) -> list[str]:
+    places = [(layer, head) for layer in range(6) for head in range(12)]
+    most = sorted(places, key=lambda place: -importance[place[0]][place[1]])[:2]
+    return [f"{layer}.{head}" for layer, head in most]
+
+
+def test_what_matters_is_asked_where_the_service_is_ready(visit: Visit) -> None:
+    ready(visit, "importance")
+    answer = heard(visit, lambda: visit.ask(TEXT), path="importance")
+    assert matter(visit) == largest(answer["importance"])
+    assert visit.part(".grid.marked .mark").count() == 72
+    # An answer of another model marks nothing, and nothing is complained about.
+    Replaced(6).stand_in(visit, "importance")
+    heard(visit, lambda: visit.ask(SENTENCE), path="importance")
+    expect(visit.part(".find")).to_be_visible()
+    assert visit.part(".grid.marked").count() == 0
+
+
+def test_nothing_is_imported_for_a_visitor_who_wants_to_know_what_matters(visit: Visit) -> None:
+    ready(visit)
+    asked = questions(visit)
+    before = heard(visit, lambda: visit.ask(TEXT), path="attention")["prediction"]
+    expect(visit.part(".find")).to_be_visible()
+    assert asked == ["/attention"]
+
+    masked: dict[tuple[int, int], float] = {}
+
+    def note(route: Route) -> None:
+        answer = route.fetch()
+        ((place,),) = [body_of(route)["head_mask"]]
+        (prediction,) = answer.json()["predictions"]
+        shares = [each["probabilities"][before["label"]] for each in (before, prediction)]
+        odds = [math.log(share / (1 - share)) for share in shares]
+        masked[place["layer"], place["head"]] = abs(odds[0] - odds[1])
+        route.fulfill(response=answer)
+
+    visit.page.route("**/predict", note)
+    visit.part(".find").click()
+    found = matter(visit)
+    assert len(masked) == 72
+    assert found == largest([[masked[layer, head] for head in range(12)] for layer in range(6)])
+    assert set(asked[1:]) == {"/predict"}
+    visit.part(".matter .chip").first.click()
+    layer, head = found[0].split(".")
+    expect(visit.part(".place")).to_have_text(f"Layer {layer}, head {head}")
 
 
 def test_heads_are_switched_off_and_on(visit: Visit) -> None:
-    text = "The plot drags, but the cast is superb."
-    before = heard(visit, lambda: visit.ask(text), path="attention")["prediction"]
+    before = heard(visit, lambda: visit.ask(TEXT), path="attention")["prediction"]
     visit.choose(5, 3)
 
-    def press(name: str) -> list[dict[str, int]]:
-        answer = heard(visit, visit.page.get_by_role("button", name=name).click)
+    def press() -> list[dict[str, int]]:
+        answer = heard(visit, visit.part(".switch").click)
         masked: list[dict[str, int]] = answer["asked"]["head_mask"]
         (after,) = answer["predictions"]
         label = before["label"]
         assert after["label"] == label, "another model: choose a head that turns no verdict"
         from_, to = (percent(each["probabilities"][label]) for each in (before, after))
+        assert from_ != to
         moved = f"{label} {from_} → {to}. The verdict holds."
         expect(visit.part(".outcome")).to_contain_text(moved)
         return masked
 
-    assert press("Switch off layer 5, head 3") == [{"layer": 5, "head": 3}]
+    assert press() == [{"layer": 5, "head": 3}]
     expect(visit.part(".outcome")).to_contain_text("Off: layer 5, head 3: ")
     expect(visit.page.locator("#status")).to_have_text(visit.part(".outcome").inner_text())
     off = visit.part(".cell .off")
@@ -191,13 +245,13 @@ def test_heads_are_switched_off_and_on(visit: Visit) -> None:
     assert name.startswith("Layer 5, head 3. ")
     assert name.endswith(" Switched off.")
     visit.choose(5, 2)
-    assert press("Switch off layer 5, head 2") == [{"layer": 5, "head": 3}, {"layer": 5, "head": 2}]
+    assert press() == [{"layer": 5, "head": 3}, {"layer": 5, "head": 2}]
     visit.choose(5, 3)
-    assert press("Switch on layer 5, head 3") == [{"layer": 5, "head": 2}]
+    assert press() == [{"layer": 5, "head": 2}]
     visit.set("level", "word")
     expect(off).to_have_count(1)
-    visit.page.get_by_role("button", name="As it was").click()
+    visit.part(".reset").click()
     expect(off).to_have_count(0)
     expect(visit.part(".outcome")).to_have_text("")
     visit.set("reduce", "mean")
-    expect(visit.page.get_by_role("button", name="Switch off")).to_have_count(0)
+    expect(visit.part(".switch")).to_have_count(0)

@@ -35,23 +35,25 @@ def test_a_sentence_is_asked_and_its_heads_are_walked_through(visit: Visit) -> N
 def test_tokens_are_walked_through_and_heard(visit: Visit) -> None:
     visit.ask("The plot drags.")
     page = visit.page
-    visit.head(3, 8).click()
+    visit.choose(3, 8)
+    visit.part(".menu summary").last.focus()
     page.keyboard.press("Tab")
-    page.keyboard.press("ArrowRight")
-    page.keyboard.press("ArrowRight")
+    expect(visit.part(".of-query")).to_be_focused()
+    for _ in range(3):
+        page.keyboard.press("ArrowDown")
 
-    expect(visit.part(".strip button").nth(2)).to_be_focused()
-    assert visit.part(".lists .out h4").inner_text() == "“plot” looks most at"
+    assert visit.part(".lists .out h3").inner_text() == "“plot” looks most at"
     figure = visit.part(".lists .out .figure").first.inner_text()
     said = page.get_by_role("status").inner_text()
     assert said.startswith("“plot” looks most at “")
     assert figure in said
-    assert "it is looked at most by" in said
 
-    page.keyboard.press("End")
-    expect(visit.part(".strip button").last).to_be_focused()
+    page.keyboard.press("Tab")
+    page.keyboard.press("ArrowDown")
+    expect(page.get_by_role("status")).to_contain_text("“plot” gives “[CLS]” 0.")
     page.keyboard.press("Escape")
-    assert visit.part(".lists h4").first.inner_text() == "Largest weights"
+    expect(visit.part(".of-query")).to_have_value("")
+    assert visit.part(".lists h3").first.inner_text() == "Largest weights"
 
 
 def test_the_focus_is_seen_wherever_it_goes(visit: Visit) -> None:
@@ -74,7 +76,7 @@ def test_the_focus_is_seen_wherever_it_goes(visit: Visit) -> None:
             break
         seen.add(outline[0])
         assert outline[1] == "solid", outline
-    assert len(seen) > 20
+    assert len(seen) > 15
 
 
 def test_keys_in_the_field_send_and_an_edit_marks_the_answer_as_old(visit: Visit) -> None:

@@ -19,20 +19,21 @@ def text_of(tokens: int) -> str:
 
 def test_two_hundred_tokens_of_all_heads(visit: Visit, client: httpx.Client) -> None:
     sentence = text_of(200)
+    visit.open("#view=lines")
     visit.ask(sentence)
-    assert visit.part(".strip button").count() == 200
+    assert len(visit.tokens()) == 200
     assert visit.part(".overview-title").inner_text() == "72 heads"
     text = visit.part(".lines-note").inner_text()
     assert re.fullmatch(r"The [\d,]+ strongest of 40,000 lines\.", text)
     for layer, head in ((0, 0), (2, 11), (3, 0), (5, 11)):  # at the seams and the ends
         visit.choose(layer, head)
-        visit.part(".strip button").nth(57).click()
+        visit.part(".of-query").select_option("57")
         body = {"sentence": sentence, "layer": [layer], "head": [head]}
         weights = client.post("/attention", json=body).json()["attention"][0][0]
         shown = visit.part(".lists .out .figure").first.get_attribute("title")
         assert shown == f"{max(weights[57]):.8f}"
         assert visit.part(".largest").get_attribute("title") == f"{max(map(max, weights)):.8f}"
-        visit.part(".strip button").nth(57).press("Escape")
+        visit.part(".of-query").press("Escape")
 
 
 def bytes_of(visit: Visit, act: Callable[[], None]) -> int:

@@ -54,11 +54,12 @@ def test_the_prediction_is_that_of_the_service(asked: Visit, client: httpx.Clien
     assert asked.page.locator("#model").inner_text() == f"{model['name']} {model['version']}"
     assert asked.part(".label").inner_text() == prediction["label"]
     assert asked.part(".score").inner_text() == f"{100 * prediction['score']:.1f} %"
-    shown = asked.part("dl").evaluate(
-        "list => [...list.querySelectorAll('dt')].map(term => "
-        "[term.textContent, Number(term.nextElementSibling.nextElementSibling.title)])"
-    )
-    assert dict(shown) == prediction["probabilities"]
+    others = [
+        f"{name} {100 * share:.1f} %"
+        for name, share in prediction["probabilities"].items()
+        if name != prediction["label"]
+    ]
+    assert asked.part(".others").inner_text() == ", ".join(others)
     assert asked.part(".cut").is_hidden()
 
 
@@ -69,9 +70,9 @@ def test_a_token_tells_what_it_looks_at_and_what_looks_at_it(
     texts = [token["text"] for token in answer["tokens"]]
     weights = answer["attention"][0][0]
     at = texts.index("superb")
-    asked.head(3, 8).click()
-
-    asked.part(".strip button").nth(at).hover()
+    asked.choose(3, 8)
+    for name in ("query", "key"):
+        asked.part(f".of-{name}").select_option(str(at))
 
     row = sorted(zip(weights[at], texts, strict=True), key=lambda pair: -pair[0])[:5]
     column = sorted(
@@ -83,7 +84,7 @@ def test_a_token_tells_what_it_looks_at_and_what_looks_at_it(
         (".into", "“superb” is looked at most by", column),
     ):
         part = asked.part(f".lists {selector}")
-        assert part.locator("h4").inner_text() == title
+        assert part.locator("h3").inner_text() == title
         listed = part.locator("li").evaluate_all(
             "items => items.map(item => [item.querySelector('.figure').title, "
             "item.querySelector('.name').textContent, item.querySelector('.figure').textContent])"
@@ -102,7 +103,7 @@ def test_views_are_those_of_the_service(visit: Visit, client: httpx.Client) -> N
         ("rollout", "token", "Rollout through layers 0 to 5, heads 0 to 11"),
     ):
         for name, value in (("reduce", reduce), ("level", level)):
-            if not visit.page.locator(f"input[name={name}][value={value}]").is_checked():
+            if not visit.menu("View").locator(f"[name={name}][value={value}]").is_checked():
                 visit.set(name, value)
         fields: dict[str, Any] = {"reduce": reduce, "level": level}
         fields |= {} if reduce == "rollout" else {"layer": [2]}
@@ -119,11 +120,9 @@ def test_special_tokens_are_hidden_and_nothing_else_changes(
     visit.ask(SENTENCE)
     visit.head(3, 8).click()
     with visit.redrawn():
-        visit.page.get_by_label("Special tokens").uncheck()
+        visit.menu("View").get_by_label("Special tokens").uncheck()
     answer = answer_of(client, layer=[3], head=[8])
     inner = [row[1:-1] for row in answer["attention"][0][0][1:-1]]
     assert table(visit) == written(inner)
     assert "need not sum to 1" in visit.page.locator("#view-note").inner_text()
-    assert visit.part(".strip button").all_inner_texts() == [
-        token["text"] for token in answer["tokens"][1:-1]
-    ]
+    assert visit.tokens() == [token["text"] for token in answer["tokens"][1:-1]]

@@ -28,7 +28,7 @@ def test_a_service_that_has_gone_and_comes_back(visit_tiny: Visit) -> None:
     visit.page.unroute("**/attention")
     visit.try_again()
     assert visit.page.locator("#problem").is_hidden()
-    assert visit.part(".strip button").count() == 9  # "another" is spelled in pieces
+    assert len(visit.tokens()) == 9  # "another" is spelled in pieces
 
 
 def test_each_problem_is_named_and_only_some_can_be_tried_again(visit: Visit) -> None:
@@ -83,7 +83,7 @@ def test_a_service_with_keys_asks_for_one(visit_keyed: Visit) -> None:
     with visit.redrawn():
         key.press("Enter")
     assert visit.page.locator("#problem").is_hidden()
-    assert visit.part(".strip button").count() == 6
+    assert len(visit.tokens()) == 6
     assert "right" not in visit.page.url
 
 
@@ -106,7 +106,7 @@ def test_a_later_question_drops_an_earlier_one(visit: Visit) -> None:
     assert (failed.value.post_data_json or {})["sentence"] == "The first text."
     assert len(held) == 1
     assert visit.page.locator("#problem").is_hidden()
-    assert visit.part(".strip button").all_inner_texts()[1:3] == ["a", "second"]
+    assert visit.tokens()[1:3] == ["a", "second"]
 
 
 def before_the_problem(visit: Visit) -> str:
@@ -125,10 +125,10 @@ def test_a_problem_is_shown_where_the_action_was(visit: Visit) -> None:
     visit.ask("A superb film.")
     page = visit.page
     for button, path, place in (
-        (page.locator("input[name=level][value=word]"), "attention", "controls"),
-        (page.get_by_label("Mark importance"), "importance", "controls"),
-        (page.get_by_role("button", name="Switch off layer"), "predict", "outcome"),
-        (visit.part(".save").get_by_role("button", name="JSON"), "attention", "save row"),
+        (visit.menu("Save").get_by_role("button", name="JSON"), "attention", "save row"),
+        (visit.part(".find"), "predict", "groups"),
+        (visit.part(".switch"), "predict", "row"),
+        (visit.part(".how-made"), "attention/steps", "row"),
         (page.get_by_role("button", name="Analyse"), "attention", "ask"),
     ):
         refuse(visit, 500, "internal", path=path)
@@ -148,7 +148,7 @@ def test_a_failed_save_is_saved(visit: Visit) -> None:
     visit.ask(SENTENCE)
     visit.choose(3, 8)
     refuse(visit, 503, "overloaded")
-    button = visit.part(".save").get_by_role("button", name="JSON", exact=True)
+    button = visit.menu("Save").get_by_role("button", name="JSON", exact=True)
     button.click()
     visit.problem()
     visit.complained("503")

@@ -66,7 +66,7 @@ def test_the_steps_have_the_numbers_of_the_service(visit: Visit) -> None:
     tokens = [token["text"] for token in answer["tokens"]]
     weight = answer["weights"][1]
     expect(visit.part(".made-said")).to_have_text(f"“{tokens[8]}” gives “{tokens[1]}” {weight:.4f}")
-    assert visit.part(".making h4").all_inner_texts() == TITLES
+    assert visit.part(".making h3").all_inner_texts() == TITLES
     expect(visit.page.locator("#status")).to_have_text(
         f"Layer 3, head 8: “{tokens[8]}” gives “{tokens[1]}” {weight:.4f}, in five steps."
     )
@@ -103,13 +103,15 @@ def test_the_steps_have_the_numbers_of_the_service(visit: Visit) -> None:
 
 def test_the_pair_is_what_is_chosen(visit: Visit) -> None:
     begin(visit)
-    visit.part(".strip button").nth(5).click()
+    for name in ("query", "key"):
+        visit.part(f".of-{name}").select_option("5")
     answer = opened(visit)
     assert answer["asked"]["query"] == 5
     assert visit.part(".of-key").input_value() == "5"
     expect(visit.part(".made-said")).to_contain_text(" gives itself ")
+    assert visit.part(".map").count() == 0
     # Another token, then another head.
-    answer = heard(visit, lambda: visit.part(".strip button").nth(6).click(), path=PATH)
+    answer = pick(visit, 6, 5)
     assert answer["asked"]["query"] == 6
     answer = heard(visit, lambda: visit.head(0, 2).click(), path=PATH)
     assert {name: answer["asked"][name] for name in ("layer", "head", "query")} == {
@@ -120,31 +122,36 @@ def test_the_pair_is_what_is_chosen(visit: Visit) -> None:
 def test_with_only_the_keyboard(visit: Visit) -> None:
     begin(visit)
     press = visit.page.keyboard.press
-    visit.part(".strip button").nth(0).focus()
-    press("ArrowRight")
+    visit.part(".of-query").focus()
+    press("ArrowDown")
+    press("ArrowDown")
+    press("Tab")
     press("Tab")
     expect(button(visit)).to_be_focused()
     assert button(visit).get_attribute("aria-expanded") == "false"
     answer = heard(visit, lambda: press("Enter"), path=PATH)
     assert answer["asked"]["query"] == 1
     assert button(visit).get_attribute("aria-expanded") == "true"
-    expect(visit.part(".made-title")).to_be_focused()
-    for expected in (".shut", ".of-query", ".of-key"):
-        press("Tab")
-        expect(visit.part(expected)).to_be_focused()
+    expect(button(visit)).to_be_focused()
+    press("Shift+Tab")
+    expect(visit.part(".of-key")).to_be_focused()
+    press("Home")
+    press("ArrowDown")
     press("ArrowDown")
     expect(visit.part(".of-key")).to_have_value("2")
     expect(visit.part(".made-said")).to_contain_text(f"{answer['weights'][2]:.4f}")
     press("Tab")
+    press("Tab")
     press("Enter")
     expect(step(visit, 0).locator("table")).to_be_visible()
     press("Escape")
+    expect(visit.part(".map")).to_be_visible()
     expect(visit.part(".made")).to_be_hidden()
     expect(button(visit)).to_be_focused()
     # The choice of the token stays: only a second Escape takes it back.
-    assert visit.part(".strip [aria-pressed=true]").count() == 1
+    expect(visit.part(".of-query")).to_have_value("1")
     press("Escape")
-    assert visit.part(".strip [aria-pressed=true]").count() == 0
+    expect(visit.part(".of-query")).to_have_value("")
 
 
 def test_joined_heads_words_and_an_older_service_have_no_steps(visit: Visit) -> None:

@@ -35,7 +35,7 @@ def test_a_text_that_is_cut_is_read_whole_in_windows(
     cut: Visit, tiny: RunningService, tmp_path: Path
 ) -> None:
     page, windows = cut.page, cut.part(".windows select")
-    importance = page.get_by_label("Mark importance")
+    matter = cut.part(".find")
     assert cut.part(".cut").inner_text() == CUT
     assert cut.part(".windows").count() == 0
     page.get_by_role("button", name="Read it whole").focus()
@@ -51,8 +51,8 @@ def test_a_text_that_is_cut_is_read_whole_in_windows(
     assert cut.part(".windows-note").inner_text() == READ
     assert windows.locator("option").all_inner_texts() == ["0", "1", "2", "3"]
     expect(windows).to_have_value("0")
-    expect(page.get_by_label("Read long texts whole")).to_be_checked()
-    expect(importance).to_be_enabled()
+    # It would be that of the beginning.
+    assert matter.count() == cut.part(".switch").count() == 0
 
     expect(windows).to_be_focused()
     with cut.redrawn():
@@ -61,17 +61,15 @@ def test_a_text_that_is_cut_is_read_whole_in_windows(
     body: dict[str, Any] = {"sentence": TEXT, "truncation": "window", "window": 1, "layer": [1]}
     with tiny.client() as client:
         asked = client.post("/attention", json=body | {"head": [0]}).json()
-    assert cut.part(".strip button").all_inner_texts() == [each["text"] for each in asked["tokens"]]
+    assert cut.tokens() == [each["text"] for each in asked["tokens"]]
     assert cut.part(".score").inner_text() == percent(prediction["score"])
-    # It would be that of the beginning.
-    expect(importance).to_be_disabled()
     said = f"{prediction['label']}, {percent(prediction['score'])}, 32 tokens, window 1 of 4. "
     assert page.get_by_role("status").inner_text() == f"{said}The heads are shown below."
     cut.choose(1, 0)
     largest = max(map(max, asked["attention"][0][0]))
     assert cut.part(".largest").get_attribute("title") == f"{largest:.8f}"
     with page.expect_download() as waiting:
-        cut.part(".save").get_by_role("button", name="JSON", exact=True).click()
+        cut.menu("Save").get_by_role("button", name="JSON", exact=True).click()
     assert waiting.value.suggested_filename == "headlight-layer-1-head-0-window-1.json"
     waiting.value.save_as(tmp_path / "saved.json")
     assert json.loads((tmp_path / "saved.json").read_text(encoding="utf-8")) == asked
@@ -92,4 +90,4 @@ def test_more_windows_than_are_read_leave_the_answer(cut: Visit) -> None:
     assert "takes 12 windows of 32 tokens and may have at most 8" in text
     assert cut.page.get_by_role("button", name="Try again").count() == 0
     assert cut.part(".cut").inner_text() == CUT
-    expect(cut.page.get_by_label("Read long texts whole")).not_to_be_checked()
+    expect(cut.menu("View").get_by_label("Read long texts whole")).not_to_be_checked()

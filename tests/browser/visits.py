@@ -60,10 +60,23 @@ class Visit:
         yield
         self.page.locator("html[data-drawn]").wait_for(state="attached", timeout=PATIENCE)
 
+    def menu(self, name: str) -> Locator:
+        """What is in a menu of the heads, which is opened."""
+        menu = self.part(".menu").filter(has_text=name)
+        if menu.get_attribute("open") is None:
+            menu.locator("summary").click()
+        return menu
+
     def set(self, name: str, value: str) -> None:
-        """Chooses one of the views above the heads."""
+        """Chooses one of the views of the heads."""
         with self.redrawn():
-            self.page.locator(f"#controls input[name={name}][value={value}]").check()
+            self.menu("View").locator(f"input[name={name}][value={value}]").check()
+            self.page.keyboard.press("Escape")
+
+    def tokens(self) -> list[str]:
+        """What can be chosen to look."""
+        options = self.part(".of-query option").all_inner_texts()[1:]
+        return [option.partition(": ")[2] for option in options]
 
     def part(self, selector: str) -> Locator:
         return self.page.locator(".panel").locator(selector)

@@ -1,23 +1,39 @@
-/** Draws heat maps, small and large, and the head view: a line from each query to each key. */
+/**
+ * Draws heat maps, small and large, and lines from each query to each key. The large map looks as the
+ * service draws it for a report, on white paper in a dark window too: so a darker cell is a larger
+ * weight everywhere.
+ */
 
-import { labels, prepare, shadeOf, tint, widest } from "./canvas.js";
-import { html, useLayoutEffect, useRef } from "./preact.js";
+import { html, useLayoutEffect, useMemo, useRef, useState } from "./preact.js";
 import { isNothing, NOTHING, reader, shownCells } from "./weights.js";
 import { grouped } from "./words.js";
 
-const CELL = [3, 26]; // CSS pixels
-const LARGEST_FONT = 13;
-const NAMED = 30; // tokens of a map
-const LABELLED = 10; // the smallest cell beside which a token can be read
+// Of the service's pictures.
+const [INK, FRAME, WEIGHT] = ["#1a1a1a", "#8a8a8a", [11, 92, 173]];
+const CHARACTER = 0.61; // width of a character in a font of size 1
+const [MARGIN, LINE, FONT] = [16, 16, 11]; // pixels of a caption
 
-export function drawSmall(canvas, cells, largest, palette) {
-  const pixelAt = (cell) => palette.pixels[shadeOf(cells[cell], largest)];
-  const side = Math.sqrt(cells.length);
-  paint(canvas, side, side, pixelAt);
+const [OUT, INTO] = [[29, 91, 184], [176, 74, 0]];
+const tint = (colour, share) => `rgb(${colour.join(" ")} / ${share.toFixed(3)})`;
+
+/** The pixel of a colour on white, as ImageData holds it on little-endian machines; others run no browser. */
+function pixelOf(colour, number, largest) {
+  const share = largest > 0 ? Math.min(Math.abs(number) / largest, 1) : 0;
+  const [red, green, blue] = colour.map((value) => Math.round(255 + share * (value - 255)));
+  return ((255 << 24) | (blue << 16) | (green << 8) | red) >>> 0;
 }
 
-/** Fills a canvas, one pixel a cell. */
-export function paint(canvas, width, height, pixelAt) {
+/** Draws one map, a pixel a cell: weights from white, 0, to `largest`. */
+export function drawSmall(canvas, cells, largest) {
+  const side = Math.sqrt(cells.length);
+  paint(canvas, side, side, (at) => pixelOf(WEIGHT, cells[at], largest));
+}
+
+/** Draws numbers as a row of cells: blue above 0, orange below, white at 0. */
+export const drawRow = (canvas, numbers, largest) =>
+  paint(canvas, numbers.length, 1, (at) => pixelOf(numbers[at] < 0 ? INTO : OUT, numbers[at], largest));
+
+function paint(canvas, width, height, pixelAt) {
   Object.assign(canvas, { width, height });
   // Kept in memory: it is only ever filled from there.
   const context = canvas.getContext("2d", { willReadFrequently: true });
@@ -27,81 +43,92 @@ export function paint(canvas, width, height, pixelAt) {
   context.putImageData(image, 0, 0);
 }
 
-export function mapLayout(context, weights, shown, room) {
-  // Where no token is named, it fits into one view with the grid.
-  const width = shown.length > NAMED ? Math.min(room, Math.max(320, window.innerHeight - 520)) : room;
-  const tokens = shown.map((at) => weights.tokens[at]);
-  const label = Math.ceil(Math.min(widest(context, labels(tokens, LARGEST_FONT)) + 10, 110, width * 0.3));
-  const fit = (gutter) => Math.floor((width - gutter) / shown.length);
-  const hasLabels = fit(label) >= LABELLED;
-  const gutter = hasLabels ? label : 0;
-  const cell = Math.max(CELL[0], Math.min(CELL[1], fit(gutter)));
-  const texts = hasLabels ? labels(tokens, Math.min(LARGEST_FONT, cell + 1)) : null;
-  const side = cell * shown.length;
-  const extent = gutter + side + 1;
-  return { cell, gutter, side, texts, width: extent, height: extent };
-}
-
-function drawTokens(context, layout, shown, chosen, palette) {
-  const { cell, gutter, texts } = layout;
-  context.textBaseline = "middle";
-  shown.forEach((position, at) => {
-    const [text, font] = texts[at];
-    context.font = font;
-    const middle = gutter + (at + 0.5) * cell;
-    context.fillStyle = position === chosen.query ? tint(palette.out, 1) : palette.ink;
-    context.textAlign = "right";
-    context.fillText(text, gutter - 5, middle, gutter - 8);
-    context.save();
-    context.translate(middle, gutter - 5);
-    context.rotate(-Math.PI / 2);
-    context.fillStyle = position === chosen.key ? tint(palette.into, 1) : palette.ink;
-    context.textAlign = "left";
-    context.fillText(text, 0, 0, gutter - 8);
-    context.restore();
-  });
-}
-
-/** Draws the large map from (0, 0) on; its parameters are those of the head view. */
-export function drawMap(context, layout, head, chosen, palette) {
-  const { shown, largest } = head;
-  const { cell, gutter, side } = layout;
-  const small = document.createElement("canvas");
-  drawSmall(small, shownCells(head), largest, palette);
-  context.imageSmoothingEnabled = false;
-  context.drawImage(small, gutter, gutter, side, side);
-  context.strokeStyle = palette.line;
-  context.lineWidth = 1;
-  context.strokeRect(gutter + 0.5, gutter + 0.5, side - 1, side - 1);
-  if (layout.texts) drawTokens(context, layout, shown, chosen, palette);
-  context.lineWidth = 2;
-  const frame = (position, colour, isRow) => {
-    const at = gutter + shown.indexOf(position) * cell;
-    context.strokeStyle = tint(colour, 1);
-    if (isRow) context.strokeRect(gutter + 1, at, side - 2, cell);
-    else context.strokeRect(at, gutter + 1, cell, side - 2);
-  };
-  if (chosen.key !== null) frame(chosen.key, palette.into, false);
-  if (chosen.query !== null) frame(chosen.query, palette.out, true);
-}
-
-export function mapAt(layout, shown, x, y) {
-  const place = (distance) => shown[Math.floor((distance - layout.gutter) / layout.cell)] ?? null;
-  const [query, key] = [place(y), place(x)];
-  return { query, key };
-}
-
+const NAMED = 30; // tokens of a map
+const CELL = [3, 26]; // CSS pixels
+const LABELLED = 10; // the smallest cell beside which a token can be read
+const WIDEST = 420; // CSS pixels of the lines
 const LINES = 3600; // nobody can tell more apart: then only the strongest are drawn
 const FAINT = 0.02; // share of the largest weight below which a line cannot be seen
-const LEVELS = 16;
 
-export function headLayout(context, weights, shown, width) {
+/** A token in a picture, at most `room` wide; special ones in italics. */
+function label({ text, special }, room, size, attributes) {
+  const most = Math.floor(room / size / CHARACTER);
+  const characters = [...text.slice(0, 2 * most + 1)];
+  const written = characters.length > most ? `${characters.slice(0, most - 1).join("")}…` : text;
+  return html`<text font-size=${size} font-style=${special ? "italic" : "normal"} dominant-baseline="central"
+    fill=${INK} ...${attributes}>${written}</text>`;
+}
+
+const roomFor = (tokens, size, most) =>
+  Math.min(Math.max(...tokens.map(({ text }) => text.length)) * size * CHARACTER + 10, most);
+
+/** A heat map: where its cells are, what is drawn around them, and what is at a point. */
+function layMap({ tokens, shown }, { query, key }, room) {
+  // Where no token is named, it fits into one view with what stands above it.
+  const width = shown.length > NAMED ? Math.min(room, Math.max(320, window.innerHeight - 440)) : room;
+  const named = roomFor(tokens, 13, Math.min(110, width * 0.3));
+  const fit = (gutter) => Math.floor((width - gutter - 10) / shown.length);
+  const gutter = fit(named) >= LABELLED ? named : 0;
+  const cell = Math.max(CELL[0], Math.min(CELL[1], fit(gutter)));
+  const side = cell * shown.length;
+  const extent = gutter + side + (gutter > 0 ? 10 : 1);
+  const names = gutter > 0 && tokens.map((token, at) => {
+    const middle = gutter + (at + 0.5) * cell;
+    const name = (fill, more) => label(token, gutter - 8, Math.min(13, cell + 1), { fill, ...more });
+    return [
+      name(shown[at] === query ? tint(OUT, 1) : INK, { x: gutter - 5, y: middle, "text-anchor": "end" }),
+      name(shown[at] === key ? tint(INTO, 1) : INK, { transform: `translate(${middle} ${gutter - 5}) rotate(-90)` }),
+    ];
+  });
+  const frame = (stroke, thick, x, y, across, down) => html`
+    <rect x=${x} y=${y} width=${across} height=${down} fill="none" stroke=${stroke} stroke-width=${thick} />`;
+  const start = (position) => gutter + shown.indexOf(position) * cell;
+  const place = (distance) => shown[Math.floor((distance - gutter) / cell)] ?? null;
+  return {
+    width: extent,
+    height: extent,
+    cells: { left: gutter, top: gutter, width: side, height: side },
+    at: (x, y) => ({ query: place(y), key: place(x) }),
+    body: [
+      names,
+      frame(FRAME, 1, gutter + 0.5, gutter + 0.5, side - 1, side - 1),
+      key !== null && frame(tint(INTO, 1), 2, start(key), gutter + 1, cell, side - 2),
+      query !== null && frame(tint(OUT, 1), 2, gutter + 1, start(query), side - 2, cell),
+    ],
+  };
+}
+
+/** Lines from each query to each key: the strongest, or those of what is chosen. */
+function layLines({ head, tokens, shown, largest }, { query, key }, room) {
   const row = shown.length > NAMED ? 16 : 24; // CSS pixels
-  const size = row > 20 ? 14 : 12;
-  const tokens = shown.map((at) => weights.tokens[at]);
-  const texts = labels(tokens, size);
-  const label = Math.ceil(Math.min(widest(context, texts) + 16, width * 0.36));
-  return { row, label, width, height: row * shown.length, texts };
+  const [width, size] = [Math.min(room, WIDEST), row > 20 ? 14 : 12];
+  const side = roomFor(tokens, size, width * 0.36) + 6;
+  const weightOf = reader(head);
+  const curve = (colour) => ([from, to, weight]) => {
+    const [start, end, middle] = [(from + 0.5) * row, (to + 0.5) * row, width / 2];
+    const share = weight / largest;
+    return html`<path fill="none" stroke=${tint(colour, 0.05 + 0.9 * share)} stroke-width=${0.5 + 3 * share}
+      d="M${side} ${start}C${middle} ${start} ${middle} ${end} ${width - side} ${end}" />`;
+  };
+  const all = isNothing({ query, key }) ? strongest(head) : [];
+  const into = key === null ? [] : shown.map((from, at) => [at, shown.indexOf(key), weightOf(from, key)]);
+  const out = query === null ? [] : shown.map((to, at) => [shown.indexOf(query), at, weightOf(query, to)]);
+  const back = (x, at, share, colour) => share > 0 && html`
+    <rect x=${x} y=${at * row + 1} width=${side} height=${row - 2} fill=${tint(colour, 0.06 + 0.34 * share)} />`;
+  const names = tokens.map((token, at) => [
+    back(0, at, shown[at] === query ? 1 : (into[at]?.[2] ?? 0) / largest, shown[at] === query ? OUT : INTO),
+    back(width - side, at, shown[at] === key ? 1 : (out[at]?.[2] ?? 0) / largest, shown[at] === key ? INTO : OUT),
+    label(token, side - 14, size, { x: side - 8, y: (at + 0.5) * row, "text-anchor": "end" }),
+    label(token, side - 14, size, { x: width - side + 8, y: (at + 0.5) * row }),
+  ]);
+  const place = (y) => shown[Math.floor(y / row)] ?? null;
+  return {
+    width,
+    height: row * shown.length,
+    count: all.length,
+    at: (x, y) => (x < width / 2 ? { query: place(y), key: null } : { query: null, key: place(y) }),
+    body: [all.map(curve(OUT)), into.map(curve(INTO)), out.map(curve(OUT)), names],
+  };
 }
 
 /** The strongest lines of a head: [row of query, row of key, weight]. */
@@ -113,121 +140,70 @@ function strongest(head) {
   return cells.flatMap((weight, at) => (weight < least ? [] : [[Math.floor(at / length), at % length, weight]]));
 }
 
-function drawLines(context, layout, list, largest, colour) {
-  const { row, label, width } = layout;
-  const levels = Array.from({ length: LEVELS }, () => new Path2D());
-  const middle = width / 2;
-  for (const [from, to, weight] of list) {
-    const path = levels[Math.min(LEVELS - 1, Math.floor((weight / largest) * LEVELS))];
-    const [start, end] = [(from + 0.5) * row, (to + 0.5) * row];
-    path.moveTo(label, start);
-    path.bezierCurveTo(middle, start, middle, end, width - label, end);
+/** One head large, as wide as there is room. */
+export function Picture({ head, view: { picture: kind }, chosen, layout, words, onPoint }) {
+  const { weights, name, shown, largest } = head;
+  const [frame, canvas, [room, measure]] = [useRef(null), useRef(null), useState(300)];
+  useLayoutEffect(() => measure(Math.floor(frame.current.parentElement.clientWidth)), [layout]);
+  const plan = useMemo(() => {
+    const what = { head, shown, largest, tokens: shown.map((at) => weights.tokens[at]) };
+    return (kind === "map" ? layMap : layLines)(what, chosen, room);
+  }, [head, kind, room, chosen.query, chosen.key]);
+  const { width, height, cells, count, at, body } = plan;
+  useLayoutEffect(() => {
+    if (cells) drawSmall(canvas.current, shownCells(head), largest);
+  }, [head, kind]);
+  // What is larger than its frame can be scrolled with the keys too.
+  const isFree = kind === "lines" ? height > Math.max(320, window.innerHeight - 440) : width > room;
+  const scrolled = isFree ? { tabindex: 0, role: "region", "aria-label": kind === "map" ? "Heat map" : "Lines" } : {};
+  const under = ({ currentTarget, clientX, clientY }) => {
+    const { left, top } = currentTarget.getBoundingClientRect();
+    return at(clientX - left, clientY - top);
+  };
+  return html`<div ref=${frame} class=${kind} ...${scrolled}><div class="paper" style=${{ width, height }}>
+    ${cells && html`<canvas aria-hidden="true" ref=${canvas} style=${cells} />`}
+    <svg width=${width} height=${height} role="img" aria-label="${name} as ${kind === "map" ? "a heat map" : "lines"}. ${words}"
+      onPointerMove=${(event) => onPoint(under(event), false)} onPointerLeave=${() => onPoint(NOTHING, false)}
+      onClick=${(event) => onPoint(under(event), true)}>${body}</svg></div>
+    ${count > 0 && shown.length ** 2 > LINES && html`
+      <p class="lines-note note">The ${grouped(count)} strongest of ${grouped(shown.length ** 2)} lines.</p>`}</div>`;
+}
+
+/** The service's picture with the sentence and the head above it: { blob, width, height }. */
+export function captioned(svg, sentence, name) {
+  const picture = new DOMParser().parseFromString(svg, "image/svg+xml").documentElement;
+  const [width, height] = ["width", "height"].map((side) => Number(picture.getAttribute(side)));
+  const room = Math.floor((width - 2 * MARGIN) / FONT / CHARACTER);
+  // XML has no way to write the other characters.
+  const plain = sentence.replaceAll(/[^\x20-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]+/gu, " ").trim();
+  const lines = [...plain.matchAll(new RegExp(`(\\S.{0,${room - 1}})(?=\\s|$)|\\S{${room}}`, "gu")), [name]].map(([line]) => line.trim());
+  const top = MARGIN + LINE * lines.length;
+  picture.querySelector("rect").setAttribute("y", String(-top));
+  for (const [at, text] of lines.entries()) {
+    const line = document.createElementNS(picture.namespaceURI, "text");
+    for (const [key, value] of Object.entries({ x: MARGIN, y: LINE * (at + 1) - top + 6, fill: INK })) line.setAttribute(key, value);
+    line.textContent = text;
+    picture.append(line);
   }
-  levels.forEach((path, level) => {
-    const share = (level + 0.5) / LEVELS;
-    context.lineWidth = 0.5 + 3 * share;
-    context.strokeStyle = tint(colour, 0.05 + 0.9 * share);
-    context.stroke(path);
+  picture.setAttribute("height", String(height + top));
+  picture.setAttribute("viewBox", `0 ${-top} ${width} ${height + top}`);
+  const blob = new Blob([new XMLSerializer().serializeToString(picture)], { type: "image/svg+xml" });
+  return { blob, width, height: height + top };
+}
+
+/** A picture as pixels, two for one, as far as canvases go. */
+export async function pngOf({ blob, width, height }) {
+  const image = new Image();
+  image.src = URL.createObjectURL(blob);
+  try {
+    await image.decode();
+  } finally {
+    URL.revokeObjectURL(image.src);
+  }
+  const scale = Math.min(2, 8000 / Math.max(width, height));
+  const canvas = Object.assign(document.createElement("canvas"), { width: width * scale, height: height * scale });
+  canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+  return new Promise((resolve) => {
+    canvas.toBlob(resolve);
   });
-}
-
-function drawLabels(context, layout, shown, colours, palette) {
-  const { row, label, width, texts } = layout;
-  context.textBaseline = "middle";
-  shown.forEach((position, at) => {
-    const [text, font] = texts[at];
-    context.font = font;
-    const middle = (at + 0.5) * row + 1;
-    for (const side of ["query", "key"]) {
-      const x = side === "query" ? 0 : width - label;
-      const colour = colours[side](position);
-      if (colour !== null) {
-        context.fillStyle = colour;
-        context.fillRect(x, at * row + 1, label, row - 2);
-      }
-      context.fillStyle = palette.ink;
-      context.textAlign = side === "query" ? "right" : "left";
-      const edge = side === "query" ? label - 8 : width - label + 8;
-      context.fillText(text, edge, middle, label - 14);
-    }
-  });
-}
-
-/** Draws the head view from (0, 0) on, and returns how many lines it has. */
-export function drawHead(context, layout, head, chosen, palette) {
-  const { shown, largest } = head;
-  const { query, key } = chosen;
-  const weightOf = reader(head);
-  const draw = (lines, colour) => drawLines(context, layout, lines, largest, colour);
-  const all = isNothing(chosen) ? strongest(head) : [];
-  draw(all, palette.out);
-  if (key !== null) draw(shown.map((from, at) => [at, shown.indexOf(key), weightOf(from, key)]), palette.into);
-  if (query !== null) draw(shown.map((to, at) => [shown.indexOf(query), at, weightOf(query, to)]), palette.out);
-  const shade = (colour, weight) => tint(colour, 0.06 + (0.34 * weight) / largest);
-  const colours = {
-    query(position) {
-      if (position === query) return tint(palette.out, 0.3);
-      return key === null ? null : shade(palette.into, weightOf(position, key));
-    },
-    key(position) {
-      if (position === key && query === null) return tint(palette.into, 0.3);
-      return query === null ? null : shade(palette.out, weightOf(query, position));
-    },
-  };
-  drawLabels(context, layout, shown, colours, palette);
-  return all.length;
-}
-
-/** What is under a point of the head view: a position, on the side of queries or of keys. */
-export function headAt(layout, shown, x, y) {
-  const position = shown[Math.floor(y / layout.row)] ?? null;
-  return x < layout.width / 2 ? { query: position, key: null } : { query: null, key: position };
-}
-
-const THINNED = 60; // tokens above which only the strongest lines are drawn
-
-/** How each kind of picture is laid out and drawn, and what is at a point of it. */
-const KINDS = {
-  lines: { lay: headLayout, draw: drawHead, at: headAt },
-  map: { lay: mapLayout, draw: drawMap, at: mapAt },
-};
-
-/** Lets a picture that is wider than its frame be scrolled, with the keys too. */
-function letScroll(frame, isWide, name) {
-  for (const attribute of ["tabindex", "role", "aria-label"]) frame.removeAttribute(attribute);
-  if (isWide) Object.assign(frame, { tabIndex: 0, role: "region", ariaLabel: name });
-}
-
-/** One head large; it is laid out again with each other cause. */
-export function Picture({ head, view: { picture: kind }, palette, chosen, causes, words, onPoint }) {
-  const { weights, name, shown } = head;
-  const { lay, draw, at } = KINDS[kind];
-  const [frame, canvas, note, plan] = [useRef(null), useRef(null), useRef(null), useRef(null)];
-  useLayoutEffect(() => {
-    const width = Math.floor(frame.current.clientWidth);
-    plan.current = lay(canvas.current.getContext("2d"), weights, shown, width);
-    prepare(canvas.current, plan.current.width, plan.current.height);
-    const isHigher = kind !== "map" && frame.current.scrollHeight > frame.current.clientHeight;
-    letScroll(frame.current, plan.current.width > width || isHigher, kind === "map" ? "Heat map" : "Lines");
-    note.current.hidden = kind === "map" || shown.length <= THINNED;
-  }, causes);
-  useLayoutEffect(() => {
-    const context = canvas.current.getContext("2d");
-    context.fillStyle = palette.paper;
-    context.fillRect(0, 0, plan.current.width, plan.current.height);
-    const lines = draw(context, plan.current, head, chosen, palette);
-    if (!lines || !isNothing(chosen)) return;
-    note.current.textContent = `The ${grouped(lines)} strongest of ${grouped(shown.length ** 2)} lines.`;
-  }, [...causes, chosen.query, chosen.key]);
-  const under = ({ clientX, clientY }) => {
-    const { left, top } = canvas.current.getBoundingClientRect();
-    return at(plan.current, shown, clientX - left, clientY - top);
-  };
-  return html`<div class=${kind} ref=${frame}>
-      ${kind !== "map" && html`<div class="sides note" aria-hidden="true"><span>looks</span><span>is looked at</span></div>`}
-      <canvas ref=${canvas} role="img" aria-label="${name} as ${kind === "map" ? "a heat map" : "lines"}. ${words}"
-        onPointerMove=${(event) => onPoint(under(event), false)} onPointerLeave=${() => onPoint(NOTHING, false)}
-        onClick=${(event) => onPoint(under(event), true)} />
-    </div>
-    <p class="lines-note note" ref=${note} />`;
 }

@@ -3,22 +3,14 @@
 import { askPredictions, post, requireModel } from "./api.js";
 import { keepInAddress, readFragment } from "./link.js";
 import { Panel } from "./panel.js";
-import { byId, isSame, Latest, ProblemAt, Segments } from "./parts.js";
+import { byId, isSame, Latest, range } from "./parts.js";
 import { html } from "./preact.js";
 import { announce, change, describe, fail, learn, remember, settle, state } from "./store.js";
-import { askMap, askWeights, NOTHING } from "./weights.js";
-import { outcomeOf, pattern, percent, POINT } from "./words.js";
+import { askMap, askWeights, groupsOf, NOTHING } from "./weights.js";
+import { outcomeOf, percent, POINT } from "./words.js";
 
 const ASKED = ["reduce", "level", "whole", "window"]; // fields of a view that the service computes
-
-const NOTES = {
-  mean: "Mean: the heads of each layer, averaged by the service.",
-  rollout: "Rollout: an estimate of how much reaches each token through all layers (Abnar and Zuidema 2020).",
-  word: "Words: what a word's tokens get is summed, what they give is averaged.",
-  importance:
-    "The bar under a map is its head's importance: how much the log-odds of the label change with what the head hands on (Michel et al. 2019), on a scale from 0 to the largest.",
-  special: "Special tokens are only hidden: the weights are as before, so the rows drawn need not sum to 1.",
-};
+const AT_ONCE = 4; // requests
 
 state.heads = {
   wish: readFragment("#heads").view, // what the user wants to see
@@ -26,9 +18,9 @@ state.heads = {
   isBusy: false,
   shown: null, // the last good answer: { text, question, weights, view as drawn }
   marks: null, // importance of the heads, [row][column]
-  lacksMarks: false, // whether the service does not offer them
+  marking: "", // how far the search for it is
   lacksSteps: false,
-  off: [], // heads that are switched off: {layer, head}, or {layer} for all of one
+  off: [], // heads that are switched off: {layer, head}
   outcome: "", // what the verdict is without them
   pointed: NOTHING, // what is under the pointer
   pinned: NOTHING, // what stays chosen
@@ -41,30 +33,13 @@ const switching = new Latest();
 
 const set = (fields) => change("heads", fields);
 
-/** Whether a view shows single heads of the beginning of a text: only these have an importance. */
-const hasImportance = ({ reduce, whole, window: part }) => reduce === "none" && !(whole && part > 0);
-
-async function askImportance(sentence, model, signal) {
-  const answer = await post("/importance", { sentence }, signal);
-  requireModel(answer, model);
-  return answer.importance;
-}
-
-/**
- * The view with a head that the model has. If it names none, that is the one that matters most, of
- * those that do not merely look at neighbours, themselves, special tokens or everywhere.
- */
-async function fitted(view, { weights, question: { sentence, model } }, signal) {
+/** The view with a place that the model has. If it names none, that is of the head that looks most clearly at one word. */
+function fitted(view, { weights, question: { model } }) {
   const one = (number, count) => (number !== null && number < count ? number : null);
   const [layer, head] = [one(view.layer, model.num_layers), one(view.head, model.num_heads)];
   if ((layer !== null && head !== null) || weights.oneColumn) return { layer, head };
-  // Without importance the page shows another head.
-  const importance = await askImportance(sentence, model, signal).catch(() => null);
-  const shown = weights.shown(view.special);
-  const worth = ({ row, column }) => importance?.[row][column] ?? 0;
-  const places = weights.places();
-  const telling = places.filter(({ row, column }) => pattern(weights, row, column, shown).kind === "mixed");
-  const [{ row, column }] = (telling.length > 0 ? telling : places).sort((a, b) => worth(b) - worth(a));
+  const [first] = groupsOf(weights.patterns(weights.shown(view.special)));
+  const { row, column } = first?.heads[0] ?? { row: 0, column: 0 };
   return { layer: layer ?? row, head: head ?? column };
 }
 
@@ -101,7 +76,7 @@ export async function ask(text, view) {
   try {
     const answer = await askOnce(text, view, signal).catch(askAgain);
     const { question, weights } = answer;
-    const place = await fitted(view, answer, signal);
+    const place = fitted(view, answer);
     const { wish } = state.heads;
     // What the user chose meanwhile stays.
     const isChosen = wish.layer !== view.layer || wish.head !== view.head;
@@ -125,14 +100,14 @@ function draw(next) {
   set({
     shown: next,
     isBusy: false,
-    ...(isOther ? { off: [], outcome: "" } : {}),
+    ...(isOther ? { off: [], outcome: "", marks: null } : {}),
     ...(isMoved ? { pinned: NOTHING, pointed: NOTHING } : {}),
   });
   remember(false);
   keepInAddress(view);
   const place = windows > 1 ? `, window ${part} of ${windows}` : "";
   announce(`${prediction.label}, ${percent(prediction.score)}, ${tokens.length} ${view.level}s${place}. The heads are shown below.`);
-  mark();
+  if (isOther) mark();
   const results = byId("results"); // none, if another tab is open by now
   const isFar = results?.getBoundingClientRect().top > window.innerHeight * 0.6;
   if (shown === null && isFar && byId("ask").contains(document.activeElement)) results.scrollIntoView();
@@ -148,7 +123,7 @@ function goBack(text, problem) {
   set({ isBusy: false, shown: isShown ? shown : null, wish: isShown ? shown.view : wish });
   if (isShown) keepInAddress(shown.view);
   const retry = () => ask(text, { ...state.heads.wish, ...Object.fromEntries(lost) });
-  fail(problem, retry, isOfForm ? "ask" : "controls");
+  fail(problem, retry, isOfForm ? "ask" : "view");
 }
 
 /** Handles a failure beside the answer; if the model changed, asks for everything again. */
@@ -178,26 +153,63 @@ async function changeView(fields) {
   const { heads } = state;
   set({ wish: { ...heads.wish, ...fields }, shown: { ...heads.shown, view: { ...heads.shown.view, ...fields } } });
   keepInAddress(state.heads.wish);
-  if ("importance" in fields) mark();
 }
 
-async function mark() {
-  const signal = marking.begin();
-  const { text, view, question: { model } } = state.heads.shown;
-  set({ marks: null });
-  if (!view.importance || !hasImportance(view)) return;
+/** How much the log-odds of the label change without each head, which is switched off for it. */
+async function leaveOut({ text, weights: { prediction }, question: { model } }, signal) {
+  const { label } = prediction;
+  const oddsOf = ({ probabilities }) => {
+    const share = Math.min(Math.max(probabilities[label], 1e-6), 1 - 1e-6);
+    return Math.log(share / (1 - share));
+  };
+  const marks = range(model.num_layers).map(() => []);
+  const rest = marks.flatMap((_, layer) => range(model.num_heads).map((head) => ({ layer, head })));
+  const count = rest.length;
+  const work = async () => {
+    while (rest.length > 0) {
+      const one = rest.shift();
+      const answer = await askPredictions([text], { head_mask: [one] }, signal);
+      requireModel(answer, model);
+      marks[one.layer][one.head] = Math.abs(oddsOf(prediction) - oddsOf(answer.predictions[0]));
+      if (!signal.aborted) set({ marking: `${count - rest.length} of ${count} switched off …` });
+    }
+  };
   try {
-    const marks = await askImportance(text, model, signal);
+    await Promise.all(range(AT_ONCE).map(work));
+  } finally {
+    rest.length = 0; // after a failure the others stop too
+  }
+  return marks;
+}
+
+/**
+ * Asks which heads matter most for the label. The service's importance (Michel et al. 2019) is asked
+ * for at once where the service is ready for it; where it would first have to import what computes it,
+ * each head is switched off in turn, once the user wants to know.
+ */
+async function mark(isWanted = false) {
+  const signal = marking.begin();
+  const { shown } = state.heads;
+  const { text, question: { model, windows } } = shown;
+  const isReady = model.methods?.includes("importance") ?? false;
+  set({ marking: "" });
+  if (windows > 1 || !(isReady || isWanted)) return;
+  try {
+    let marks;
+    if (isReady) {
+      const answer = await post("/importance", { sentence: text }, signal);
+      requireModel(answer, model);
+      marks = answer.importance;
+    } else marks = await leaveOut(shown, signal);
     if (!signal.aborted) set({ marks });
   } catch (problem) {
-    if (signal.aborted) return;
-    changeView({ importance: false });
-    if (problem.type === "not-found") set({ lacksMarks: true });
-    else failBeside(problem, () => changeView({ importance: true }), "controls");
+    if (!signal.aborted && isWanted) failBeside(problem, () => mark(true), "matter");
+  } finally {
+    if (!signal.aborted) set({ marking: "" });
   }
 }
 
-/** Switches a head, or a layer of them, off or on again, and asks what the verdict is then. */
+/** Switches heads off, all others on again, and asks what the verdict is then. */
 async function switchHeads(off) {
   const signal = switching.begin();
   const { shown: { text, question: { model }, weights }, off: before } = state.heads;
@@ -206,8 +218,7 @@ async function switchHeads(off) {
   try {
     const answer = await askPredictions([text], { head_mask: off }, signal);
     requireModel(answer, model);
-    const names = off.map(({ layer, head }) =>
-      head === undefined ? `all heads of layer ${layer}` : `layer ${layer}, head ${head}`);
+    const names = off.map(({ layer, head }) => `layer ${layer}, head ${head}`);
     const outcome = `Off: ${names.join("; ")}: ${outcomeOf(weights.prediction, answer.predictions[0])}`;
     set({ outcome });
     announce(outcome);
@@ -221,6 +232,7 @@ async function switchHeads(off) {
 const EVENTS = {
   changeView,
   switchHeads,
+  onMark: () => mark(true),
   onPoint: (chosen, stays) => set({ pointed: chosen, ...(stays ? { pinned: chosen } : {}) }),
   onLack: () => set({ lacksSteps: true }),
 };
@@ -228,48 +240,28 @@ const EVENTS = {
 /** The tab. */
 export function Heads({ heads, isOld, layout }) {
   const { shown, isBusy } = heads;
-  return html`<section id="heads-tab" aria-label="Heads">
-    <${How} />
-    ${shown && html`<section id="results" aria-label="Prediction and heads" class=${isOld ? "old" : ""} aria-busy=${isBusy || null}>
-      <${Controls} ...${heads} />
-      <${ProblemAt} place="controls" />
+  return html`<section id="heads-tab" aria-label="Inside the model">
+    ${shown && html`<section id="results" aria-label="The heads" class=${isOld ? "old" : ""} aria-busy=${isBusy || null}>
       <${Panel} ...${heads} ...${shown} ...${EVENTS} layout=${layout} />
     </section>`}
-    ${!shown && !isBusy && html`<p class="empty note">Press <em>Analyse</em> to see its heads.</p>`}
+    ${!shown && !isBusy && html`<p class="empty note">Read a text to see where each head of the model looks.</p>`}
+    <${How} />
   </section>`;
 }
 
-const isHigh = window.matchMedia("(min-height: 64rem)").matches;
-
-const How = () => html`<details id="how" open=${isHigh}>
+const How = () => html`<details id="how">
   <summary><h2>How to read this</h2></summary>
   <ol class="steps">
     <li><strong>A head is one way of looking.</strong> While the model reads, each token (a word or a
       piece of one) looks at the others. Each head decides for itself at which, and how much.</li>
-    <li><strong>A line or a cell is a weight.</strong> It says how much of its looking a token spends on
+    <li><strong>A cell or a line is a weight.</strong> It says how much of its looking a token spends on
       another: 0 is nothing, 1 is all. What one token gives adds up to 1.</li>
     <li><strong>Choose a head, then ${POINT.toLowerCase()} a token.</strong> Blue is what the token looks
       at, orange is what looks at it.</li>
+    <li><strong>A head matters</strong> if the verdict changes without it: by how much the log-odds of the
+      label do, as estimated by gradients (Michel et al. 2019) or found by switching each head off.</li>
   </ol>
   <p class="note">Attention weights show where a head looks; they are not an explanation of the
     prediction (Jain and Wallace 2019, <cite>Attention is not explanation</cite>; Wiegreffe and Pinter
     2019, <cite>Attention is not not explanation</cite>).</p>
 </details>`;
-
-/** What is shown, and how. */
-function Controls({ wish, shown: { weights: { prediction } }, lacksMarks }) {
-  const segments = (legend, name, choices) => html`<${Segments} ...${{ legend, name, choices }} value=${wish[name]}
-    onChoose=${(value) => changeView({ [name]: value })} />`;
-  const box = (name, text, disabled = false) => html`<label class="choice"><input type="checkbox" name=${name}
-    checked=${wish[name]} disabled=${disabled} onChange=${({ target }) => changeView({ [name]: target.checked })} /> ${text}</label>`;
-  const notes = [wish.reduce, wish.level, wish.importance && hasImportance(wish) && "importance", !wish.special && "special"];
-  return html`<form id="controls" aria-label="What is shown" onSubmit=${(event) => event.preventDefault()}>
-    ${segments("Show", "reduce", [["none", "each head"], ["mean", "mean"], ["rollout", "rollout"]])}
-    ${!lacksMarks && box("importance", "Mark importance", !hasImportance(wish))}
-    ${segments("By", "level", [["token", "tokens"], ["word", "words"]])}
-    ${box("special", "Special tokens")}
-    ${(wish.whole || prediction.truncated) && box("whole", "Read long texts whole")}
-    ${segments("As", "picture", [["lines", "lines"], ["map", "heat map"]])}
-    <p id="view-note" class="note">${notes.map((name) => NOTES[name]).filter(Boolean).join(" ")}</p>
-  </form>`;
-}

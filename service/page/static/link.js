@@ -14,9 +14,8 @@ const FIELDS = [
   { field: "head", usual: null, read: NUMBER },
   { field: "reduce", usual: "none", read: oneOf("none", "mean", "rollout") },
   { field: "level", usual: "token", read: oneOf("token", "word") },
-  { field: "picture", name: "view", usual: "lines", read: oneOf("lines", "map") },
+  { field: "picture", name: "view", usual: "map", read: oneOf("map", "lines") },
   { field: "special", usual: true, read: SWITCH },
-  { field: "importance", usual: false, read: SWITCH },
   { field: "whole", usual: false, read: SWITCH },
   { field: "window", usual: 0, read: NUMBER, when: ({ whole }) => whole },
 ];

@@ -4,37 +4,29 @@
  */
 
 import { post, Problem, requireModel } from "./api.js";
-import { signedPixel, tint } from "./canvas.js";
-import { paint } from "./drawing.js";
+import { tint } from "./canvas.js";
+import { drawRow } from "./drawing.js";
 import { range } from "./parts.js";
-import { html, useEffect, useRef, useState } from "./preact.js";
+import { html, useEffect, useState } from "./preact.js";
 import { announce } from "./store.js";
-import { fieldsOf, isNothing, largestOf, pairsOf, ranked, reader } from "./weights.js";
-import { gives, quoted, short } from "./words.js";
+import { fieldsOf, gives, largestOf, pairsOf, ranked, reader, short } from "./weights.js";
+import { quoted } from "./words.js";
 
 const LEAST = 5e-5; // a difference that four decimals show
 
 /** Fills what is missing of a pair: it has the largest weight. */
-function completed(head, pair) {
+export function completed(head, pair) {
   const weightOf = reader(head);
   const choices = ["query", "key"].map((name) => (pair[name] === null ? head.shown : [pair[name]]));
   const [[[query, key]]] = ranked(pairsOf(...choices), ([from, to]) => weightOf(from, to), 1);
   return { query, key };
 }
 
-/** The steps of the pair that is `pinned`, until another is chosen; `onProblem` gets what went wrong. */
-export function Steps({ question, head, pinned, palette, onClose, onProblem }) {
+/** The steps of a pair; `onProblem` gets what went wrong. */
+export function Steps({ question, head, pair: { query, key }, palette, onProblem }) {
   const { model } = question;
   const { weights: { tokens, size }, row: layer, column } = head;
-  const [pair, choose] = useState(() => completed(head, pinned));
   const [answer, take] = useState(null);
-  const title = useRef(null);
-  useEffect(() => title.current.focus(), []);
-  useEffect(() => choose(completed(head, pinned)), [head.weights]);
-  useEffect(() => {
-    if (!isNothing(pinned)) choose(completed(head, pinned));
-  }, [pinned.query, pinned.key]);
-  const { query, key } = pair;
   const isThere = answer?.layer === layer && answer.head === column && answer.query === query;
   useEffect(() => {
     const controller = new AbortController();
@@ -61,18 +53,7 @@ export function Steps({ question, head, pinned, palette, onClose, onProblem }) {
     // Later: what draws the page within an effect would run the effect again.
     if (said) setTimeout(() => announce(`Layer ${layer}, head ${column}: ${said}, in five steps.`));
   }, [said, layer, column]);
-  const close = (event) => {
-    if (event.key !== "Escape") return;
-    event.stopPropagation(); // it would take back the choice of the token too
-    onClose();
-  };
-  const choice = (name) => html`
-    <select class="of-${name}" value=${pair[name]} onChange=${({ target }) => choose({ ...pair, [name]: target.selectedIndex })}>
-      ${tokens.map(({ text }, at) => html`<option value=${at}>${at}: ${text}</option>`)}</select>`;
-  return html`<section class="made" aria-label="How this weight was made" onKeyDown=${close}>
-    <div class="top-line"><h3 class="made-title" tabindex="-1" ref=${title}>How this weight was made</h3>
-      <button type="button" class="quiet shut" onClick=${onClose}>Close</button></div>
-    <div class="row"><label>From ${choice("query")}</label> <label>to ${choice("key")}</label></div>
+  return html`<section class="made" aria-label="How this weight was made">
     <p class="made-said">${said}</p>
     <p class="made-note note">${isThere ? `All numbers here are computed in float32.${rounded || ""}` : "Asking …"}</p>
     <ol class="steps making">${isThere && making({ answer, key, model, palette })}</ol>
@@ -104,13 +85,13 @@ function making({ answer, key, model, palette }) {
     <${Step} title="The query and the key" term="Heads" source="split_heads">
       <p>Head ${head} of layer ${layer} has its own projections. They turn the one token into a query and
         the other into a key, each of ${query.length} numbers.</p>
-      <${Strips} named=${vectors} palette=${palette} />
+      <${Strips} named=${vectors} />
       <${Numbers} title="The query and the key as a table" named=${vectors} />
     <//>
     <${Step} title="The score" term="Scaled dot product" source="scaled_dot_product_score">
       <p>The products of both, feature by feature, add up to ${number(sumOf(products))}. Divided
         by √${size} = ${number(1 / scale)} this is the score: ${number(scores[key])}.</p>
-      <${Strips} named=${[["query × key", products]]} palette=${palette} />
+      <${Strips} named=${[["query × key", products]]} />
       <${Numbers} title="The products as a table"
         named=${[["query", query], ["key", keys[key]], ["query × key", products]]} />
     <//>
@@ -131,7 +112,7 @@ function making({ answer, key, model, palette }) {
     <${Step} title="The value’s part in the result" term="Weighted sum" source="multi_head_attention">
       <p>The value of ${to} counts ${weight} times. The result of the head is the sum of such parts over
         all ${tokens.length} tokens.</p>
-      <${Strips} named=${parts} palette=${palette} />
+      <${Strips} named=${parts} />
       <${Numbers} title="The values as a table" named=${parts} />
     <//>
     <${Step} title="The heads, one after the other" term="Concatenation" source="concatenate_heads">
@@ -144,14 +125,14 @@ function making({ answer, key, model, palette }) {
 }
 
 /** One step, with its term in the literature and its function in the reference. */
-const Step = ({ title, term, source, children }) => html`<li><h4>${title}</h4>${children}
+const Step = ({ title, term, source, children }) => html`<li><h3>${title}</h3>${children}
   <p class="note">Term: ${term}. In model/network/reference.py: <code>${source}</code>.</p></li>`;
 
 /** Named vectors as rows of coloured cells on one scale: blue above 0, orange below. */
-function Strips({ named, palette }) {
+function Strips({ named }) {
   const largest = Math.max(...named.flatMap(([, numbers]) => numbers.map(Math.abs)));
   return named.map(([name, numbers]) => {
-    const draw = (canvas) => canvas && paint(canvas, numbers.length, 1, (at) => signedPixel(palette, numbers[at], largest));
+    const draw = (canvas) => canvas && drawRow(canvas, numbers, largest);
     const ends = `from ${number(Math.min(...numbers))} to ${number(Math.max(...numbers))}`;
     return html`<div class="vector"><span class="note">${name}</span>
       <canvas role="img" aria-label="${name}: ${numbers.length} numbers ${ends}" ref=${draw} /></div>`;

@@ -13,6 +13,7 @@
 
 import { post, Problem, requireModel } from "./api.js";
 import { range } from "./parts.js";
+import { quoted } from "./words.js";
 
 const SIDE = 48; // of a downsampled map; a text with no more tokens is there whole
 const LEAST_SIDE = 8; // that the service takes
@@ -81,6 +82,11 @@ export class Weights {
     return range(this.rows).flatMap((row) => range(this.columns).map((column) => ({ row, column })));
   }
 
+  /** The pattern of each place, between the tokens that are shown. */
+  patterns(shown) {
+    return this.places().map(({ row, column }) => pattern(this, row, column, shown));
+  }
+
   /** The place that a view shows large; the first place if it names none. */
   find({ layer, head }) {
     return { row: this.oneRow ? 0 : (layer ?? 0), column: this.oneColumn ? 0 : (head ?? 0) };
@@ -144,9 +150,9 @@ export function largestOf(numbers) {
   return largest;
 }
 
-const EVEN_SHARES = 6; // that a scale has at least: on a shorter one an even head would look strong
+const EVEN_SHARES = 6; // that a small map's scale has at least: on a shorter one an even head would look strong
 
-/** The end of the scale for the weights between some tokens, of which one is the largest. */
+/** The end of the scale of a small map of some tokens, from its largest weight. */
 export const scaleEnd = (largest, size) => Math.min(1, Math.max(largest, EVEN_SHARES / size));
 
 /** Reads the weight of a head from one position to another. */
@@ -183,4 +189,71 @@ export function ranked(places, weightOf, count) {
     best.length = Math.min(best.length, count);
   }
   return best;
+}
+
+/** A weight in short and in full. */
+export const short = (weight) => weight.toFixed(4);
+export const full = (weight) => weight.toFixed(8);
+
+export function gives(tokens, query, key, weight) {
+  const to = query === key ? "itself" : quoted(tokens[key]);
+  return `${quoted(tokens[query])} gives ${to} ${short(weight)}`;
+}
+
+/** What a place of the grid shows, such as "Layer 2, head 5". */
+export function placeName({ layers, heads, oneRow, oneColumn }, row, column) {
+  const all = (noun, numbers) => (numbers.length === 1 ? `${noun} 0` : `${noun}s 0 to ${numbers.length - 1}`);
+  if (oneRow) return `Rollout through ${all("layer", layers)}, ${all("head", heads)}`;
+  return `Layer ${row}, ${oneColumn ? `mean of ${all("head", heads)}` : `head ${column}`}`;
+}
+
+const EVEN = 2; // weights are even if the largest is under this many times the even share
+const MOST = 0.45; // the share of tokens that makes a pattern
+const PLAIN = ["before", "after", "itself", "punctuation"];
+
+function kindOf({ tokens }, query, key) {
+  if (tokens[key].special) return tokens[key].text;
+  if (key === query) return "itself";
+  if (key === query - 1) return "before";
+  if (key === query + 1) return "after";
+  return /^[\p{P}\p{S}]+$/u.test(tokens[key].text) ? "punctuation" : quoted(tokens[key]);
+}
+
+/**
+ * What most of the shown tokens of a place look at most, with the sum of these weights, its strength.
+ * The kind of one word that they look at begins with its quotation mark.
+ */
+function pattern(weights, row, column, shown) {
+  const { keys, weights: largest } = weights.strongest(row, column);
+  const { size } = weights;
+  const found = new Map();
+  let even = 0;
+  for (const query of shown) {
+    if (largest[query] * size < EVEN) even += 1;
+    const kind = kindOf(weights, query, keys[query]);
+    const { count, strength } = found.get(kind) ?? { count: 0, strength: 0 };
+    found.set(kind, { kind, count: count + 1, strength: strength + largest[query] });
+  }
+  const of = shown.length;
+  if (size > 4 && even > of / 2) return { row, column, kind: "even", count: even, of, strength: 0 };
+  const [most] = [...found.values()].sort((a, b) => b.count - a.count);
+  const clear = most.count / of >= MOST ? most : { kind: "mixed", count: 0, strength: 0 };
+  return { row, column, of, ...clear };
+}
+
+export function patternText({ kind, count, of }, level) {
+  const unit = level === "word" ? "word" : "token";
+  if (kind === "even") return `Spreads its weight almost evenly, for ${count} of ${of} ${unit}s.`;
+  if (kind === "mixed") return `No one pattern: its ${unit}s look in different directions.`;
+  const places = { itself: "themselves", before: `the ${unit} before them`, after: `the ${unit} after them` };
+  return `${count} of ${of} ${unit}s look most at ${places[kind] ?? kind}.`;
+}
+
+/** Groups of patterns by kind: single words first, the clearest pattern of each group first. */
+export function groupsOf(patterns) {
+  const order = (kind) => (kind.startsWith("“") ? 0 : PLAIN.indexOf(kind) + 1 || PLAIN.length + 1);
+  const clear = patterns.filter(({ strength }) => strength > 0);
+  const kinds = [...new Set(clear.sort((a, b) => b.strength - a.strength).map(({ kind }) => kind))];
+  return kinds.sort((a, b) => order(a) - order(b))
+    .map((kind) => ({ kind, heads: clear.filter((each) => each.kind === kind) }));
 }
