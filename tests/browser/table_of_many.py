@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import FilePayload, Locator, Route, expect
+from playwright.sync_api import Dialog, FilePayload, Locator, Route, expect
 
 from tests.browser.routes import body_of
 from tests.browser.visits import Visit
@@ -14,14 +14,22 @@ from tests.browser.visits import Visit
 Prediction = dict[str, Any]
 
 
-@dataclass(slots=True)
+# Without slots: Playwright leaves marks on whose methods it calls.
+@dataclass
 class Many:
     """The section of a visit, opened."""
 
     visit: Visit
+    asked: list[str] = field(default_factory=list)  # whether verdicts may go
+    answer: bool = True
 
     def __post_init__(self) -> None:
-        self.visit.page.get_by_role("link", name="Many texts", exact=True).click()
+        self.visit.page.on("dialog", self._answer)
+        self.visit.page.get_by_role("link", name=re.compile("^(A file|Many texts)$")).click()
+
+    def _answer(self, dialog: Dialog) -> None:
+        self.asked.append(dialog.type)
+        (dialog.accept if self.answer else dialog.dismiss)()
 
     def part(self, selector: str) -> Locator:
         """What is inside the section."""
@@ -31,12 +39,12 @@ class Many:
         return self.visit.page.locator("#many-tab").get_by_role("button", name=name, exact=True)
 
     def paste(self, *lines: str) -> None:
-        self.visit.page.get_by_label("One text a line").fill("\n".join(lines))
+        self.visit.page.get_by_label("Or paste texts").fill("\n".join(lines))
 
     def choose(self, name: str, content: str | bytes) -> None:
         raw = content.encode() if isinstance(content, str) else content
         file: FilePayload = {"name": name, "mimeType": "text/plain", "buffer": raw}
-        self.visit.page.get_by_label("Or a file").set_input_files(file)
+        self.visit.page.get_by_label("Choose a file").set_input_files(file)
 
     def score(self, state: str = "Done") -> None:
         """Presses the button and waits for the end of the run."""
@@ -46,6 +54,11 @@ class Many:
     def wait(self, state: str) -> None:
         """Waits until the line beside the bar begins with a text."""
         expect(self.part("#many-state")).to_have_text(re.compile(f"^{re.escape(state)}"))
+
+    def change(self) -> Locator:
+        """Opens what can be changed of how the file is read."""
+        self.button("Change").click()
+        return self.part("#many-how")
 
     def note(self) -> str:
         """What is said of the source, once something is."""
@@ -73,7 +86,7 @@ class Many:
 
     def save(self, folder: Path) -> Path:
         with self.visit.page.expect_download() as waiting:
-            self.button("Save as CSV").click()
+            self.button("Download CSV").click()
         path = folder / waiting.value.suggested_filename
         waiting.value.save_as(path)
         return path
@@ -90,8 +103,7 @@ def prediction_of(shares: Mapping[str, float], *, truncated: bool = False) -> Pr
     }
 
 
-# Without slots: Playwright leaves marks on whose methods it calls.
-@dataclass
+@dataclass  # without slots for the same reason
 class MadeUp:
     """Answers `/predict` in the place of the service.
 

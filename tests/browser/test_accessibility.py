@@ -56,11 +56,12 @@ def many(visit: Visit) -> None:
     """Many sentences, sorted, one of them bad."""
     section = Many(visit)
     texts = [SENTENCE, "A superb film.", "A film of " + "many words and " * 60, "Unbroken" * 40] * 5
-    lines = "".join(f'"{text}",5\n' for text in texts)
-    section.choose("reviews.csv", f"review,stars\n{lines}x\n")
+    lines = "".join(f'"{text}",5,{at % 2}\n' for at, text in enumerate(texts))
+    section.choose("reviews.csv", f"review,stars,product\n{lines}x\n")
+    section.change()
+    assert violations(visit) == []
     section.score("Done: 20 of 21 rows scored, 1 bad.")
     section.part("th").get_by_role("button", name="Label").click()
-    section.part(".spread summary").click()
 
 
 def tried_text(visit: Visit) -> None:

@@ -29,7 +29,11 @@ WRITTEN = """async (records) => {
   return records.map((record) => writeRecord(record)).join('');
 }"""
 
-NOT_UTF8 = "a.csv is not text in UTF-8: save it as UTF-8, or read it as Windows-1252."
+NO_TEXT = "a.csv is not text: choose a file of text, such as CSV."
+WORKBOOK = (
+    "is a workbook: in Excel, choose “Save as” and the type “CSV UTF-8”, and take that file. "
+    "headlight-score reads .xlsx as it is."
+)
 
 
 @pytest.fixture(scope="module")
@@ -85,16 +89,22 @@ def test_what_the_page_writes_is_read_by_python(shared: Visit, records: list[lis
 
 def test_another_column_and_header_can_be_chosen(many: Many) -> None:
     many.choose("two.csv", "comment,answer\nFirst,Second\n")
-    column = many.visit.page.get_by_label("Texts are in")
+    column = many.change().get_by_label("Texts are in")
     expect(column.locator("option")).to_have_text(["comment", "answer"])
     many.score()
     assert many.column(1) == ["First"]
+    many.change()
     column.select_option("answer")
     many.score()
     assert many.column(1) == ["Second"]
-    many.visit.page.get_by_label("The first row has names").uncheck()
+    many.change()
+    many.button("It is a row").click()
     assert column.locator("option").all_inner_texts() == ["column 1", "column 2"]
     assert many.note() == "2 rows."
+    expect(many.part("#many-header")).to_contain_text("The first line is read as a row")
+    many.button("It has the names").click()
+    assert many.note() == "1 row."
+    many.button("It is a row").click()
     column.select_option("column 2")
     many.score()
     assert many.column(1) == ["answer", "Second"]
@@ -124,9 +134,10 @@ def test_a_file_is_dropped(many: Many) -> None:
           return transfer;
         }"""
     )
-    many.part("> form").dispatch_event("dragover", {"dataTransfer": transfer})
+    body = many.visit.page.locator("body")
+    body.dispatch_event("dragover", {"dataTransfer": transfer})
     expect(many.part("xpath=.")).to_have_class("dropping")
-    many.part("> form").dispatch_event("drop", {"dataTransfer": transfer})
+    body.dispatch_event("drop", {"dataTransfer": transfer})
     expect(many.part("xpath=.")).not_to_have_class("dropping")
     assert many.note() == "1 row."
     many.score()
@@ -138,8 +149,10 @@ def test_a_file_is_dropped(many: Many) -> None:
     [
         ("a.docx", b"x", f"a.docx {ENDING}"),
         ("csv", b"x", f"csv {ENDING}"),
-        ("a.csv", b"text\ncaf\xe9\n", NOT_UTF8),
-        ("a.csv", b"PK\0\0", NOT_UTF8),
+        ("a.csv", b"text\ncaf\xe9\n\1", NO_TEXT),
+        ("a.csv", b"text\n\0", NO_TEXT),
+        ("a.csv", b"PK\0\0", f"a.csv {WORKBOOK}"),
+        ("a.xlsx", b"x", f"a.xlsx {WORKBOOK}"),
         ("a.csv", b"", "a.csv has no rows: choose one with sentences."),
         ("a.csv", b"text\n\n", "a.csv has no rows: choose one with sentences."),
         ("a.txt", b"x\n" * 10_001, f"a.txt {MANY}"),
@@ -151,9 +164,45 @@ def test_a_file_that_cannot_be_taken_says_why(
 ) -> None:
     path = tmp_path / name
     path.write_bytes(content)
-    many.visit.page.get_by_label("Or a file").set_input_files(path)
+    many.visit.page.get_by_label("Choose a file").set_input_files(path)
     assert many.note() == message
     assert many.visit.page.get_by_role("status").inner_text() == message
+
+
+def test_a_damaged_file_keeps_its_other_rows(many: Many) -> None:
+    many.choose(
+        "a.csv", b"text,id\nSch\xc3\xb6n, sch\xc3\xb6n.,1\n".replace(b", s", b" s") + b"caf\xe9,2\n"
+    )
+    assert many.note() == "2 rows, 1 of them bad. Line 3: The row has bytes that are not UTF-8."
+
+
+@pytest.mark.parametrize(
+    ("content", "text", "compared"),
+    [
+        # A rating is known by its name, or by what is in its column.
+        ("a;Sterne\nLong text;4,0\nAnother text;1,0\nA third text;n/a\n", "a", "Sterne"),
+        ("a;b\nLong text;★★★★☆\nAnother text;★☆☆☆☆\n", "a", "b"),
+        ("a;b\nLong text;4 out of 5\nAnother text;2 out of 5\n", "a", "b"),
+        ("a;b\nLong text;positiv\nAnother text;negativ\n", "a", "b"),
+        ("a;b\n" + "".join(f"Long text {at};{at}\n" for at in (1, 2, 5)), "a", "b"),
+        ("a;month\n" + "".join(f"Long text {at};{at}\n" for at in (1, 2, 5)), "a", None),
+        ("a;b\n" + "".join(f"Long text {at};{at}\n" for at in (1, 2, 7)), "a", None),
+        ("a,stars,polarity\nLong text,?,+\nAnother text,-,-\n", "a", "polarity"),
+    ],
+)
+def test_columns_are_found_by_what_they_hold(
+    shared: Visit, content: str, text: str, compared: str | None
+) -> None:
+    found = shared.page.evaluate(
+        """async (content) => {
+          const entry = document.querySelector('link[href$="/intake.js"]').href;
+          const { readContent } = await import(entry);
+          const { columns, column, compared } = readContent('a.csv', 'csv', content);
+          return [columns[column], columns[compared] ?? null];
+        }""",
+        content,
+    )
+    assert found == [text, compared]
 
 
 def test_markup_in_a_row_stays_text(many: Many) -> None:

@@ -54,6 +54,10 @@ FILES: dict[str, str | bytes] = {
     "cut.jsonl": '[{"text": "One"}',
     "lines.ndjson": '{"id": 1, "text": "One"}\n\n{"text": "Two"}\nno\n',
     "spaces.csv": " Text , label \nOne, 1\n",
+    "bracket.csv": "sep=]\ntext]label\nOne, two]1\nTwo]0\n",
+    "backslash.csv": "sep=\\\ntext\\label\nOne or more\\1\nTwo\\0\n",
+    "caret.csv": "sep=^\ntext^label\nOne^1\n",
+    "names.csv": "A lamp shines,good\nThe tent leaks,bad\nA shoe fits,good\n",
     "trailing.csv": "text,label,,\nOne,1,,\nTwo,0\nThree,1,,x\n",
 }
 CASES = (
@@ -74,17 +78,20 @@ class Table:
     bad: tuple[int, ...]
 
 
-def of_commands(name: str, content: bytes) -> Table | None:
+def of_commands(name: str, content: bytes, encoding: str | None = None) -> Table | None:
     """What the commands find; None for a file that they refuse whatever the options."""
     form, _ = format_of(name) or pytest.fail(name)
     columns = Columns()
     try:
-        with closing(LineReader(name, io.BytesIO(content), of_json=form == "jsonl")) as reader:
+        of_json, file = form == "jsonl", io.BytesIO(content)
+        with closing(LineReader(name, file, encoding=encoding, of_json=of_json)) as reader:
             if form == "jsonl":
                 return of_records(list(read_raw(reader, name, form)))
             names, delimiter = read_header(reader, name, form, columns)
             rows = list(read_raw(reader, name, form, delimiter))
     except TableError as error:
+        if "--encoding cp1252" in error.fault:
+            return of_commands(name, content, "cp1252")
         if "add --no-header" not in error.fault:
             return None
         with closing(LineReader(name, io.BytesIO(content))) as reader:

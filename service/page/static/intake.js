@@ -3,65 +3,85 @@
  * that cannot be read stays among the rows, with the reason. Also writes CSV.
  */
 
+import { looksRated, meaningOf, USUAL } from "./compare.js";
 import { grouped } from "./words.js";
 
 const MOST_ROWS = 10_000;
 const MOST_BYTES = 50_000_000;
+const SAMPLE = 200; // rows that a guess is made from
+const MOST_NAME_WORDS = 5; // of the name of a column
 
 const KINDS = { csv: "csv", tsv: "tsv", tab: "tsv", json: "json", jsonl: "json", ndjson: "json", txt: "lines" };
 // Usual names of the column of texts, and of one that has labels or ratings.
 const TEXTS = ["text", "sentence", "review", "review_text", "content", "comment", "message", "body", "tweet"];
 const LABELS = ["label", "sentiment", "class", "category", "stars", "rating", "polarity"];
 // The line of Excel that names the delimiter, and the beginning of an array of objects.
-const SEPARATOR = /^"?sep=([^"\r\n])"?[ \t]*(?=[\r\n])/i;
+const SEPARATOR = /^"?sep=([\t\x20-\x7e])"?[ \t]*(?=[\r\n])/i;
 const ARRAY = /^\s*\[\s*(?:[{\]]|$)/;
 export const DELIMITERS = { ",": "comma", ";": "semicolon", "\t": "tab", "|": "bar" };
 
-/** Says why nothing of a source can be read, and whether another encoding may help. */
-export class SourceError extends Error {
-  constructor(message, isEncoding = false) {
-    super(message);
-    this.isEncoding = isEncoding;
-  }
-}
+const WORKBOOKS = ["xlsx", "xls", "xlsm", "ods", "numbers"];
+const NO_TEXT = /[\0-\x08\x0e-\x19\x1b-\x1f\x81\x8d\x8f\x90\x9d]/; // nothing of a text, in Windows-1252
 
-// A source whose text column can still be chosen is { name, kind, records of {line, cells or value,
-// reason}, columns' names (none where there is nothing to choose), column of the texts, column that is
-// compared or -1, delimiter and text where it can be chosen, hasHeader }.
+/** Says why nothing of a source can be read. */
+export class SourceError extends Error {}
+
+// A source is { name, kind, records of {line, cells, reason}, columns' names, column of the texts, column
+// that is compared or -1, isOfStars, delimiter where it can be chosen, text, hasHeader, isSure of it, and
+// of a file isOld, in Windows-1252, and isDamaged }. Cells are strings, or other values of JSON.
 
 /** Reads pasted lines, each of them a sentence; empty ones are left out. */
 export function readPasted(text) {
-  return sheetOf("The text", "pasted", linesOf(text));
+  return { ...sheetOf("The text", "pasted", linesOf(text)), text };
 }
 
-/** Reads a file, in UTF-8 or what its mark says if no encoding is named. */
-export async function readFile(file, encoding = "") {
-  const kind = KINDS[file.name.split(".").pop().toLowerCase()];
-  if (kind === undefined || !file.name.includes(".")) {
-    throw new SourceError(`${file.name} has no known ending: take a file that ends in .csv, .tsv, .jsonl, .ndjson or .txt.`);
+/** Reads a file, in the encoding that it is in by its mark and its bytes. */
+export async function readFile(file) {
+  const { name, size } = file;
+  const ending = name.includes(".") ? name.split(".").pop().toLowerCase() : "";
+  const kind = KINDS[ending];
+  if (kind === undefined && !WORKBOOKS.includes(ending)) {
+    throw new SourceError(`${name} has no known ending: take a file that ends in .csv, .tsv, .jsonl, .ndjson or .txt.`);
   }
-  if (file.size > MOST_BYTES) {
-    const size = `${grouped(Math.ceil(file.size / 1e6))} MB`;
+  if (size > MOST_BYTES) {
     const most = `at most ${grouped(MOST_BYTES / 1e6)} MB are read`;
-    throw new SourceError(`${file.name} has ${size}, and ${most}: split it, or use headlight-score.`);
+    throw new SourceError(`${name} has ${grouped(Math.ceil(size / 1e6))} MB, and ${most}: split it, or use headlight-score.`);
   }
-  const text = decode(file.name, await file.arrayBuffer(), encoding);
+  const bytes = new Uint8Array(await file.arrayBuffer());
+  if (kind === undefined || (bytes[0] === 0x50 && bytes[1] === 0x4b)) {
+    const advice = "in Excel, choose “Save as” and the type “CSV UTF-8”, and take that file";
+    throw new SourceError(`${name} is a workbook: ${advice}. headlight-score reads .xlsx as it is.`);
+  }
+  const { text, ...how } = decode(name, bytes);
   const [first] = text.split(/[\r\n]/, 1);
   const isTable = kind === "lines" && (first.includes("\t") || TEXTS.includes(folded(first)));
-  return readContent(file.name, isTable ? "tsv" : kind, text);
+  return { ...readContent(name, isTable ? "tsv" : kind, text), ...how };
 }
 
-function decode(name, buffer, encoding) {
-  const [first, second] = new Uint8Array(buffer, 0, Math.min(2, buffer.byteLength));
-  const marks = { "255,254": "utf-16le", "254,255": "utf-16be" };
+function isUtf8(bytes) {
   try {
-    const text = new TextDecoder(encoding || (marks[`${first},${second}`] ?? "utf-8"), { fatal: true }).decode(buffer);
-    if (!text.includes("\0")) return text;
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes) !== null;
   } catch {
-    // The message below says it.
+    return false;
   }
-  const advice = encoding ? "choose another file" : "save it as UTF-8, or read it as Windows-1252";
-  throw new SourceError(`${name} is not text in ${encoding || "UTF-8"}: ${advice}.`, encoding === "");
+}
+
+/** Decodes a file. Of bytes that are no UTF-8 a damaged file has few, and one of an old Excel many. */
+function decode(name, bytes) {
+  const [first, second] = bytes;
+  const read = (as) => new TextDecoder(as).decode(bytes);
+  const isLittle = second === 0 || (first === 0xff && second === 0xfe);
+  const isBig = first === 0 || (first === 0xfe && second === 0xff);
+  const encoding = isLittle ? "utf-16le" : isBig ? "utf-16be" : "utf-8";
+  let text = read(encoding);
+  const count = (characters) => text.match(characters)?.length ?? 0;
+  const isDamaged = encoding === "utf-8" && text.includes("\ufffd") && !isUtf8(bytes);
+  const isOld = isDamaged && count(/\ufffd/g) > count(/[^\0-\x7f\ufffd]/g);
+  if (isOld) text = read("windows-1252");
+  if (text.includes("\0") || (isOld && NO_TEXT.test(text))) {
+    throw new SourceError(`${name} is not text: choose a file of text, such as CSV.`);
+  }
+  return { text, isOld, isDamaged: isDamaged && !isOld };
 }
 
 export function readContent(name, kind, text) {
@@ -72,11 +92,10 @@ export function readContent(name, kind, text) {
   }
   if (kind === "json" && ARRAY.test(text)) return sheetOf(name, kind, elementsOf(name, text));
   const lines = linesOf(text);
+  if (kind === "json") return sheetOf(name, kind, lines.map(parsed));
   // As for training and bulk scoring, a quote in TSV is text.
-  if (kind === "tsv") {
-    return sheetOf(name, kind, lines.map(({ value, ...line }) => ({ ...line, cells: value.split("\t") })));
-  }
-  return sheetOf(name, kind, kind === "json" ? lines.map(parsed) : lines);
+  const records = lines.map((each) => ({ ...each, cells: each.cells[0].split("\t") }));
+  return sheetOf(name, kind, kind === "tsv" ? records : lines);
 }
 
 /** Reads a table whose cells are divided by a character. */
@@ -87,36 +106,36 @@ export function readTable(name, text, delimiter) {
 function linesOf(text) {
   return text
     .split(/\r\n|\r|\n/)
-    .map((value, at) => ({ line: at + 1, value, reason: "" }))
-    .filter(({ value }) => value.trim() !== "");
+    .map((value, at) => ({ line: at + 1, cells: [value], reason: "" }))
+    .filter(({ cells }) => cells[0].trim() !== "");
 }
 
 function elementsOf(name, text) {
-  const { value, reason } = parsed({ line: 0, value: text });
+  const { cells: [all], reason } = parsed({ line: 0, cells: [text] });
   if (reason) throw new SourceError(`${name} is not a whole JSON array: write it again.`);
-  return value.map((each, at) => ({ line: at + 1, value: each, reason: "" }));
+  return all.map((each, at) => ({ line: at + 1, cells: [each], reason: "" }));
 }
 
-function parsed({ line, value }) {
+function parsed({ line, cells }) {
   try {
-    return { line, value: JSON.parse(value), reason: "" };
+    return { line, cells: [JSON.parse(cells[0])], reason: "" };
   } catch {
-    return { line, value: null, reason: "The line is not JSON." };
+    return { line, cells, reason: "The line is not JSON." };
   }
 }
 
 function sheetOf(name, kind, records) {
-  const sheet = { name, kind, records, columns: [], column: 0, compared: -1, hasHeader: false, delimiter: "", text: "" };
-  if (kind === "json") {
-    const objects = records.map(({ value }) => value).filter(isObject);
+  const sheet = { name, kind, records, columns: ["text"], hasHeader: false, isSure: true, delimiter: "", text: "" };
+  const objects = kind === "json" ? records.map(({ cells }) => cells[0]).filter(isObject) : [];
+  if (objects.length > 0) {
     sheet.columns = [...new Set(objects.flatMap(Object.keys))];
+    const valuesOf = (value) => (isObject(value) ? sheet.columns.map((column) => value[column]) : []);
+    sheet.records = records.map((record) => (record.reason ? record : { ...record, cells: valuesOf(record.cells[0]) }));
   } else if (["csv", "tsv"].includes(kind) && records.length > 0) {
-    sheet.hasHeader = looksLikeHeader(records);
-    if (sheet.hasHeader) dropEmptyColumns(records);
-    nameColumns(sheet);
+    sheet.isSure = hasKnownName(records);
+    return withHeader(sheet, sheet.isSure || !looksLikeRow(records));
   }
-  guessColumns(sheet);
-  return sheet;
+  return guessColumns(sheet);
 }
 
 const isObject = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
@@ -131,69 +150,52 @@ function dropEmptyColumns(records) {
   }
 }
 
-/** Names the columns of a table by its header, or by their places. */
-function nameColumns(sheet) {
-  const [{ cells }] = sheet.records;
-  sheet.columns = cells.map((cell, at) => (sheet.hasHeader && cell.trim()) || `column ${at + 1}`);
+/** The table whose first record has the names of the columns, or has not. */
+export function withHeader(sheet, hasHeader) {
+  if (hasHeader) dropEmptyColumns(sheet.records);
+  const columns = sheet.records[0].cells.map((cell, at) => (hasHeader && cell.trim()) || `column ${at + 1}`);
+  return guessColumns({ ...sheet, hasHeader, columns });
 }
 
-/** Says whether the first record of a table has the names, and guesses the column again. */
-export function setHeader(sheet, hasHeader) {
-  sheet.hasHeader = hasHeader;
-  nameColumns(sheet);
-  guessColumns(sheet);
-}
-
+/** Chooses the columns with usual names, or else that of the longest texts, and one that holds ratings. */
 function guessColumns(sheet) {
-  sheet.column = guessColumn(sheet);
   const names = sheet.columns.map(folded);
-  const known = LABELS.find((name) => names.includes(name) && names.indexOf(name) !== sheet.column);
-  sheet.compared = known === undefined ? -1 : names.indexOf(known);
-}
-
-/** Whether a record has known names, or several short and different ones without a number. */
-function looksLikeHeader([{ cells }]) {
-  const names = cells.map(folded);
-  if (names.some((name) => [...TEXTS, ...LABELS, "id"].includes(name))) return true;
-  const isName = (name) => /^[\p{L}_][^.!?]{0,39}$/u.test(name) && name.split(/\s+/).length <= 3;
-  return names.length > 1 && new Set(names).size === names.length && names.every(isName);
-}
-
-/** The column with a usual name, or else the one with the longest texts. */
-function guessColumn(sheet) {
-  const names = sheet.columns.map(folded);
+  const some = bodyOf(sheet).slice(0, SAMPLE);
+  const valuesOf = (at) => some.map(({ cells }) => written(cells[at]));
+  const lengths = names.map((_, at) => some.reduce((sum, { cells }) => sum + (textOf(cells[at])?.length ?? 0), 0));
   const known = TEXTS.find((name) => names.includes(name));
-  if (known !== undefined) return names.indexOf(known);
-  const some = bodyOf(sheet).slice(0, 100);
-  const lengths = names.map((_, column) =>
-    some.reduce((sum, record) => sum + String(cellOf(sheet, record, column) ?? "").length, 0),
-  );
-  return Math.max(0, lengths.indexOf(Math.max(...lengths)));
+  const column = known === undefined ? Math.max(0, lengths.indexOf(Math.max(...lengths))) : names.indexOf(known);
+  const others = [...names.keys()].filter((at) => at !== column);
+  const rated = others.filter((at) => looksRated(names[at], valuesOf(at)));
+  const usual = LABELS.map((name) => names.indexOf(name)).filter((at) => others.includes(at));
+  const compared = usual.find((at) => rated.includes(at)) ?? rated[0] ?? usual[0] ?? -1;
+  // A name above ratings is no rating itself.
+  const isSure = sheet.isSure || (sheet.hasHeader && rated.length > 0);
+  const isOfStars = compared >= 0 && Boolean(meaningOf(valuesOf(compared), USUAL)?.note);
+  return { ...sheet, column, compared, isSure, isOfStars };
+}
+
+const textOf = (cell) => (typeof cell === "string" ? cell : undefined);
+const written = (cell) => textOf(cell) ?? JSON.stringify(cell ?? "").replace(/^""$/, "");
+
+/** Whether the first record of a table has a name that is known for a column. */
+const hasKnownName = ([{ cells }]) => cells.some((cell) => [...TEXTS, ...LABELS].includes(folded(cell)));
+
+/** Whether the first record is a row: it has a number, a text, or what comes again below it. */
+function looksLikeRow([{ cells }, ...records]) {
+  const words = cells.map((cell) => cell.trim().split(/\s+/).length);
+  if (words.some((count) => count > (cells.length === 1 ? 1 : MOST_NAME_WORDS))) return true;
+  if (cells.some((cell) => /^[+-]?\d+([.,]\d+)?$/.test(cell.trim()))) return true;
+  return records.slice(0, SAMPLE).some((below) => cells.some((cell, at) => cell.trim() && cell === below.cells[at]));
 }
 
 const bodyOf = ({ records, hasHeader }) => (hasHeader ? records.slice(1) : records);
 
-/** The text at a column, or undefined if there is none. */
-function cellOf({ kind, columns }, { cells, value }, column) {
-  if (cells) return cells[column];
-  if (kind !== "json") return value;
-  const found = isObject(value) ? value[columns[column]] : value;
-  return typeof found === "string" ? found : undefined;
-}
-
 /** What a record has in each column, as text; what is too much for its columns is in the last one. */
-function cellsOf({ columns, delimiter }, { cells, value }) {
-  if (cells) {
-    const last = columns.length - 1;
-    const some = cells.length > columns.length ? [...cells.slice(0, last), cells.slice(last).join(delimiter)] : cells;
-    return columns.map((_, at) => some[at] ?? "");
-  }
-  if (columns.length === 0) return [typeof value === "string" ? value : JSON.stringify(value)];
-  const all = isObject(value) ? columns.map((name) => value[name]) : [value];
-  return columns.map((_, at) => {
-    const cell = all[at] ?? "";
-    return typeof cell === "string" ? cell : JSON.stringify(cell);
-  });
+function cellsOf({ columns, delimiter }, { cells }) {
+  const last = columns.length - 1;
+  const rest = cells.slice(last).map(written).join(delimiter);
+  return columns.map((_, at) => (at === last ? rest : written(cells[at])));
 }
 
 /** The rows of a source; throws a SourceError if there are none or too many. */
@@ -208,25 +210,22 @@ export function rowsOf(sheet) {
     const counts = `${name} has ${grouped(body.length)} rows, and at most ${grouped(MOST_ROWS)} are scored here`;
     throw new SourceError(`${counts}: split it, or use headlight-score.`);
   }
-  const width = sheet.records[0].cells?.length;
+  const width = sheet.kind === "json" ? undefined : sheet.records[0].cells.length;
   return body.map((record, at) => {
-    const text = cellOf(sheet, record, sheet.column);
+    const text = record.reason && sheet.kind === "json" ? undefined : textOf(record.cells[sheet.column]);
     const reason = record.reason || reasonOf(sheet, record, text, width);
-    const cells = cellsOf(sheet, record);
-    return { row: at + 1, line: record.line, text: text ?? "", reason, cells };
+    return { row: at + 1, line: record.line, text: text ?? "", reason, cells: cellsOf(sheet, record) };
   });
 }
 
 /** Why a record has no text; empty if it has one. */
-function reasonOf(sheet, { cells }, text, width) {
-  if (cells && cells.length !== width) {
+function reasonOf({ columns, column, isDamaged }, { cells }, text, width = cells.length) {
+  if (cells.length !== width) {
     const count = cells.length === 1 ? "1 cell" : `${cells.length} cells`;
     return `The row has ${count}, the first one has ${width}.`;
   }
-  if (text === undefined) {
-    const column = sheet.columns[sheet.column];
-    return column === undefined ? "The line is no string." : `There is no string named “${column}”.`;
-  }
+  if (text === undefined) return `There is no string named “${columns[column]}”.`;
+  if (isDamaged && JSON.stringify(cells).includes("\ufffd")) return "The row has bytes that are not UTF-8.";
   return text.trim() === "" ? "The text is blank." : "";
 }
 
@@ -240,7 +239,7 @@ const NUMBER = /^[+-]?\d+(\.\d+)?$/; // which is no formula
 /** Reads records; an empty line between them is none. */
 export function readCsv(text, delimiter = ",", most = Infinity) {
   const records = [];
-  const place = { text, at: 0, line: 1, plain: new RegExp(`[^${delimiter}\\r\\n]*`, "y") };
+  const place = { text, at: 0, line: 1, plain: new RegExp(`[^${delimiter.replace(/[\]\\^-]/, "\\$&")}\\r\\n]*`, "y") };
   while (place.at < text.length && records.length < most) {
     const begin = place.at;
     const record = { line: place.line, cells: [], reason: "" };
@@ -298,11 +297,11 @@ function delimiterOf(text) {
 
 /** Writes one record with its line end. An apostrophe keeps a spreadsheet from computing a text. */
 export function writeRecord(cells, delimiter = ",") {
-  const written = cells.map((cell) => {
+  const parts = cells.map((cell) => {
     if (typeof cell !== "string" || NUMBER.test(cell)) return String(cell);
     const safe = cell.replace(RISKY, "'");
     const isQuoted = safe.includes(delimiter) || /["\r\n]/.test(safe);
     return isQuoted ? `"${safe.replaceAll('"', '""')}"` : safe;
   });
-  return `${written.join(delimiter)}\r\n`;
+  return `${parts.join(delimiter)}\r\n`;
 }

@@ -1,62 +1,99 @@
 /**
- * Shows many rows with their predictions: counted by label, as bars, beside the labels of the file,
- * and as a table of which one page at a time is there, sorted and filtered.
+ * Shows many rows with their predictions: counted by label, beside the labels of the file, by another
+ * column of it, and as a table of which one page at a time is there, sorted and filtered.
  */
 
 import { classStyle, readPalette } from "./canvas.js";
-import { doubtOf } from "./compare.js";
-import { range } from "./parts.js";
 import { html, useLayoutEffect, useMemo } from "./preact.js";
 import { grouped, percent } from "./words.js";
 
 const PAGE = 100;
 const SHOWN = 300; // characters of a text; Open shows all
-const BINS = 20;
-const BAD = "bad"; // the value that chooses bad rows; a label's begins with "="
-const AGREES = [["", "all"], ["no", "disagrees, most first"], ["yes", "agrees"]];
+const NAMED = 3; // lines that are not compared
+const MOST_GROUPS = 60; // of a column whose bars can be shown
+const [BAD, WARNED] = ["bad", "warned"]; // values that choose rows; a label's begins with "="
+const AGREES = [["", "all"], ["no", "disagrees"], ["yes", "agrees"], ["none", "not compared"]];
 const HEADS = [["row", "Row"], ["text", "Text"], ["label", "Label"], ["score", "Score"]];
-const UNFILTERED = { label: "", least: "", most: "", agrees: "", text: "", page: 0 };
+const FOREIGN = "This does not look like English, which the model learned from: it may well be wrong here.";
+const UNFILTERED = { label: "", agrees: "", group: "", text: "", page: 0 };
 
 /** What is shown of a table that has just begun. */
-export const WHOLE = { ...UNFILTERED, columns: false, key: "row", isDown: false };
+export const WHOLE = { ...UNFILTERED, by: -1, columns: false, key: "row", isDown: false };
 
-const asShare = (below) => Number(`${below}e-2`); // of 97.5 the number that 0.975 is
+/** Those whose verdict is farthest from the label of the file come first. */
+export const DISAGREEING = { key: "doubt", isDown: true };
+
+const blank = ({ cells }, column) => cells[column].trim() === "";
 
 /** The rows that are scored or bad, and fit a filter. */
-function filtered(rows, { label, least, most, text, agrees }) {
+function filtered(rows, { label, text, agrees, group }, nameOf) {
   const wanted = text.toLowerCase();
+  const fits = {
+    "": () => true,
+    no: ({ expected, label: own }) => expected !== undefined && own !== expected,
+    yes: ({ expected, label: own }) => expected !== undefined && own === expected,
+    none: ({ expected }) => expected === undefined,
+  }[agrees] ?? (({ expected }) => agrees === `=${expected}`);
   return rows.filter((row) => {
-    if (!row.reason && row.label === undefined) return false;
-    if (label === BAD ? !row.reason : label !== "" && label !== `=${row.label}`) return false;
-    if (agrees.startsWith("=")) {
-      if (agrees !== `=${row.expected}`) return false;
-    } else if (agrees !== "" && (!row.expected || row.reason || (row.label === row.expected) !== (agrees === "yes"))) return false;
-    if (least !== "" && !(row.score >= asShare(least))) return false;
-    if (most !== "" && !(row.score <= asShare(most))) return false;
+    const isBad = Boolean(row.reason);
+    if (isLeft(row) || (agrees !== "" && (isBad || !fits(row)))) return false;
+    if (label === WARNED ? !row.warnings?.length : label === BAD ? !isBad : label !== "" && label !== `=${row.label}`) return false;
+    if (group !== "" && (isBad || group !== `=${nameOf(row)}`)) return false;
     return wanted === "" || row.text.toLowerCase().includes(wanted);
   });
 }
 
-const { compare } = new Intl.Collator("en");
+const { compare } = new Intl.Collator("en", { numeric: true });
 
-/** Sorts rows by a key; equal ones keep the order of the source, those without a value are last. */
+/** How far a verdict is from the label of the file; undefined where nothing is compared. */
+const doubtOf = ({ label, expected, probabilities }) =>
+  label && expected && probabilities[label] - (probabilities[expected] ?? 0);
+
+/** Sorts rows by a key; equal ones keep the order of the source, those without a value and bad ones are last. */
 function sorted(rows, key, isDown) {
-  const valueOf = (row) => (key === "doubt" ? doubtOf(row) : row[key]);
+  const valueOf = (row) => (row.reason ? undefined : key === "doubt" ? doubtOf(row) : row[key]);
   return [...rows].sort((one, other) => {
     const [a, b] = [valueOf(one), valueOf(other)];
-    if (a === undefined || b === undefined) return Number(a === undefined) - Number(b === undefined);
+    if (a === undefined || b === undefined) return Number(a === undefined) - Number(b === undefined) || one.row - other.row;
     const order = key === "text" ? compare(a, b) : Number(a > b) - Number(a < b);
     return (isDown ? -order : order) || one.row - other.row;
   });
+}
+
+/** The month of a date such as 2024-03-17 or 17.03.2024. */
+function monthOf(value) {
+  const [, year, month] = /^(\d{4})-(\d\d)\b/.exec(value) ?? [];
+  const [, ofDay, ofYear] = /^\d\d?\.(\d\d?)\.(\d{4})\b/.exec(value) ?? [];
+  return year ? `${year}-${month}` : ofYear && `${ofYear}-${ofDay.padStart(2, "0")}`;
+}
+
+/** Groups rows by a column, or by the months of its dates; null if they are one or too many. */
+export function groupsOf(rows, column) {
+  const good = rows.filter(({ reason }) => !reason);
+  const isDated = good.every((row) => blank(row, column) || monthOf(row.cells[column].trim()));
+  const nameOf = ({ cells }) => (isDated && monthOf(cells[column].trim())) || cells[column].trim();
+  const counts = tally(good, nameOf);
+  if (counts.size < 2 || counts.size > Math.min(MOST_GROUPS, good.length / 2)) return null;
+  const isOrdered = [...counts.keys()].every((name) => name === "" || /\d/.test(name));
+  const names = [...counts.keys()].sort((one, other) =>
+    (isOrdered ? 0 : counts.get(other) - counts.get(one)) || compare(one, other));
+  return { column, nameOf, names };
 }
 
 /**
  * All that a run leaves. `set` gets the fields of `view` that the user changes, `onOpen` a row, and
  * `onSave` the rows to save.
  */
-export function Ledger({ rows, labels, source, meaning, compared, versions, view, tick, opened, set, onOpen, onSave }) {
+export function Ledger({ rows, labels, sheet, meaning, view, tick, opened, set, onOpen, onSave, onAgain }) {
   const { key, isDown } = view;
-  const found = useMemo(() => sorted(filtered(rows, view), key, isDown), [rows, tick, view, compared]);
+  const { columns, column, compared } = sheet;
+  const choices = useMemo(
+    () => [...columns.keys()].filter((at) => at !== column).map((at) => groupsOf(rows, at)).filter(Boolean),
+    [rows],
+  );
+  const by = choices.find((each) => each.column === view.by) ?? choices.find((each) => each.column !== compared) ?? null;
+  const found = useMemo(() => sorted(filtered(rows, view, by?.nameOf), key, isDown), [rows, tick, view, compared]);
+  const versions = useMemo(() => [...tally(rows, ({ model }) => model && `${model.name} ${model.version}`)], [rows, tick]);
   const pages = Math.max(1, Math.ceil(found.length / PAGE));
   const page = Math.min(Math.max(view.page, 0), pages - 1);
   const shown = found.slice(page * PAGE, (page + 1) * PAGE);
@@ -68,28 +105,28 @@ export function Ledger({ rows, labels, source, meaning, compared, versions, view
   const [from, to] = [page * PAGE + 1, page * PAGE + shown.length];
   const isFiltered = Object.keys(UNFILTERED).some((name) => name !== "page" && view[name] !== "");
   return html`<div id="scored">
-    ${versions.size > 1 && html`<p id="many-versions" class="error">The model was replaced during the
-      run: ${[...versions].map(([name, count]) => `${plural(count, "row")} by ${name}`).join(", ")}. Score
-      again to have all rows of one model.</p>`}
+    ${versions.length > 1 && html`<p id="many-versions" class="error">The model was replaced during the
+      run: ${versions.map(([name, count]) => `${plural(count, "row")} by ${name}`).join(", ")}. ${" "}
+      <button type="button" class="quiet" onClick=${onAgain}>Score again</button> to have all rows of one model.</p>`}
     <div class="summary">
       <${Counts} ...${{ rows, labels, tick, lead }} />
-      <${Spread} ...${{ rows, labels, tick }} label=${view.spread ?? labels.at(-1)}
-        onChoose=${(spread) => set({ spread })} />
-      <${Agreement} ...${{ rows, labels, tick, meaning, lead }} column=${source.columns[compared]} />
+      <${Agreement} ...${{ rows, labels, tick, meaning, compared, lead }} name=${columns[compared]} />
+      ${by && html`<${Groups} ...${{ rows, labels, tick, columns, choices, by, lead }}
+        onChoose=${(at) => set({ by: at, group: "" })} />`}
     </div>
-    <${Filters} ...${{ labels, view, set }} isCompared=${meaning !== null} isWide=${source.columns.length > 1} />
+    <${Filters} ...${{ labels, view, set }} isCompared=${meaning !== null} isWide=${columns.length > 1} />
     <div class="row">
-      <span id="range">${to >= from ? `Rows ${grouped(from)} to ${grouped(to)} of ${grouped(found.length)}` : "No rows"}</span>
+      <span id="range">${to >= from ? `Rows ${grouped(from)} to ${grouped(to)} of ${grouped(found.length)}` : "No rows"}${
+        view.group && `, of “${view.group.slice(1)}”`}${key === "doubt" && !isFiltered && ", where the verdict disagrees first"}</span>
       ${isFiltered && html`<button type="button" class="quiet"
         onClick=${() => lead({ key: "row", isDown: false })}>Show all</button>`}
       <button type="button" class="quiet" aria-disabled=${page === 0} onClick=${() => turn(page - 1)}>Previous</button>
       <button type="button" class="quiet" aria-disabled=${page === pages - 1} onClick=${() => turn(page + 1)}>Next</button>
       <label>Page <input type="number" min="1" max=${pages} value=${page + 1}
         onChange=${({ target }) => turn(target.valueAsNumber - 1 || 0)} /> of ${grouped(pages)}</label>
-      <button type="button" class="quiet" onClick=${() => onSave(rows)}>Save as CSV</button>
-      ${isFiltered && html`<button type="button" class="quiet" onClick=${() => onSave(found)}>Save these as CSV</button>`}
+      ${isFiltered && html`<button type="button" class="quiet" onClick=${() => onSave(found)}>Download these</button>`}
     </div>
-    <${Table} ...${{ shown, labels, source, compared, view, set, opened, onOpen }} />
+    <${Table} ...${{ shown, labels, sheet, view, set, opened, onOpen }} />
   </div>`;
 }
 
@@ -99,18 +136,13 @@ function Filters({ labels, view, set, isCompared, isWide }) {
   const field = (name) => ({
     name,
     value: view[name],
-    onInput: ({ target }) => {
-      const isMost = name === "agrees" && target.value === "no";
-      set({ [name]: target.value, page: 0, ...(isMost ? { key: "doubt", isDown: true } : {}) });
-    },
+    onInput: ({ target }) => set({ [name]: target.value, page: 0 }),
   });
   const options = (choices) => choices.map(([value, text]) => html`<option value=${value}>${text}</option>`);
   const named = labels.map((label) => [`=${label}`, label]);
   const expected = labels.map((label) => [`=${label}`, `${label} in the file`]);
   return html`<form id="filters" class="row" aria-label="Which rows are shown" onSubmit=${(event) => event.preventDefault()}>
-    <label>Label <select ...${field("label")}>${options([["", "all"], ...named, [BAD, "bad rows"]])}</select></label>
-    <label>Score from <input type="number" min="0" max="100" step="any" ...${field("least")} /></label>
-    <label>to <input type="number" min="0" max="100" step="any" ...${field("most")} /> %</label>
+    <label>Label <select ...${field("label")}>${options([["", "all"], ...named, [WARNED, "not English"], [BAD, "bad rows"]])}</select></label>
     ${isCompared && html`<label>Compared <select ...${field("agrees")}>${options([...AGREES, ...expected])}</select></label>`}
     ${isWide && html`<label class="choice"><input type="checkbox" checked=${view.columns}
       onChange=${({ target }) => set({ columns: target.checked })} /> All columns</label>`}
@@ -118,7 +150,7 @@ function Filters({ labels, view, set, isCompared, isWide }) {
   </form>`;
 }
 
-function Table({ shown, labels, source: { columns, column }, compared, view, set, opened, onOpen }) {
+function Table({ shown, labels, sheet: { columns, column, compared }, view, set, opened, onOpen }) {
   // A row that moves would lose the focus.
   const { row: held } = /** @type {HTMLElement} */ (document.activeElement).dataset;
   useLayoutEffect(() => {
@@ -126,10 +158,10 @@ function Table({ shown, labels, source: { columns, column }, compared, view, set
   });
   const { key, isDown } = view;
   const extra = [...columns.keys()].filter((at) => (view.columns && at !== column) || at === compared);
-  const sort = (name) => set({ key: name, isDown: key === name && !isDown, page: 0 });
+  const sort = (name) => set({ key: name, isDown: key === name ? !isDown : name === "doubt", page: 0 });
   const palette = readPalette();
-  const head = ([name, text]) => html`
-    <th scope="col" aria-sort=${name === key ? (isDown ? "descending" : "ascending") : null}>
+  const head = ([name, text, kind]) => html`
+    <th scope="col" class=${kind} aria-sort=${name === key ? (isDown ? "descending" : "ascending") : null}>
       <button type="button" onClick=${() => sort(name)}>${text}</button></th>`;
   const line = (row) => {
     const { text, label, score, reason } = row;
@@ -139,7 +171,8 @@ function Table({ shown, labels, source: { columns, column }, compared, view, set
       <td class="text"><span dir="auto">${text.length > SHOWN ? `${text.slice(0, SHOWN)}…` : text}</span></td>
       <td>${reason ? html`<span class="reason">bad row: ${reason}</span>` : html`<span class="name" style=${style}>${label}</span>`}</td>
       <td class="figure" title=${reason ? null : score}>${reason ? "" : percent(score)}</td>
-      <td>${row.truncated ? "yes" : ""}</td>
+      <td class="marks">${row.truncated && html`<span>cut off</span>`}
+        ${row.warnings?.length > 0 && html`<span class="foreign" title=${FOREIGN}>not English</span>`}</td>
       ${extra.map((at) => html`<td class="extra">${row.cells[at]}</td>`)}
       <td>${text.trim() !== "" && html`<button type="button" class="quiet" data-row=${row.row}
         aria-label="Open row ${row.row}" onClick=${() => onOpen(row)}>Open</button>`}</td>
@@ -148,8 +181,8 @@ function Table({ shown, labels, source: { columns, column }, compared, view, set
   return html`<div id="table-region" class="scroll" tabindex="0" role="region" aria-label="Table of sentences">
     <table id="rows">
       <caption class="unseen">Texts and what the model says of them</caption>
-      <thead><tr>${HEADS.map(head)}<th scope="col">Cut off</th>
-        ${extra.map((at) => html`<th scope="col" class="extra">${columns[at]}</th>`)}<td /></tr></thead>
+      <thead><tr>${HEADS.map(head)}<th scope="col">Marks</th>
+        ${extra.map((at) => (at === compared ? head(["doubt", columns[at], "extra"]) : html`<th scope="col" class="extra">${columns[at]}</th>`))}<td /></tr></thead>
       <tbody>${shown.map(line)}</tbody>
     </table></div>`;
 }
@@ -161,76 +194,95 @@ export function focusRow(number) {
   if (element !== document.activeElement) element?.focus();
 }
 
-/** How many rows have each label, how many are bad, and how many are left. */
+const shareOf = (count, all) => `${grouped(count)} (${percent(count / all)})`;
+
+/** Counts of the labels as one bar in their colours. */
+function Stack({ counts, labels }) {
+  const palette = readPalette();
+  const some = [...counts].filter(([, count]) => count > 0);
+  const all = some.reduce((sum, [, count]) => sum + count, 0);
+  const named = ([label, count]) => `${label} ${shareOf(count, all)}`;
+  return html`<div class="stack" role="img" aria-label=${some.map(named).join(", ") || "none"}>
+    ${some.map(([label, count]) => html`<span title=${named([label, count])}
+      style=${{ ...classStyle(label, labels, 1, palette), flexGrow: String(count) }}>
+      ${count > all / 8 && `${Math.round((100 * count) / all)} %`}</span>`)}</div>`;
+}
+
+/** How many rows have each value, besides those that are named; a value may be undefined. */
+function tally(rows, valueOf, names = []) {
+  const counts = new Map(names.map((name) => [name, 0]));
+  for (const value of rows.map(valueOf)) if (value !== undefined) counts.set(value, (counts.get(value) ?? 0) + 1);
+  return counts;
+}
+
+const byLabel = (rows, labels) => tally(rows, ({ label }) => label, labels);
+
+/** How many rows have each label, how many are marked or bad, and how many are left. */
 function Counts({ rows, labels, tick, lead }) {
-  const [counts, bad, left] = useMemo(() => {
-    const found = Object.fromEntries(labels.map((label) => [label, 0]));
-    for (const { label } of rows) if (label !== undefined) found[label] = (found[label] ?? 0) + 1;
-    return [found, rows.filter(({ reason }) => reason).length, rows.filter(isLeft).length];
+  const [counts, warned, bad, left] = useMemo(() => {
+    const isWarned = ({ warnings }) => warnings?.length > 0;
+    return [byLabel(rows, labels), ...[isWarned, ({ reason }) => reason, isLeft].map((is) => rows.filter(is).length)];
   }, [rows, labels, tick]);
   const scored = rows.length - bad - left;
-  const of = (count) => (scored > 0 ? `${grouped(count)} (${percent(count / scored)})` : "0");
+  const palette = readPalette();
   const item = (name, count) => html`<div><dt>${name}</dt><dd class="figure">${count}</dd></div>`;
-  const leader = (name, label) => html`<button type="button" class="quiet" title="Show the rows: ${name}"
-    onClick=${() => lead({ label })}>${name}</button>`;
-  return html`<dl id="counts">
-    ${Object.entries(counts).map(([label, count]) => item(leader(label, `=${label}`), of(count)))}
-    ${bad > 0 && item(leader("bad rows", BAD), grouped(bad))}
-    ${left > 0 && item("not scored", grouped(left))}</dl>`;
+  const leader = (name, label, style = null) => html`<button type="button" class="quiet" title="Show the rows: ${name}"
+    style=${style} onClick=${() => lead({ label })}>${name}</button>`;
+  return html`<div><${Stack} ...${{ counts, labels }} /><dl id="counts">
+    ${[...counts].map(([label, count]) =>
+      item(leader(label, `=${label}`, classStyle(label, labels, 1, palette)), scored > 0 ? shareOf(count, scored) : "0"))}
+    ${warned > 0 && item(leader("not English", WARNED), grouped(warned))}
+    ${left > 0 && item("not scored", grouped(left))}
+    ${bad > 0 && item(leader("bad rows", BAD), grouped(bad))}</dl></div>`;
 }
 
 export const isLeft = ({ label, reason }) => label === undefined && !reason;
 
-/** The probabilities of a label as bars; a probability of 1 falls in the last one. */
-function Spread({ rows, labels, tick, label, onChoose }) {
+/** A bar for each value of a column, or for each month, which leads to its rows. */
+function Groups({ rows, labels, tick, columns, choices, by, lead, onChoose }) {
   const counts = useMemo(() => {
-    const found = new Array(BINS).fill(0);
-    for (const { probabilities } of rows) {
-      const share = probabilities?.[label];
-      if (share !== undefined) found[Math.min(BINS - 1, Math.floor(share * BINS))] += 1;
-    }
-    return found;
-  }, [rows, label, tick]);
-  const all = counts.reduce((sum, count) => sum + count, 0);
-  const most = Math.max(...counts, 1);
-  const names = range(BINS).map((at) => `${(100 * at) / BINS} to ${(100 * (at + 1)) / BINS} %`);
-  const what = `Probability of ${label}, of ${grouped(all)} sentences`;
-  const fullest = `. Most, ${grouped(most)}, have ${names[counts.indexOf(most)]}.`;
-  // Of a few rows a bar would be none.
-  const style = (count) => ({ height: `${(100 * count) / most}%`, minHeight: count > 0 ? "2px" : "0" });
-  return html`<div class="spread">
-    <label>Probability of <select value=${label} onChange=${({ target }) => onChoose(target.value)}>
-      ${labels.map((each) => html`<option value=${each}>${each}</option>`)}</select></label>
-    <div id="spread" role="img" aria-label=${all > 0 ? what + fullest : what}>
-      ${counts.map((count, at) => html`<span title="${names[at]}: ${grouped(count)}" style=${style(count)} />`)}</div>
-    <div class="axis note" aria-hidden="true"><span>0 %</span>
-      <span>highest bar: ${grouped(all > 0 ? most : 0)}</span><span>100 %</span></div>
-    <details class="table"><summary>The bars as a table</summary>
-      <div id="spread-table" class="scroll" tabindex="0" role="region" aria-label="Table of the bars"><table>
-        <caption>${what}</caption>
-        <thead><tr><th scope="col">probability</th><th scope="col">sentences</th></tr></thead>
-        <tbody>${counts.map((count, at) => html`<tr><th scope="row">${names[at]}</th><td>${grouped(count)}</td></tr>`)}</tbody>
-      </table></div></details></div>`;
+    const found = new Map(by.names.map((name) => [name, []]));
+    for (const row of rows) if (row.label !== undefined) found.get(by.nameOf(row)).push(row);
+    return [...found].map(([name, some]) => [name, some.length, byLabel(some, labels)]);
+  }, [rows, labels, tick, by]);
+  return html`<div class="by"><label>By <select value=${by.column} onChange=${({ target }) => onChoose(Number(target.value))}>
+      ${choices.map(({ column }) => html`<option value=${column}>${columns[column]}</option>`)}</select></label>
+    <div id="groups" class="scroll" tabindex="0" role="region" aria-label="Verdicts by ${columns[by.column]}"><table>
+      <tbody>${counts.map(([name, count, each]) => html`<tr>
+        <th scope="row"><button type="button" class="quiet" onClick=${() => lead({ group: `=${name}` })}>${name || "(empty)"}</button></th>
+        <td><${Stack} counts=${each} labels=${labels} /></td><td class="figure">${grouped(count)}</td></tr>`)}</tbody></table></div></div>`;
 }
 
 /** How many verdicts agree with the file, and a table of both, which leads to their rows. */
-function Agreement({ rows, labels, tick, column, meaning, lead }) {
-  const both = useMemo(() => rows.filter((row) => row.expected !== undefined && row.label !== undefined), [rows, tick, meaning]);
-  if (column === undefined || (meaning !== null && both.length === 0)) return null;
+function Agreement({ rows, labels, tick, name, compared, meaning, lead }) {
+  const [both, none, unread] = useMemo(() => {
+    const other = rows.filter(({ expected, reason }) => compared >= 0 && expected === undefined && !reason);
+    return [
+      rows.filter(({ expected, label }) => expected !== undefined && label !== undefined),
+      other.filter((row) => blank(row, compared)),
+      other.filter((row) => !blank(row, compared)),
+    ];
+  }, [rows, tick, meaning, compared]);
+  if (name === undefined || (meaning !== null && both.length === 0)) return null;
   const box = (content) => html`<div id="agreement" class="table" tabindex="0" role="region"
     aria-label="Comparison with the file">${content}</div>`;
   if (meaning === null) {
-    return box(html`<p>Nothing is compared: “${column}” holds neither ${labels.join(", ")} nor numbers of a scale.</p>`);
+    return box(html`<p>Nothing is compared: “${name}” holds neither ${labels.join(", ")} nor numbers of a scale.</p>`);
   }
   const same = both.filter(({ label, expected }) => label === expected).length;
   const cell = (expected, label) => html`<td><button type="button" class="quiet"
     title="Show the rows that are ${expected} in the file, and ${label} by the verdict"
     onClick=${() => lead({ label: `=${label}`, agrees: `=${expected}` })}>
     ${grouped(both.filter((row) => row.expected === expected && row.label === label).length)}</button></td>`;
+  const lines = unread.slice(0, NAMED).map(({ line, cells }) => `line ${grouped(line)} (“${cells[compared]}”)`);
+  if (unread.length > NAMED) lines.push(`${grouped(unread.length - NAMED)} more`);
+  if (none.length > 0) lines.push(`${plural(none.length, "row")} without a value`);
   return box(html`
-    <p>The verdict agrees with “${column}” in ${grouped(same)} of ${grouped(both.length)}
+    <p>The verdict agrees with “${name}” in ${grouped(same)} of ${grouped(both.length)}
       ${" "}(${percent(same / both.length)}). ${meaning.note}</p>
-    <table><thead><tr><th scope="col">${column} ↓  verdict →</th>
+    ${lines.length > 0 && html`<p id="unread">Not compared: ${lines.join(", ")}.
+      ${" "}<button type="button" class="quiet" onClick=${() => lead({ agrees: "none" })}>Show them</button></p>`}
+    <table><thead><tr><th scope="col">${name} ↓  verdict →</th>
       ${labels.map((label) => html`<th scope="col">${label}</th>`)}</tr></thead>
       <tbody>${labels.map((expected) => html`
         <tr><th scope="row">${expected}</th>${labels.map((label) => cell(expected, label))}</tr>`)}</tbody></table>`);
