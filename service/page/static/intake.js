@@ -16,7 +16,7 @@ const KINDS = { csv: "csv", tsv: "tsv", tab: "tsv", json: "json", jsonl: "json",
 const TEXTS = ["text", "sentence", "review", "review_text", "content", "comment", "message", "body", "tweet"];
 const LABELS = ["label", "sentiment", "class", "category", "stars", "rating", "polarity"];
 // The line of Excel that names the delimiter, and the beginning of an array of objects.
-const SEPARATOR = /^"?sep=([\t\x20-\x7e])"?[ \t]*(?=[\r\n])/i;
+const SEPARATOR = /^"?sep=([\t !#-~])"?[ \t]*(?=[\r\n])/i;
 const ARRAY = /^\s*\[\s*(?:[{\]]|$)/;
 export const DELIMITERS = { ",": "comma", ";": "semicolon", "\t": "tab", "|": "bar" };
 
@@ -58,30 +58,25 @@ export async function readFile(file) {
   return { ...readContent(name, isTable ? "tsv" : kind, text), ...how };
 }
 
-function isUtf8(bytes) {
-  try {
-    return new TextDecoder("utf-8", { fatal: true }).decode(bytes) !== null;
-  } catch {
-    return false;
-  }
-}
-
 /** Decodes a file. Of bytes that are no UTF-8 a damaged file has few, and one of an old Excel many. */
 function decode(name, bytes) {
   const [first, second] = bytes;
-  const read = (as) => new TextDecoder(as).decode(bytes);
   const isLittle = second === 0 || (first === 0xff && second === 0xfe);
   const isBig = first === 0 || (first === 0xfe && second === 0xff);
-  const encoding = isLittle ? "utf-16le" : isBig ? "utf-16be" : "utf-8";
-  let text = read(encoding);
-  const count = (characters) => text.match(characters)?.length ?? 0;
-  const isDamaged = encoding === "utf-8" && text.includes("\ufffd") && !isUtf8(bytes);
-  const isOld = isDamaged && count(/\ufffd/g) > count(/[^\0-\x7f\ufffd]/g);
-  if (isOld) text = read("windows-1252");
+  const read = (encoding, options = {}) => new TextDecoder(encoding, options).decode(bytes);
+  let [text, isOld, isDamaged] = ["", false, false];
+  try {
+    text = isLittle || isBig ? read(isBig ? "utf-16be" : "utf-16le") : read("utf-8", { fatal: true });
+  } catch {
+    text = read("utf-8");
+    isDamaged = text.match(/\ufffd/g).length <= (text.match(/[^\0-\x7f\ufffd]/g)?.length ?? 0);
+    isOld = !isDamaged;
+    if (isOld) text = read("windows-1252");
+  }
   if (text.includes("\0") || (isOld && NO_TEXT.test(text))) {
     throw new SourceError(`${name} is not text: choose a file of text, such as CSV.`);
   }
-  return { text, isOld, isDamaged: isDamaged && !isOld };
+  return { text, isOld, isDamaged };
 }
 
 export function readContent(name, kind, text) {
@@ -238,61 +233,33 @@ const NUMBER = /^[+-]?\d+(\.\d+)?$/; // which is no formula
 
 /** Reads records; an empty line between them is none. */
 export function readCsv(text, delimiter = ",", most = Infinity) {
+  const ends = delimiter.replace(/[\]\\^-]/, "\\$&");
+  // A quoted part of a cell, with its closing quote, a plain part, and what ends the cell.
+  const pattern = new RegExp(`(?:"([^"]*(?:""[^"]*)*)("?))?([^${ends}\\r\\n]*)([${ends}]|\\r\\n|\\r|\\n|$)`, "y");
   const records = [];
-  const place = { text, at: 0, line: 1, plain: new RegExp(`[^${delimiter.replace(/[\]\\^-]/, "\\$&")}\\r\\n]*`, "y") };
-  while (place.at < text.length && records.length < most) {
-    const begin = place.at;
-    const record = { line: place.line, cells: [], reason: "" };
-    do record.cells.push(readCell(place, record));
-    while (text[place.at] === delimiter && (place.at += 1));
-    const isEmpty = place.at === begin;
-    place.at += text.startsWith("\r\n", place.at) ? 2 : 1;
-    place.line += 1;
+  let [record, line] = [null, 1];
+  while ((pattern.lastIndex < text.length || record) && records.length < most) {
+    const [cell, quoted, closing, plain, end] = pattern.exec(text);
+    const isEmpty = record === null && cell === end && end !== delimiter;
+    record ??= { line, cells: [], reason: "" };
+    record.cells.push(quoted === undefined ? plain : quoted.replaceAll('""', '"'));
+    if (quoted !== undefined && plain !== "") record.reason = "Text follows a closing quote.";
+    if (closing === "") record.reason = "A quote is opened and never closed: the rest of the file cannot be read.";
+    line += (quoted?.match(BREAKS)?.length ?? 0) + Number(end !== delimiter);
+    if (end === delimiter) continue;
     if (!isEmpty) records.push(record);
+    record = null;
   }
   return records;
 }
 
-/** Reads one cell and leaves the place at what follows it; notes an error in the record. */
-function readCell(place, record) {
-  const { text } = place;
-  if (text[place.at] !== '"') return readPlain(place);
-  const begin = place.at;
-  let cell = "";
-  let from = begin + 1;
-  for (;;) {
-    const end = text.indexOf('"', from);
-    if (end < 0) {
-      record.reason = "A quote is opened and never closed: the rest of the file cannot be read.";
-      place.at = text.length;
-      return text.slice(begin + 1);
-    }
-    cell += text.slice(from, end);
-    from = end + 2;
-    if (text[end + 1] !== '"') break;
-    cell += '"';
-  }
-  place.at = from - 1;
-  place.line += text.slice(begin, place.at).match(BREAKS)?.length ?? 0;
-  if (readPlain(place) !== "") record.reason = "Text follows a closing quote.";
-  return cell;
-}
-
-function readPlain(place) {
-  place.plain.lastIndex = place.at;
-  const [cell] = place.plain.exec(place.text);
-  place.at += cell.length;
-  return cell;
-}
-
 /** The character between the cells of a text: the one with most columns, of those that divide the first records alike. */
 function delimiterOf(text) {
-  const found = Object.keys(DELIMITERS).map((delimiter) => {
+  const likeness = (delimiter) => {
     const widths = readCsv(text, delimiter, 5).map(({ cells }) => cells.length);
-    return { delimiter, count: widths[0] ?? 0, isEven: new Set(widths).size === 1 };
-  });
-  const likely = found.filter(({ count }) => count > 1).sort((one, other) => other.count - one.count);
-  return (likely.find(({ isEven }) => isEven) ?? likely[0] ?? found[0]).delimiter;
+    return widths[0] > 1 ? widths[0] + (new Set(widths).size === 1 ? text.length : 0) : 0;
+  };
+  return Object.keys(DELIMITERS).reduce((best, other) => (likeness(other) > likeness(best) ? other : best));
 }
 
 /** Writes one record with its line end. An apostrophe keeps a spreadsheet from computing a text. */

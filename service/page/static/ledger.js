@@ -9,7 +9,7 @@ import { grouped, percent } from "./words.js";
 
 const PAGE = 100;
 const SHOWN = 300; // characters of a text; Open shows all
-const NAMED = 3; // lines that are not compared
+const [NAMED, CUT] = [3, 20]; // lines that are not compared, and characters of their values
 const MOST_GROUPS = 60; // of a column whose bars can be shown
 const [BAD, WARNED] = ["bad", "warned"]; // values that choose rows; a label's begins with "="
 const AGREES = [["", "all"], ["no", "disagrees"], ["yes", "agrees"], ["none", "not compared"]];
@@ -274,7 +274,7 @@ function Agreement({ rows, labels, tick, name, compared, meaning, lead }) {
     title="Show the rows that are ${expected} in the file, and ${label} by the verdict"
     onClick=${() => lead({ label: `=${label}`, agrees: `=${expected}` })}>
     ${grouped(both.filter((row) => row.expected === expected && row.label === label).length)}</button></td>`;
-  const lines = unread.slice(0, NAMED).map(({ line, cells }) => `line ${grouped(line)} (“${cells[compared]}”)`);
+  const lines = unread.slice(0, NAMED).map(({ line, cells }) => `line ${grouped(line)} (“${cells[compared].slice(0, CUT)}”)`);
   if (unread.length > NAMED) lines.push(`${grouped(unread.length - NAMED)} more`);
   if (none.length > 0) lines.push(`${plural(none.length, "row")} without a value`);
   return box(html`
