@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from model.explain.leave_one_out import LeaveOutAttribution as LeaveOutAttribution
     from model.explain.leave_one_out import UnitChange as UnitChange
     from model.explain.units import TextUnits as TextUnits
+    from model.explain.views import Explanation as Explanation
     from model.loading import load_predictor as load_predictor
     from model.network import reference as reference
     from model.network.architecture import Network as Network
@@ -56,7 +57,6 @@ if TYPE_CHECKING:
     from model.types import ClassifierOutput as ClassifierOutput
     from model.types import Downsampling as Downsampling
     from model.types import Encoding as Encoding
-    from model.types import Explanation as Explanation
     from model.types import Prediction as Prediction
     from model.types import Token as Token
 
@@ -71,6 +71,7 @@ _NAMES = {
     "explain.interventions": "Head leave_out switch_off",
     "explain.leave_one_out": "LeaveOut LeaveOutAttribution UnitChange",
     "explain.units": "TextUnits",
+    "explain.views": "Explanation",
     "loading": "load_predictor",
     "network.reference": "reference",
     "network.architecture": "Network",
@@ -84,7 +85,7 @@ _NAMES = {
     "text_model": "Predictions TextModel load",
     "tokenization.tokenizer": "Tokenizer",
     "types": "AttentionOptions Batch Choice Classifier ClassifierOutput Downsampling Encoding "
-    "Explanation Prediction Token",
+    "Prediction Token",
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 

@@ -16,11 +16,11 @@ from model.checkpoint.records import Metric, Thresholds
 from model.errors import NoSuchPartError, NotFiniteError
 from model.explain.attention_steps import HeadInspector
 from model.explain.interventions import check_index
-from model.explain.views import downsample
+from model.explain.views import Explanation, downsample
 from model.network.config import EncoderConfig
 from model.network.labels import choose_among
 from model.tokenization.tokenizer import MAX_WINDOWS, Tokenizer, check_text
-from model.types import AttentionOptions, Choice, Encoding, Explanation, Prediction, Truncation
+from model.types import AttentionOptions, Choice, Encoding, Prediction, Truncation
 from model.validation import kind_of
 
 if TYPE_CHECKING:  # it imports torch
@@ -204,6 +204,21 @@ class Predictor:
         """
         _check_encodings(encodings, by="predict_each")
         return self._each(self._predict, encodings, "fused")
+
+    def embed(self, encodings: Sequence[Encoding]) -> NDArray[np.float32]:
+        """Returns the features that the classifier reads, float32 [texts, features], in one pass.
+
+        If memory runs out, the pass is repeated in halves.
+
+        Raises:
+            NotFiniteError: the network overflowed for one of the texts.
+        """
+        _check_encodings(encodings, by="embed")
+        run = self._runner.embed
+        features = np.stack(in_halves(lambda part: list(run(part)), encodings, self._backend))
+        if bad := int((~np.isfinite(features).all(axis=1)).sum()):
+            raise NotFiniteError(bad, len(features), what="features")
+        return features
 
     def _predict(self, encodings: Sequence[Encoding]) -> list[Prediction | NotFiniteError]:
         logits = self._runner.run(encodings).logits

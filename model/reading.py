@@ -214,7 +214,7 @@ def predict_each(
     """
     encodings = [each for text in texts if isinstance(text, EncodedText) for each in text.encodings]
     found: dict[int, Prediction | Exception] = {}
-    for indices in _passes(encodings, max(_PASS_TOKENS, predictor.batch_tokens)):
+    for indices in passes(predictor, encodings):
         part = predictor.predict_each([encodings[index] for index in indices])
         found.update(zip(indices, part, strict=True))
         advance(len(indices))
@@ -225,8 +225,9 @@ def predict_each(
     ]
 
 
-def _passes(encodings: Sequence[Encoding], most_tokens: int) -> Iterator[list[int]]:
+def passes(predictor: Predictor, encodings: Sequence[Encoding]) -> Iterator[list[int]]:
     """Yields the indices of each pass, the shortest texts first."""
+    most_tokens = max(_PASS_TOKENS, predictor.batch_tokens)
     indices: list[int] = []
     for length, index in sorted((len(each.input_ids), at) for at, each in enumerate(encodings)):
         if indices and length * (len(indices) + 1) > most_tokens:

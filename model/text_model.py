@@ -9,16 +9,20 @@ from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+import numpy as np
+from numpy.typing import NDArray
+
 from model.checkpoint.location import local_folder
 from model.checkpoint.opening import open_checkpoint
 from model.cli.progress import progress as show
 from model.explain.attribution import Attribution, Method, attribute
 from model.explain.leave_one_out import LeaveOutAttribution
 from model.explain.units import UnitLevel
+from model.explain.views import Explanation
 from model.loading import load_predictor
-from model.predictor import ModelInfo, Predictor
-from model.reading import ReadingOptions, leave_each_out, predict_each, read_each
-from model.types import EncodedText, Explanation, Prediction, Reading, TextResult, Truncation
+from model.predictor import WARM_UP_TEXT, ModelInfo, Predictor
+from model.reading import ReadingOptions, leave_each_out, passes, predict_each, read_each
+from model.types import EncodedText, Prediction, Reading, TextResult, Truncation
 from model.validation import folder_path, list_items, one_of, one_text
 
 if TYPE_CHECKING:
@@ -58,14 +62,16 @@ class Predictions(list[Prediction]):
 
     Args:
         info: the model that made them, with the labels that it chose among.
-        index: of the Series that held the texts; None for another list.
+        texts: what held the texts; a Series decides the kind of a table.
     """
 
     def __init__(
-        self, items: Iterable[Prediction], *, info: ModelInfo, index: object = None
+        self, items: Iterable[Prediction], *, info: ModelInfo, texts: object = None
     ) -> None:
         super().__init__(items)
         self._info = info
+        self._is_polars = type(texts).__module__.partition(".")[0] == "polars"
+        index = getattr(texts, "index", None)
         self._index = None if callable(index) else index  # that of a list is a method
 
     def __repr__(self) -> str:
@@ -74,7 +80,9 @@ class Predictions(list[Prediction]):
         return f"Predictions({len(self)}: {shown})" if shown else "Predictions(0)"
 
     def to_dataframe(self) -> Any:  # noqa: ANN401 - a table of pandas, which may be missing
-        """Returns a pandas table with a row for each text, and the index of their Series.
+        """Returns a table with a row for each text: of polars for a Series of polars.
+
+        Any other is of pandas, with the index of a Series.
 
         Its columns are `label`, `score`, `probability_LABEL` for each label, `token_count`,
         `truncated`, `model_version` and `error`: a row that has one has nothing else.
@@ -82,10 +90,6 @@ class Predictions(list[Prediction]):
         Raises:
             ImportError: pandas is not installed.
         """
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise ImportError("to_dataframe needs pandas: pip install pandas") from error
         columns = {
             "label": [each.label for each in self],
             "score": [each.score for each in self],
@@ -99,6 +103,15 @@ class Predictions(list[Prediction]):
             "error": [each.error and str(each.error) for each in self],
         }
         types = {name: _TYPES.get(name, "float64") for name in columns}
+        if self._is_polars:
+            import polars as pl
+
+            kinds = {name: getattr(pl, kind.capitalize()) for name, kind in types.items()}
+            return pl.DataFrame(columns, kinds).fill_nan(None)
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise ImportError("to_dataframe needs pandas: pip install pandas") from error
         return pd.DataFrame(columns, index=self._index).astype(types)
 
 
@@ -175,7 +188,32 @@ class TextModel:
             else each.among(choice).prediction.labelled_from(abstain_below)
             for each in results
         ]
-        return Predictions(predictions, info=info, index=getattr(texts, "index", None))
+        return Predictions(predictions, info=info, texts=texts)
+
+    def embed(
+        self, texts: Iterable[str], *, truncation: Truncation = "right"
+    ) -> NDArray[np.float32]:
+        """Returns the features that the classifier reads: to cluster, search or label texts by.
+
+        Args:
+            truncation: which end of a long text is cut off, or `error`.
+
+        Returns:
+            Float32 [texts, features], in the order of the texts. An encoder has `info.hidden_size`
+            features, those of its pooler.
+
+        Raises:
+            InputError, TypeError, NotFiniteError: as `predict`.
+        """
+        one_of("truncation", truncation, get_args(Truncation))
+        read = read_each(self.predictor, list_items(texts, by="embed"), ReadingOptions(truncation))
+        _raise_first(read)
+        encodings = [each.windows[0] for each in read if isinstance(each, EncodedText)]
+        if not encodings:
+            return self.predictor.embed([self.predictor.encode(WARM_UP_TEXT)])[:0]
+        order = list(passes(self.predictor, encodings))
+        rows = [self.predictor.embed([encodings[at] for at in part]) for part in order]
+        return np.concatenate(rows)[np.argsort(np.concatenate(order))]
 
     def attention(
         self,

@@ -365,31 +365,3 @@ class AttentionOptions:
     layers: Sequence[int] | None = None
     heads: Sequence[int] | None = None
     downsampling: Downsampling | None = None
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Explanation:
-    """A prediction with the attention weights of the same forward pass.
-
-    Args:
-        encoding: the text as the model read it, with its tokens.
-        layers: numbers of the L chosen layers, ascending.
-        heads: numbers of the H chosen heads, ascending.
-        attention: float32 [L, H, T, T]; the weight that query token q gives to key token k.
-            Downsampled, what `model.explain.views.downsample` returns.
-        residual_share: share of a layer's output that comes from its residual connection, for
-            `model.explain.views.rollout`.
-        strongest: what each query attends to most; None for whole maps.
-    """
-
-    prediction: Prediction
-    encoding: Encoding
-    layers: tuple[int, ...]
-    heads: tuple[int, ...]
-    attention: NDArray[np.float32]
-    residual_share: float
-    strongest: Strongest | None = None
-
-    def __repr__(self) -> str:
-        shape = " x ".join(map(str, self.attention.shape))
-        return f"Explanation({self.prediction.label!r}, attention {shape})"

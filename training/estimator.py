@@ -330,8 +330,8 @@ def evaluate(model: TextModel | TextClassifier, X: Iterable[str], y: ArrayLike) 
         }
         for label, counts in zip(rows.labels, report["confusion"], strict=True)
     }
-    figures = (report[name] for name in _FIGURES)
-    return Evaluation(*figures, classes=classes, errors=errors, report=report)
+    figures = {name: report[name] for name in _FIGURES}
+    return Evaluation(**figures, classes=classes, errors=errors, report=report)
 
 
 def _remove(folder: Path, owner: int) -> None:

@@ -66,6 +66,10 @@ class Runner(ABC):
         """Classifies B texts in one pass; with a selection, by the explicit path."""
 
     @abstractmethod
+    def embed(self, encodings: Sequence[Encoding]) -> NDArray[np.float32]:
+        """Returns what the classifier reads of B texts, float32 [B, features], in one pass."""
+
+    @abstractmethod
     def project(self, encoding: Encoding, layer: int) -> Projected:
         """Runs the layers before one of them, and its projections, in float32."""
 

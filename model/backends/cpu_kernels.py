@@ -10,6 +10,7 @@ order, whatever else is in the pass. A pass is one call without the interpreter'
 import math
 from collections.abc import Sequence
 from ctypes import byref
+from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -105,6 +106,10 @@ class KernelRunner(Runner):
         chosen = (output.weights[layer] for layer in selection.layers)
         return PassOutput(output.logits, tuple(layer[:, heads] for layer in chosen))
 
+    def embed(self, encodings: Sequence[Encoding]) -> Floats:
+        """Returns what the classifier reads of B texts, float32 [B, D], in one pass."""
+        return self._encoder.pool(encodings)
+
     def project(self, encoding: Encoding, layer: int) -> Projected:
         """Runs the layers before one of them, and its projections, in float32."""
         with self._exact.use() as encoder:
@@ -195,6 +200,19 @@ class KernelEncoder:
         weights = np.zeros(shape if need_weights else (0,), np.float32)  # padding stays 0
         self._run(self._network, encodings, longest, logits, weights if need_weights else None)
         return PassOutput(logits, tuple(weights))
+
+    def pool(self, encodings: Sequence[Encoding]) -> Floats:
+        """Returns what the classifier reads of B texts, float32 [B, D]."""
+        network = Network.from_buffer_copy(self._network)
+        network.classifier = self._identity
+        pooled = np.empty((len(encodings), network.hidden), np.float32)
+        self._run(network, encodings, max(len(each.input_ids) for each in encodings), pooled, None)
+        return pooled
+
+    @cached_property
+    def _identity(self) -> Projection:  # its logits are the features that it reads, exactly
+        size = self._network.hidden
+        return self._projection(np.eye(size, dtype="f4"), np.zeros(size, np.float32), "float32")
 
     def states_before(self, layer: int, encoding: Encoding) -> Floats:
         """Runs the layers before one of them over a text; returns its states, float32 [T, D]."""

@@ -7,9 +7,11 @@ import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from model.backends.base import Backend, PassOutput, Processor, Runner, Selection, join_head_masks
@@ -80,6 +82,13 @@ class EagerRunner(Runner):
         return PassOutput(
             started.logits.cpu().numpy(), tuple(layer.cpu().numpy() for layer in started.weights)
         )
+
+    def embed(self, encodings: Sequence[Encoding]) -> NDArray[np.float32]:
+        """Returns what the classifier reads of B texts, float32 [B, features], in one pass."""
+        bare: Any = copy.copy(self.served)
+        bare._modules = {**bare._modules, "classifier": nn.Identity()}
+        with torch.inference_mode():
+            return np.asarray(bare(self.prepare(encodings)).logits.cpu())
 
     def project(self, encoding: Encoding, layer: int) -> Projected:
         """Runs the layers before one of them, and its projections, in float32."""

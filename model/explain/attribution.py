@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from model.explain.pictures import Shares
 from model.tokenization.words import group_words, sum_words
-from model.types import Choice, Encoding, Prediction, Token
+from model.types import Choice, Encoding, Prediction
 from model.validation import one_of
 
 if TYPE_CHECKING:  # it imports torch
@@ -32,32 +33,19 @@ MOST_STEPS = 256
 _MAX_BATCH_TOKENS = 512
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Attribution:
-    """What each token or word adds to the log-odds f of a label.
+@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
+class Attribution(Shares):
+    """What each token or word adds to the log-odds f of a label; `method` is a `Method`.
 
     Args:
         steps: nodes of the integral; None for gradient x input.
-        attributions: one for each of `tokens`, float64 [T] or [W]; 0 for special tokens.
     """
 
-    prediction: Prediction
     encoding: Encoding
-    method: Method
-    label: str
     steps: int | None
-    tokens: tuple[Token, ...]
-    attributions: NDArray[np.float64]
-    value: float
-    baseline_value: float
 
     def __repr__(self) -> str:
         return f"Attribution({self.method!r}, of {self.label!r}, {len(self.tokens)} tokens)"
-
-    @property
-    def gap(self) -> float:
-        """f(text) - f(baseline), less the sum of the attributions."""
-        return self.value - self.baseline_value - float(self.attributions.sum())
 
     def by_word(self) -> "Attribution":
         """Sums the attributions of each word's tokens."""

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from model.explain.pictures import Shares
 from model.explain.units import TextUnits, Unit
-from model.types import Choice, Prediction, Token
+from model.types import Choice, Prediction
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,38 +34,26 @@ class UnitChange:
     log_odds_change: float
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class LeaveOutAttribution:
+@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
+class LeaveOutAttribution(Shares):
     """What each unit of a text adds to the probability and the log-odds of a label.
 
+    Its `tokens` are an entry for each of `units`, between the special tokens, and `attributions`
+    the changes of the log-odds. Units act together, or are missing: hence the `gap`.
+
     Args:
-        tokens: an entry for each of `units`, between the special tokens.
-        attributions: the change of the log-odds for each of `tokens`, float64; 0 for special ones.
         units: in the order of the text. A sentence stands for its units if none of them, but the
             sentence was computed.
-        value: log-odds of the label for the text.
-        baseline_value: the same for an empty text.
         partial: whether a unit is missing.
     """
 
-    prediction: Prediction
-    label: str
-    tokens: tuple[Token, ...]
-    attributions: NDArray[np.float64]
     units: tuple[UnitChange, ...]
-    value: float
-    baseline_value: float
     partial: bool
     method: Literal["leave_out"] = "leave_out"
     steps: None = None
 
     def __repr__(self) -> str:
         return f"LeaveOutAttribution(of {self.label!r}, {len(self.units)} units)"
-
-    @property
-    def gap(self) -> float:
-        """What the changes do not add up to: units act together, or are missing."""
-        return self.value - self.baseline_value - float(self.attributions.sum())
 
 
 class LeaveOut:

@@ -7,14 +7,17 @@ downsampled map.
 """
 
 from collections.abc import Sequence
-from typing import Literal
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from model.network.config import EncoderConfig
-from model.tokenization.words import sum_words
-from model.types import Downsampling, Reduce, Strongest, Token, Words
+from model.tokenization.words import group_words, sum_words
+from model.types import Downsampling, Encoding, Prediction, Reduce, Strongest, Token, Words
+from model.validation import one_of
 
 Level = Literal["token", "word"]
 Weights = NDArray[np.float32]
@@ -168,3 +171,119 @@ def downsampled_side(tokens: Sequence[Token], side: int, *, special: bool = True
     """Returns the side of the downsampled maps of a text with these tokens or words."""
     shown = sum(not token.special for token in tokens)
     return min(side, len(tokens) if special or shown == 0 else shown)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Explanation:
+    """A prediction with the attention weights of the same forward pass.
+
+    Args:
+        encoding: the text as the model read it, with its tokens.
+        layers: numbers of the L chosen layers, ascending.
+        heads: numbers of the H chosen heads, ascending.
+        attention: float32 [L, H, T, T]; the weight that query token q gives to key token k.
+            Downsampled, what `model.explain.views.downsample` returns.
+        residual_share: share of a layer's output that comes from its residual connection, for
+            `model.explain.views.rollout`.
+        strongest: what each query attends to most; None for whole maps.
+    """
+
+    prediction: Prediction
+    encoding: Encoding
+    layers: tuple[int, ...]
+    heads: tuple[int, ...]
+    attention: NDArray[np.float32]
+    residual_share: float
+    strongest: Strongest | None = None
+
+    def __repr__(self) -> str:
+        shape = " x ".join(map(str, self.attention.shape))
+        return f"Explanation({self.prediction.label!r}, attention {shape})"
+
+    def to_svg(self, *, reduce: Reduce = "none", level: Level = "token") -> str:
+        """Draws the maps as the service does; raises ValueError for too many, or without tokens."""
+        from model.explain.pictures import MOST_CELLS, draw, svg_picture
+
+        one_of("reduce", reduce, get_args(Reduce))
+        one_of("level", level, get_args(Level))
+        tokens, text = self.encoding.tokens or (), self.encoding.text or ""
+        words = group_words(text, tokens) if level == "word" else None
+        view = make_view(self, reduce=reduce, words=words)
+        if (cells := view.attention.size) > MOST_CELLS:
+            raise ValueError(
+                f"the picture has {cells:,} cells, of at most {MOST_CELLS:,}: choose layers and "
+                "heads, or give reduce='mean' or 'rollout'"
+            )
+        return svg_picture([draw(view)]).decode()
+
+    def _repr_svg_(self) -> str | None:
+        """Draws in a notebook what is not too large."""
+        for reduce in get_args(Reduce)[:2]:
+            with suppress(ValueError):
+                return self.to_svg(reduce=reduce)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Attention as it is answered: raw, or with heads, layers or tokens joined.
+
+    Args:
+        name: `raw` for what the network used, else what was joined.
+        tokens: W tokens or words, the names of rows and columns.
+        attention: float32 [L or 1, H or 1, W, W]; a joined axis has length 1. Thumbnails are
+            [L or 1, H or 1, S, S].
+        window: index of the window of the text.
+        windows: window count of the text; None if it was not read in windows.
+        strongest: what each query attends to most; None if these are no thumbnails.
+    """
+
+    name: str
+    prediction: Prediction
+    tokens: Sequence[Token]
+    layers: tuple[int, ...]
+    heads: tuple[int, ...]
+    attention: NDArray[np.float32]
+    window: int = 0
+    windows: int | None = None
+    strongest: Strongest | None = None
+
+    @property
+    def layer_names(self) -> list[int | None]:
+        """The number of the layer at each place of the first axis; None where layers are joined."""
+        return [None] if "rollout" in self._parts else list(self.layers)
+
+    @property
+    def head_names(self) -> list[int | None]:
+        """The number of the head at each place of the second axis; None where heads are joined."""
+        return [None] if self._parts & {"mean", "max", "rollout"} else list(self.heads)
+
+    @property
+    def _parts(self) -> set[str]:
+        return set(self.name.split("+"))
+
+
+def make_view(explanation: Explanation, *, reduce: Reduce, words: Words | None) -> View:
+    """Makes a view of raw weights, or of thumbnails, whose reduction is done.
+
+    `words` are those of the text; None keeps its tokens, and it raises ValueError without them.
+    """
+    level: Level = "token" if words is None else "word"
+    tokens = explanation.encoding.tokens if words is None else words.tokens
+    if tokens is None:
+        raise ValueError("the encoding has no tokens: encode the text with with_tokens=True")
+    strongest, attention = explanation.strongest, explanation.attention
+    if strongest is None:
+        share = explanation.residual_share
+        attention = reduce_weights(attention, reduce=reduce, words=words, residual_share=share)
+    return View(
+        name=view_name(reduce, level, is_downsampled=strongest is not None),
+        prediction=explanation.prediction,
+        tokens=tokens,
+        layers=explanation.layers,
+        heads=explanation.heads,
+        attention=attention,
+        window=explanation.encoding.window,
+        windows=explanation.encoding.windows,
+        strongest=strongest,
+    )

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from model import Attribution, HeadImportance, HeadSteps, ModelInfo
 from model.explain.leave_one_out import LeaveOutAttribution
 from model.explain.units import UnitLevel
-from model.explain.views import RAW
-from service.formats.views import View
+from model.explain.views import RAW, View
 
 JSON = "application/json"
 
@@ -161,14 +160,6 @@ def encode_weights(
     starts[:, 0, 0] = _LAYER
     starts[0, 0, 0] = _START
     return whole.data
-
-
-def format_weights(attention: NDArray[np.float32]) -> NDArray[np.bytes_]:
-    """Writes each weight in ten bytes, in the shape of `attention`; raises as `encode_weights`."""
-    text = np.empty(attention.size * _WEIGHT, np.uint8)
-    _spell(attention.reshape(-1, 1), text, stride=_WEIGHT)
-    numbers = text.reshape(-1, _WEIGHT)[:, _WEIGHT - DECIMALS - 2 :]
-    return np.ascontiguousarray(numbers).view(f"S{DECIMALS + 2}").reshape(attention.shape)
 
 
 def _spell(rows: NDArray[np.float32], text: NDArray[np.uint8], *, stride: int) -> None:

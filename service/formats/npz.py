@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model import ModelInfo
-from service.formats.views import View
+from model.explain.views import View
 
 Arrays = Mapping[str, NDArray[Any]]
 

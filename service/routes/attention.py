@@ -13,7 +13,8 @@ from fastapi import Body, Query
 from starlette.responses import Response
 
 from model import AttentionOptions, Encoding, Explanation
-from model.explain.views import downsampled_side, reduced_shape
+from model.explain.pictures import MOST_CELLS, draw, svg_picture
+from model.explain.views import downsampled_side, make_view, reduced_shape
 from model.reading import ReadingOptions
 from model.tokenization.words import group_words
 from model.types import Downsampling, Token, Words
@@ -21,8 +22,6 @@ from service.errors import TooManyWeightsError, invalid
 from service.formats.json import JSON, attention_body, join_list, steps_body
 from service.formats.npz import npz_archive, npz_arrays
 from service.formats.size_estimates import Size, estimate_size, estimate_steps
-from service.formats.svg import MOST_CELLS, draw, svg_picture
-from service.formats.views import make_view
 from service.queue.preparing import Steps
 from service.queue.scheduler import Job
 from service.routes.bodies import read_query
@@ -167,6 +166,7 @@ async def _explain(context: RequestContext, request: Attention) -> Response:
     reserved = context.reserve(size, "ask for fewer layers or heads, or for a shorter text")
 
     answered, texts = shape(context, request.labels), _texts(request)
+    source = f"{engine.info.name} {engine.info.version}"
 
     def write(number: int, explanation: Explanation) -> object:
         """Writes the view of one sentence; runs on the worker that computed it."""
@@ -175,7 +175,7 @@ async def _explain(context: RequestContext, request: Attention) -> Response:
         view = make_view(explanation, reduce=request.reduce, words=words[number])
         if form == "npz":
             return npz_arrays(engine.info, view, dtype=request.dtype)
-        return draw(engine.info, view) if form == "svg" else attention_body(engine.info, view)
+        return draw(view, source) if form == "svg" else attention_body(engine.info, view)
 
     options = [
         AttentionOptions(encoding, request.layer, request.head, _thumbnail(request, grouped))

@@ -3,7 +3,10 @@
 import io
 import math
 import sys
+import xml.etree.ElementTree as ET
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +20,12 @@ import torch
 import model
 from model import Choice, Predictions, TextModel, attribute, load, load_predictor, open_checkpoint
 from model.backends.device import choose_device, choose_dtype
+from model.backends.eager import collate
 from model.errors import BlankTextError, NotFiniteError, TextTooLongError
 from model.reading import ReadingOptions, predict_each, read_each
 from model.types import TextResult
-from tests.builders import tiny_checkpoint, tiny_config, tiny_manifest
-from tests.families import save_family
+from tests.builders import tiny_checkpoint, tiny_config, tiny_conv_checkpoint, tiny_manifest
+from tests.families import FAMILIES, save_family
 from tests.hub_stand_in import Hub, files_of
 from tests.matching import exactly
 
@@ -65,6 +69,119 @@ def test_a_table_keeps_the_index_of_the_series(loaded: TextModel) -> None:
     assert list(loaded.predict(TEXTS).to_dataframe().index) == [0, 1, 2, 3]
     assert len(loaded.predict(pd.Series([], dtype="str")).to_dataframe()) == 0
     assert repr(loaded.predict([])) == "Predictions(0)"
+
+
+def test_a_table_is_of_the_kind_of_the_series(loaded: TextModel) -> None:
+    texts = ["good", None, "dull"]
+    found = loaded.predict(polars.Series(texts), on_error="item").to_dataframe()
+    other = loaded.predict(pd.Series(texts), on_error="item").to_dataframe()
+
+    assert isinstance(found, polars.DataFrame)
+    assert isinstance(other, pd.DataFrame)
+    assert found.rows() == [
+        tuple(None if pd.isna(cell) else cell for cell in row)
+        for row in other.itertuples(index=False)
+    ]
+    empty = loaded.predict(polars.Series([], dtype=polars.String)).to_dataframe()
+    assert empty.schema == found.schema
+    assert [str(kind) for kind in found.dtypes[-5:]] == [
+        *("Float64", "Int64", "Boolean", "String", "String")
+    ]
+
+
+def uneven(folder: Path) -> Path:
+    return tiny_checkpoint(folder, config=tiny_config(intermediate_size=18))
+
+
+@pytest.mark.parametrize(
+    ("save", "dtype", "engine", "bound"),
+    [
+        (tiny_checkpoint, "float32", "kernels", 1e-5),
+        (tiny_checkpoint, "bfloat16", "kernels", 0.1),
+        (tiny_checkpoint, "int8", "kernels", 0.2),
+        *((partial(save_family, kind=kind), "float32", "kernels", 1e-5) for kind in FAMILIES),
+        (uneven, "float32", "eager", 1e-5),
+        (tiny_conv_checkpoint, "float32", "eager", 1e-5),
+    ],
+)
+def test_features_are_what_the_classifier_reads(
+    save: Callable[[Path], Path], dtype: str, engine: str, bound: float, tmp_path: Path
+) -> None:
+    save(tmp_path / "saved")
+    loaded = load(tmp_path / "saved", "cpu", dtype)
+    checkpoint = open_checkpoint(tmp_path / "saved")
+    network, read = checkpoint.load_network(), []
+    network.classifier.register_forward_hook(lambda _, inputs, __: read.append(inputs[0].numpy()))
+    for text in TEXTS:
+        encoding = loaded.predictor.encode(text)
+        network(collate([encoding], pad_token_id=checkpoint.tokenizer.pad_token_id))
+
+    found = loaded.embed(pd.Series(TEXTS, index=[3, 1, 2, 9]))
+
+    assert loaded.info.engine.startswith(engine)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, np.concatenate(read), rtol=0, atol=bound)
+    logits = network.classifier(torch.from_numpy(found))[:, -1].detach().numpy()
+    own = [each.logits[-1] for each in loaded.predict(TEXTS)]
+    np.testing.assert_allclose(logits, own, rtol=0, atol=1e-5)
+    alone = np.concatenate([loaded.embed([text]) for text in TEXTS])
+    np.testing.assert_allclose(found, alone, rtol=0, atol=1e-6)
+    assert loaded.embed([]).shape == (0, found.shape[1])
+    if engine == "kernels":
+        assert found.shape == (4, loaded.info.hidden_size)
+        np.testing.assert_array_equal(found, alone)
+
+
+def test_what_cannot_be_embedded(loaded: TextModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(BlankTextError, match=r"^texts\[1\]: the text is blank"):
+        loaded.embed(["good", " "])
+    with pytest.raises(TextTooLongError, match=r"^texts\[0\]: "):
+        loaded.embed(["good film " * 20], truncation="error")
+    monkeypatch.setattr(
+        loaded.predictor._runner, "embed", lambda texts: np.full((len(texts), 8), np.nan, "f4")
+    )
+    with pytest.raises(NotFiniteError, match=r"^features of 2 of 2 texts are not finite"):
+        loaded.embed(["good", "dull"])
+
+
+@pytest.mark.parametrize("method", ["gradient_x_input", "leave_out"])
+def test_attributions_are_drawn(loaded: TextModel, method: Any) -> None:  # noqa: ANN401
+    found = loaded.attributions("a warm <film> & more", method=method, level="word")
+    picture = ET.fromstring(found.to_svg())  # noqa: S314 - made here
+    bars = [each for each in picture.iter() if "data-attribution" in each.attrib]
+    assert [each.get("data-attribution") for each in bars] == [
+        f"{number:.8f}" for number in found.attributions
+    ]
+    signs = np.sign(found.attributions).tolist()
+    fills = {(sign, bar.get("fill")) for sign, bar in zip(signs, bars, strict=True) if sign}
+    assert len({fill for _, fill in fills}) == len(fills) == len(set(signs) - {0})
+    titles = [bar[0].text for bar in bars]
+    assert [(title or "").partition(": ")[0] for title in titles] == [x.text for x in found.tokens]
+    assert found._repr_svg_() == found.to_svg()
+
+
+def test_attention_is_drawn_as_the_service_draws_it(loaded: TextModel) -> None:
+    text = "a warm <film> & more"
+    found = loaded.attention(text, layers=[1])
+    picture = ET.fromstring(found.to_svg())  # noqa: S314
+    weights = [each.get("data-weight") for each in picture.iter() if "data-weight" in each.attrib]
+    assert weights == [f"{number:.8f}" for number in found.attention.ravel()]
+    assert found._repr_svg_() == found.to_svg()
+    words = ET.fromstring(found.to_svg(reduce="mean", level="word"))  # noqa: S314
+    count = len(text.split()) + 2
+    assert sum("data-weight" in each.attrib for each in words.iter()) == count**2
+
+
+def test_what_is_too_large_or_has_no_tokens_is_not_drawn(loaded: TextModel) -> None:
+    found = loaded.attention("good")
+    many = replace(found, attention=np.zeros((2, 2, 71, 71), np.float32))
+    message = "the picture has 20,164 cells, of at most 20,000: choose layers and heads, or give "
+    with pytest.raises(ValueError, match=message):
+        many.to_svg()
+    bare = loaded.predictor.explain(loaded.predictor.encode("good"))
+    with pytest.raises(ValueError, match="the encoding has no tokens: encode the text with"):
+        bare.to_svg()
+    assert bare._repr_svg_() is None
 
 
 def test_results_print_shortly_and_show_no_text(loaded: TextModel) -> None:
@@ -318,6 +435,7 @@ WRONG_OPTIONS: list[tuple[str, dict[str, Any], str]] = [
             ("truncation", "window", "truncation", "right, left or error"),
         )
     ),
+    ("embed", {"truncation": "window"}, "truncation must be right, left or error, got 'window'"),
     ("predict", {"on_error": "request"}, "on_error must be raise or item, got 'request'"),
     *(
         ("predict", {"abstain_below": value}, f"abstain_below must be from 0 to 1, got {value}")

@@ -11,7 +11,7 @@ import pytest
 import tokenizers
 from tokenizers import Regex, models, pre_tokenizers
 
-from model import AttentionOptions, Attributor, Prediction, Predictor
+from model import AttentionOptions, Attributor, Explanation, Prediction, Predictor
 from model.checkpoint.opening import Checkpoint, open_checkpoint
 from model.checkpoint.weights import MappedWeights
 from model.cli.signals import Interruption
@@ -19,7 +19,6 @@ from model.errors import NotFiniteError, TokenizerError
 from model.loading import load_predictor
 from model.predictor import PathName
 from model.tokenization.tokenizer import Tokenizer
-from model.types import Explanation
 from scoring.scorer import Scorer
 from tests.builders import tiny_checkpoint, tiny_tokenizer
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hypothesis_numpy
 from numpy.typing import NDArray
 
-from service.formats.json import encode_weights, format_weights
+from service.formats.json import encode_weights
 from tests.matching import exactly
 
 sizes = st.tuples(st.integers(1, 3), st.integers(1, 3), st.integers(1, 5)).map(
@@ -62,5 +62,3 @@ def test_every_weight_is_in_its_place_where_they_are_written_in_pieces() -> None
     attention = np.random.default_rng(0).random((2, 3, 100, 100), np.float32)
     found = np.array(json.loads(bytes(encode_weights(attention))))
     np.testing.assert_allclose(found, attention.astype(np.float64), rtol=0, atol=5.1e-9)
-    formatted = format_weights(attention).astype(np.float64)
-    np.testing.assert_array_equal(formatted, found)

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from model import ModelInfo, Prediction, Token
+from model.explain.pictures import draw, svg_picture
+from model.explain.views import View
 from model.types import Strongest
 from service.formats.json import attention_body, join_list
 from service.formats.npz import npz_archive, npz_arrays
 from service.formats.size_estimates import Form, estimate_size
-from service.formats.svg import draw, svg_picture
-from service.formats.views import View
 
 INFO = ModelInfo(
     "a-name-of-usual-length", "0123456789ab", "encoder", ("negative", "positive"),
@@ -58,7 +58,7 @@ def write(form: Form, dtype: str, given: list[View], *, listed: bool) -> bytes |
         arrays = [npz_arrays(INFO, view, dtype=dtype) for view in given]
         return npz_archive(arrays, numbered=listed)
     if form == "svg":
-        return svg_picture([draw(INFO, view) for view in given])
+        return svg_picture([draw(view, f"{INFO.name} {INFO.version}") for view in given])
     parts = [attention_body(INFO, view) for view in given]
     return join_list(parts) if listed else parts[0]
 

@@ -1,4 +1,4 @@
-"""Draws views of attention as heat maps with their tokens, for reports and tickets.
+"""Draws views of attention as heat maps with their tokens, and attributions as bars.
 
 The picture needs no style sheet, no script and no font. Every cell names its query, key and weight,
 so that the numbers can be read from it again.
@@ -8,12 +8,13 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
-from xml.sax.saxutils import escape, quoteattr
+from xml.sax.saxutils import escape
 
-from model import ModelInfo
-from service.formats.json import format_weights
-from service.formats.views import View
+import numpy as np
+from numpy.typing import NDArray
+
+from model.explain.views import View
+from model.types import Prediction, Token
 
 # More would make a browser slow.
 MOST_CELLS = 20_000
@@ -26,7 +27,9 @@ _NOTE = "Each row asks, each column is asked. Weights are not an explanation."
 _GAP = 24
 _MARGIN = 16
 _LONGEST_TOKEN = 20
-_INK, _FAINT, _COLOUR = "#1a1a1a", "#8a8a8a", "#0b5cad"
+_BAR = 120.0
+_INK, _FAINT, _COLOUR, _AGAINST = "#1a1a1a", "#8a8a8a", "#0b5cad", "#b4540a"
+_MOST = 1 + 1e-6  # float32 can round the only weight of a row to a little more than 1
 # XML 1.0 has no way to write these.
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -40,15 +43,49 @@ class Picture:
     height: float
 
 
-def draw(info: ModelInfo, view: View) -> Picture:
-    """Draws one view, a row of maps for each layer; raises as `format_weights`."""
+@dataclass(frozen=True, slots=True, repr=False, kw_only=True)
+class Shares:
+    """What each part of a text adds to the log-odds f of a label.
+
+    Args:
+        attributions: one for each of `tokens`, float64; 0 for special ones.
+        value: f of the text.
+        baseline_value: f of the baseline, or of an empty text.
+    """
+
+    prediction: Prediction
+    label: str
+    method: str
+    tokens: tuple[Token, ...]
+    attributions: NDArray[np.float64]
+    value: float
+    baseline_value: float
+
+    @property
+    def gap(self) -> float:
+        """What the attributions do not add up to: f(text) - f(baseline), less their sum."""
+        return self.value - self.baseline_value - float(self.attributions.sum())
+
+    def to_svg(self) -> str:
+        """Draws a bar for each token, word or sentence."""
+        return svg_picture([_draw_bars(self)], title="Attributions").decode()
+
+    _repr_svg_ = to_svg
+
+
+def draw(view: View, source: str | None = None) -> Picture:
+    """Draws one view, a row of maps for each layer; `source` names the model.
+
+    Raises:
+        ValueError: a weight of attention is not a number from 0 to 1.
+    """
     labels = [_shortened(token.text) for token in view.tokens]
     room = max(_width(label) for label in labels) * _CHARACTER + 6
     side = room + _CELL * len(labels)
     largest = float(view.attention.max())
-    weights = format_weights(view.attention)
-    result = f"{view.prediction.label} {view.prediction.score:.4f}"
-    lines = [f"{result} \u00b7 {info.name} {info.version} \u00b7 {view.name}", _NOTE]
+    if not (view.attention.min() >= 0 and largest <= _MOST):  # NaN is neither
+        raise ValueError("a weight of attention is not a number from 0 to 1")
+    lines = [_heading_of(view.prediction, source, view.name), _NOTE]
     titles = [_title(view, layer, head) for layer in view.layer_names for head in view.head_names]
     pitch = max(side, max(map(_width, titles)) * _BOLD) + _GAP
     rows, columns = view.attention.shape[:2]
@@ -61,11 +98,12 @@ def draw(info: ModelInfo, view: View) -> Picture:
             parts.append(_text(0, 10, _title(view, layer, head), weight="bold"))
             parts.append('<g transform="translate(0 16)">')
             parts += _axes(labels, room)
-            names = f"{_attribute('layer', layer)}{_attribute('head', head)}"
+            names = "" if layer is None else f' data-layer="{layer}"'
+            names += "" if head is None else f' data-head="{head}"'
             parts.append(
                 f'<g transform="translate({room:.1f} {room:.1f})"{names} fill="{_COLOUR}">'
             )
-            parts += _cells(view, view.attention[row, column], weights[row, column], largest)
+            parts += _cells(view, view.attention[row, column], largest)
             parts.append("</g>")
             parts.append(
                 f'<rect x="{room:.1f}" y="{room:.1f}" width="{side - room:.1f}" '
@@ -77,7 +115,37 @@ def draw(info: ModelInfo, view: View) -> Picture:
     return Picture("\n".join(parts), width, height)
 
 
-def svg_picture(parts: Sequence[Picture]) -> bytes:
+def _draw_bars(found: Shares) -> Picture:
+    labels = [_shortened(token.text) for token in found.tokens]
+    middle = max(map(_width, labels)) * _CHARACTER + 6 + _BAR
+    largest = float(np.abs(found.attributions).max()) or 1.0
+    lines = [
+        _heading_of(found.prediction, found.method),
+        f"What each adds to the log-odds of {found.label}: more to the right, less to the left.",
+    ]
+    parts = [_text(0, 10, lines[0]), _text(0, 26, lines[1], _FAINT)]
+    top = 40.0
+    for token, label, number in zip(found.tokens, labels, found.attributions.tolist(), strict=True):
+        size = _BAR * abs(number) / largest
+        parts.append(_text(middle - _BAR - 4, top + 11, label, anchor="end"))
+        parts.append(
+            f'<rect x="{middle - size * (number < 0):.1f}" y="{top + 1:.1f}" width="{size:.1f}" '
+            f'height="{_CELL - 2}" fill="{_AGAINST if number < 0 else _COLOUR}" '
+            f'data-attribution="{number:.8f}"><title>{_clean(token.text)}: {number:.8f}</title>'
+            "</rect>"
+        )
+        parts.append(_text(middle + _BAR + 4, top + 11, f"{number:+.4f}"))
+        top += _CELL
+    width = max(middle + _BAR + 10 * _CHARACTER, max(map(_width, lines)) * _CHARACTER)
+    return Picture("\n".join(parts), width, top)
+
+
+def _heading_of(prediction: Prediction, *parts: str | None) -> str:
+    result = f"{prediction.label} {prediction.score:.4f}"
+    return " \u00b7 ".join([result, *filter(None, parts)])
+
+
+def svg_picture(parts: Sequence[Picture], *, title: str = "Attention weights") -> bytes:
     """Stacks the pictures of all sentences into one."""
     width = max(part.width for part in parts) + 2 * _MARGIN
     height = sum(part.height for part in parts) + 2 * _MARGIN
@@ -85,7 +153,7 @@ def svg_picture(parts: Sequence[Picture]) -> bytes:
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
         f'viewBox="0 0 {width:.0f} {height:.0f}" role="img" '
         f'font-family="ui-monospace, Menlo, Consolas, monospace" font-size="{_FONT}">',
-        "<title>Attention weights</title>",
+        f"<title>{title}</title>",
         '<rect width="100%" height="100%" fill="#ffffff"/>',
     ]
     top = float(_MARGIN)
@@ -134,14 +202,14 @@ def _axes(labels: Sequence[str], room: float) -> Iterator[str]:
         )
 
 
-def _cells(view: View, numbers: Any, weights: Any, largest: float) -> Iterator[str]:  # noqa: ANN401
-    """A square for each weight; numbers and weights are [W, W]."""
+def _cells(view: View, weights: NDArray[np.float32], largest: float) -> Iterator[str]:
+    """A square for each weight [W, W]."""
     # Held apart: two words from right to left would change places around the arrow.
     names = [f"\u2068{_clean(token.text)}\u2069" for token in view.tokens]
-    for query, (row, spelled) in enumerate(zip(numbers.tolist(), weights.tolist(), strict=True)):
+    for query, row in enumerate(weights.tolist()):
         yield f'<g data-query="{query}">'
-        for key, (number, text) in enumerate(zip(row, spelled, strict=True)):
-            weight = text.decode("ascii")
+        for key, number in enumerate(row):
+            weight = f"{number:.8f}"
             yield (
                 f'<rect x="{_CELL * key}" y="{_CELL * query}" width="{_CELL}" height="{_CELL}" '
                 f'fill-opacity="{number / largest:.3f}" data-key="{key}" data-weight="{weight}">'
@@ -158,10 +226,6 @@ def _text(
         f'<text x="{x:.1f}" y="{y:.1f}" fill="{colour}" text-anchor="{anchor}"{bold}>'
         f"{_clean(text)}</text>"
     )
-
-
-def _attribute(name: str, number: int | None) -> str:
-    return "" if number is None else f" data-{name}={quoteattr(str(number))}"
 
 
 def _clean(text: str) -> str:
