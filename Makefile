@@ -3,6 +3,7 @@
 #   PYTHON=python3.12    the Python to make .venv with (3.11 or newer)
 #   TORCH=cuda           torch for NVIDIA GPUs instead of the one for CPUs
 #   TORCH_INDEX_URL=URL  torch from this package index
+#   INSTALL=no           `gpu` and `gpu-test` run with the packages that PYTHON has
 #   ARGS="-k batcher"    passed on to headlight-serve, pytest, the benchmark or the release
 #
 # Settings of the service are environment variables: HEADLIGHT_PORT=9000 make serve
@@ -41,6 +42,10 @@ PEERS := $(patsubst benchmarks/peers/requirements-%.txt,build/peers/%/installed,
 # pyproject.toml is the one place that names torch's version.
 TORCH_REQUIREMENT := $(shell sed -n 's/^ *"\(torch==[^";, ]*\)".*/\1/p' pyproject.toml)
 
+# What a command needs, unless it is to run with what is there.
+needing = $(if $(filter no,$(INSTALL)),,$(VENV)/installed-$(1))
+ON_GPU = $(if $(filter no,$(INSTALL)),$(PYTHON),$(BIN)/python)
+
 # What checks the scripts of the page; the page itself needs nothing of it.
 JAVASCRIPT := build/javascript
 
@@ -48,7 +53,7 @@ JAVASCRIPT := build/javascript
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs
 
 .DEFAULT_GOAL := help
-.PHONY: help install serve test check site release benchmark gpu gpu-benchmark containers fuzz overload soak lock hashes clean torch FORCE tables
+.PHONY: help install serve test check site release benchmark gpu gpu-test containers fuzz overload soak lock hashes clean torch FORCE tables
 # Two pips at once would break an environment.
 .NOTPARALLEL:
 
@@ -79,15 +84,14 @@ check: $(VENV)/installed-dev $(VENV)/installed-containers $(JAVASCRIPT)/installe
 	$(BIN)/kubernetes-validate --strict --quiet deploy/kubernetes.yaml
 	set -e; for values in deploy/helm/headlight/ci/*.yaml; do $(BIN)/helm lint --strict --quiet deploy/helm/headlight --set image.repository=registry.internal/headlight --values $$values; done
 
-benchmark: $(VENV)/installed-benchmark $(VENV)/kernels $(PEERS) ## measure the speed beside other servers of the same checkpoint (ARGS=device: the model, by length and number type)
+benchmark: $(VENV)/installed-benchmark $(VENV)/kernels $(PEERS) ## measure the speed beside other servers of the same checkpoint
 	@$(BIN)/python -m benchmarks $(ARGS)
 
-gpu: $(VENV)/installed-dev ## run the tests that need a GPU, then print the speed of the model on it
-	@$(BIN)/python -m pytest -n 0 -m cuda tests/model tests/end_to_end tests/training
-	@$(BIN)/python -m benchmarks device --device cuda $(ARGS)
+gpu: $(call needing,benchmark) ## measure the speed on a GPU, beside a server by hand (ARGS="--device cpu" tries it)
+	@$(ON_GPU) -m benchmarks gpu --seconds 3 $(ARGS)
 
-gpu-benchmark: $(VENV)/installed-benchmark ## measure the speed on a GPU, beside a pipeline on it
-	@$(BIN)/python -m benchmarks --device cuda $(ARGS)
+gpu-test: $(call needing,dev) ## run the tests that need a GPU
+	@$(ON_GPU) -m pytest -n 0 -m cuda tests/model tests/end_to_end tests/training $(ARGS)
 
 containers: $(VENV)/installed-dev $(VENV)/installed-containers ## build the image, run the compose file for real and test it
 	@$(BIN)/python -m pytest tests/containers $(ARGS)

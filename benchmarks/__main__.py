@@ -10,11 +10,11 @@ from dataclasses import asdict
 from pathlib import Path
 
 from benchmarks.comparison import Comparison
-from benchmarks.device import measure_device
 from benchmarks.errors import BenchmarkError
-from benchmarks.loads import find_wrk, loads
-from benchmarks.report import comparison_table, device_table, machine
-from benchmarks.servers import choose_programs
+from benchmarks.gpu import TEXTS, lines_rate, model_rate, used_bytes
+from benchmarks.loads import LOADS
+from benchmarks.report import comparison_table, machine
+from benchmarks.servers import BY_HAND, choose_programs, gpu_programs
 from model.backends.device import choose_device
 from model.checkpoint.location import DEFAULT
 from model.cli.arguments import LineParser, number, positive
@@ -24,13 +24,14 @@ from model.errors import ModelError
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measures, prints one table and writes one JSON file; returns the status of the process."""
     options = parser().parse_args(arguments)
+    device = options.device if options.what == "gpu" else "cpu"
     # On SIGTERM it must stop its servers first, as it does on Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        choose_device(options.device)
+        choose_device(device)
         with tempfile.TemporaryDirectory() as folder:
-            results, table = _MEASURE[options.what](options, Path(folder))
-        content = {"machine": machine(options.device), options.what: results}
+            results, table = _measure(options, Path(folder))
+        content = {"machine": machine(device), options.what: results}
         options.output.parent.mkdir(parents=True, exist_ok=True)
         options.output.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     except (BenchmarkError, ModelError, OSError) as error:
@@ -43,28 +44,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _servers(options: argparse.Namespace, folder: Path) -> tuple[object, str]:
-    find_wrk()
-    programs = choose_programs(options.servers, options.device)
+def _measure(options: argparse.Namespace, folder: Path) -> tuple[object, str]:
+    on_gpu, where = options.what == "gpu", (options.checkpoint, options.device, options.seconds)
     comparison = Comparison(
         options.checkpoint,
         folder=folder,
         seconds=options.seconds,
         report=lambda line: print(line, file=sys.stderr, flush=True),
+        gpu=used_bytes if on_gpu and options.device == "cuda" else int,
     )
-    chosen = loads(options.device)
-    runs = comparison.run(programs, chosen, options.repetitions)
-    results = {name: [asdict(run) for run in each] for name, each in runs.items()}
-    return results, comparison_table(runs, chosen)
-
-
-def _device(options: argparse.Namespace, _folder: Path) -> tuple[object, str]:
-    speeds = measure_device(options.checkpoint, device=options.device, seconds=options.seconds)
-    results = list(speeds)
-    return [asdict(each) for each in results], device_table(results)
-
-
-_MEASURE = {"servers": _servers, "device": _device}
+    programs = gpu_programs(options.device) if on_gpu else choose_programs(options.servers)
+    runs = comparison.run(programs, LOADS[options.what], 1 if on_gpu else options.repetitions)
+    results: dict[str, object] = {
+        name: [asdict(run) for run in each] for name, each in runs.items()
+    }
+    more = []
+    if on_gpu:
+        if BY_HAND not in runs:
+            runs[f"{BY_HAND}: transformers is not installed"] = []
+        rates = {
+            f"the model, {TEXTS:,} texts at once: texts/s": model_rate(*where),
+            "headlight-score: lines/s": lines_rate(*where, folder),
+        }
+        more = [[name, f"{rate:.0f}", ""] for name, rate in rates.items()]
+        results.update(rates)
+    return results, comparison_table(runs, LOADS[options.what], more)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -78,16 +82,16 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument(
         "what",
         nargs="?",
-        choices=list(_MEASURE),
+        choices=list(LOADS),
         default="servers",
-        help="servers: beside other servers of the same checkpoint. device: the model without a "
-        "server, by number type and length of the texts (default: %(default)s)",
+        help="servers: on this processor, beside other servers of the same checkpoint. gpu: on the "
+        "first GPU, beside a server by hand (default: %(default)s)",
     )
     options.add_argument(
         "--device",
         choices=("cpu", "cuda"),
-        default="cpu",
-        help="where everything computes; cuda is the first GPU (default: %(default)s)",
+        default="cuda",
+        help="where gpu computes; cpu to try it out (default: %(default)s)",
     )
     options.add_argument(
         "--checkpoint",
@@ -102,7 +106,7 @@ def parser() -> argparse.ArgumentParser:
         default=[],
         metavar="NAME",
         help="a server to measure beside the service, repeatable (default: all whose number type "
-        "this device computes natively)",
+        "this processor computes natively)",
     )
     options.add_argument(
         "--repetitions",

@@ -1,51 +1,65 @@
 """Measures the service and its peers on one checkpoint, in turns on one machine."""
 
+import itertools
 import json
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from benchmarks.client import closed_loop, predict_once
 from benchmarks.errors import BenchmarkError
-from benchmarks.loads import (
-    SENTENCES,
-    Figures,
-    Load,
-    closed_loop,
-    predict_once,
-    write_literals,
-)
+from benchmarks.loads import SENTENCES, Figures, Load
 from benchmarks.servers import Program, Server, serve
 
 # Texts that a load may send, so that no two loads send a server the same one.
-_TEXTS_OF_A_LOAD = 200_000
+_TEXTS_OF_A_LOAD = 10_000_000
 _WARM_UP_SECONDS = 2.0
+# What a server is asked first: few and many texts, short and long ones.
+FIRST = (SENTENCES[:1], [" ".join(SENTENCES[:40])], SENTENCES[:32], SENTENCES[:64])
 # Engines in int8 quantize each in their own way, and turn a label of thirty.
 _MOST_DIFFERENT = 8
 
 
 @dataclass(slots=True)
 class Run:
-    """The result of one start of a server; `figures` are by the name of the load."""
+    """The result of one start of a server; `figures` are by the name of the load.
+
+    `first_seconds` is the slowest of the first answers: to a sentence, a long text and many.
+    """
 
     start_seconds: float
+    first_seconds: float
     memory_bytes: int = 0
+    gpu_bytes: int = 0
     figures: dict[str, Figures] = field(default_factory=dict)
 
 
 class Comparison:
-    """Runs a benchmark; `folder` is for logs and texts, `report` is called with each next step."""
+    """Runs a benchmark.
+
+    Args:
+        folder: for logs.
+        report: called with each next step.
+        gpu: returns how many bytes of the GPU are used by all processes.
+    """
 
     def __init__(
-        self, checkpoint: Path, *, folder: Path, seconds: float, report: Callable[[str], None]
+        self,
+        checkpoint: Path,
+        *,
+        folder: Path,
+        seconds: float,
+        report: Callable[[str], None],
+        gpu: Callable[[], int] = lambda: 0,
     ) -> None:
         self._checkpoint = checkpoint
         self._folder = folder
         self._seconds = seconds
         self._report = report
-        self._texts = folder / "sentences"
-        write_literals(SENTENCES, self._texts)
+        self._gpu = gpu
 
     def run(
         self, programs: Sequence[Program], loads: Sequence[Load], repetitions: int
@@ -64,62 +78,55 @@ class Comparison:
             self._report(f"repetition {repetition + 1} of {repetitions}")
             turn = repetition % len(programs)
             order = [*programs[turn:], *programs[:turn]]
-            with self._started(order) as servers:
-                self._check_labels(programs[0].name, servers)
-                for name, run in self._measure_all(order, servers, loads).items():
+            with ExitStack() as stack:
+                started = {each.name: self._start(each, stack) for each in order}
+                self._check_labels(programs[0].name, started)
+                for load, program in itertools.product(enumerate(loads, 1), order):
+                    self._measure(*load, program, *started[program.name])
+                for name, (server, run) in started.items():
+                    run.memory_bytes = server.memory_bytes()
                     runs[name].append(run)
         return runs
 
-    @contextmanager
-    def _started(self, programs: Sequence[Program]) -> Iterator[dict[str, Server]]:
-        """Starts all servers one after the other and pauses each."""
-        with ExitStack() as stack:
-            servers: dict[str, Server] = {}
-            for program in programs:
-                self._report(f"starting {program.name}")
-                server = stack.enter_context(serve(program, self._checkpoint, self._folder))
-                server.signal(signal.SIGSTOP)
-                servers[program.name] = server
-            yield servers
+    def _start(self, program: Program, stack: ExitStack) -> tuple[Server, Run]:
+        """Starts a server, asks it for its first answers and pauses it."""
+        self._report(f"starting {program.name}")
+        used = self._gpu()
+        server = stack.enter_context(serve(program, self._checkpoint, self._folder))
+        waits = []
+        for texts in FIRST:
+            began = time.perf_counter()
+            predict_once(server.port, texts)
+            waits.append(time.perf_counter() - began)
+        run = Run(server.start_seconds, max(waits), gpu_bytes=self._gpu() - used)
+        server.signal(signal.SIGSTOP)
+        return server, run
 
-    def _check_labels(self, ours: str, servers: Mapping[str, Server]) -> None:
+    def _measure(self, number: int, load: Load, program: Program, server: Server, run: Run) -> None:
+        """Sends a load to a server; no text is sent twice."""
+        if load.route == "attention" and not program.explains:
+            return
+        self._report(f"{load.name}: {program.name}")
+        used = self._gpu()
+        with server.awake():
+            run.figures[load.name] = closed_loop(
+                load,
+                port=server.port,
+                first=number * _TEXTS_OF_A_LOAD,
+                warm_up=min(_WARM_UP_SECONDS, self._seconds),
+                seconds=self._seconds,
+            )
+        run.gpu_bytes += self._gpu() - used
+
+    def _check_labels(self, ours: str, started: Mapping[str, tuple[Server, Run]]) -> None:
         """Checks that all servers answer the same labels; only then does a ratio mean anything."""
         self._report("checking that all servers answer the same labels")
         labels: dict[str, list[str]] = {}
-        for name, server in servers.items():
+        for name, (server, _) in started.items():
             with server.awake():
                 labels[name] = read_labels(predict_once(server.port, SENTENCES))
         for name, found in labels.items():
             compare_labels(labels[ours], found, peer=name)
-
-    def _measure_all(
-        self, order: Sequence[Program], servers: Mapping[str, Server], loads: Sequence[Load]
-    ) -> dict[str, Run]:
-        runs = {name: Run(server.start_seconds) for name, server in servers.items()}
-        for number, load in enumerate(loads, start=1):
-            for program in order:
-                if load.route == "attention" and not program.explains:
-                    continue
-                self._report(f"{load.name}: {program.name}")
-                run, server = runs[program.name], servers[program.name]
-                with server.awake():
-                    first = number * _TEXTS_OF_A_LOAD
-                    run.figures[load.name] = self._measure(load, server.port, first)
-        for name, server in servers.items():
-            runs[name].memory_bytes = server.memory_bytes()
-        return runs
-
-    def _measure(self, load: Load, port: int, first: int) -> Figures:
-        """Warms a server up with a load, and measures it; no text is sent twice."""
-        for seconds in (min(_WARM_UP_SECONDS, self._seconds), self._seconds):
-            figures = closed_loop(load, texts=self._texts, port=port, first=first, seconds=seconds)
-            first += (figures.requests + load.connections) * load.sentences
-        if figures.requests < load.connections:
-            raise BenchmarkError(
-                f"{load.name}: {figures.requests} answers for {load.connections} connections in "
-                f"{self._seconds:g} s: give more --seconds"
-            )
-        return figures
 
 
 def read_labels(body: bytes) -> list[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from benchmarks.comparison import Run
-from benchmarks.device import Speed
+from benchmarks.gpu import versions
 from benchmarks.loads import Load
 from benchmarks.servers import OURS
 
@@ -25,27 +25,32 @@ def machine(device: str) -> dict[str, object]:
     return {
         "cores": len(os.sched_getaffinity(0)),
         "processor": processor[1] if processor else platform.machine(),
-        "gpu": torch.cuda.get_device_name(device) if device == "cuda" else None,
         "python": platform.python_version(),
         "torch": torch.__version__,
+        **(versions() if device == "cuda" else {}),
     }
 
 
-def comparison_table(runs: Mapping[str, Sequence[Run]], loads: Iterable[Load]) -> str:
+def comparison_table(
+    runs: Mapping[str, Sequence[Run]], loads: Iterable[Load], more: Sequence[Sequence[str]] = ()
+) -> str:
     """Draws a comparison: a column for each server, medians over the repetitions.
 
     `headlight is faster by` divides the rate of the service by that of the column's server: the
-    median of the ratios within each repetition, which a drifting machine distorts least.
+    median of the ratios within each repetition, which a drifting machine distorts least. `more` are
+    rows at the end.
     """
     rows = [row for load in loads for row in _load_rows(runs, load)]
     totals: dict[str, Callable[[Run], float | None]] = {
         "memory, MB": lambda run: run.memory_bytes / _MEGABYTE,
+        "GPU memory, MB": lambda run: run.gpu_bytes / _MEGABYTE or None,
         "start to first answer, s": lambda run: run.start_seconds,
+        "slowest of the first answers, ms": lambda run: 1000 * run.first_seconds,
     }
     rows += [
         [name, *(_median(map(of, each)) for each in runs.values())] for name, of in totals.items()
     ]
-    return table(["", *runs], rows)
+    return table(["", *runs], [*rows, *more])
 
 
 def _load_rows(runs: Mapping[str, Sequence[Run]], load: Load) -> Iterator[Sequence[str]]:
@@ -67,16 +72,6 @@ def _load_rows(runs: Mapping[str, Sequence[Run]], load: Load) -> Iterator[Sequen
         for each in measured.values()
     )
     yield [f"{load.name}: {OURS} is faster by", *ratios]
-
-
-def device_table(results: Sequence[Speed]) -> str:
-    """Draws the speed of a device: a row for each type and length."""
-    head = ["type", "tokens", "texts/s", "one text, ms"]
-    rows = [
-        [each.dtype, str(each.tokens), f"{each.rate:.1f}", f"{1000 * each.latency:.2f}"]
-        for each in results
-    ]
-    return table(head, rows)
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -10,15 +10,16 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
+from benchmarks.client import ROOT, predict_once
 from benchmarks.errors import BenchmarkError
-from benchmarks.loads import predict_once
 from model.backends.device import computes_bfloat16
 
 OURS = "headlight"
-ROOT = Path(__file__).parent.parent
-
+BY_HAND = "by hand"
+_BY_HAND_APP = "benchmarks.peers.by_hand_app"
 _PEERS = Path("build/peers")
 _START_SECONDS = 120.0
 _END_SECONDS = 20.0
@@ -41,55 +42,42 @@ class Program:
     sees_gpu: bool = False
 
 
-def choose_programs(names: Sequence[str], device: str, peers: Path = _PEERS) -> list[Program]:
-    """Returns the service and the named servers, or all that `cpu` or `cuda` computes fast.
+def choose_programs(names: Sequence[str], peers: Path = _PEERS) -> list[Program]:
+    """Returns the service and the named servers, or all that this processor computes fast.
 
     Raises:
         BenchmarkError: a name is unknown, or a server is not installed in `peers`.
     """
-    ours, *others = _programs(peers, device)
-    known = {each.name: each for each in others}
-    is_fast = computes_bfloat16(device)
+    known = {each.name: each for each in _on_processor(peers)}
+    is_fast = computes_bfloat16("cpu")
     chosen = names or [name for name in known if is_fast or not name.endswith("-bf16")]
     for name in chosen:
         if name not in known:
-            raise BenchmarkError(
-                f"--servers {name}: not measured on {device}; choose from {', '.join(known)}"
-            )
+            raise BenchmarkError(f"--servers {name}: is none of them: {', '.join(known)}")
         if not Path(_python(known[name])).exists():
             raise BenchmarkError(f"{name} is not installed in {peers}: run make benchmark")
-    return [ours, *(known[name] for name in chosen)]
+    return [Program(OURS, "service", explains=True), *(known[name] for name in chosen)]
+
+
+def gpu_programs(device: str) -> list[Program]:
+    """Returns the service on a GPU, and a server by hand if transformers is installed."""
+    place = ("--device", device)
+    engine = (*place, "--engine", "transformers")
+    by_hand = Program(BY_HAND, _BY_HAND_APP, engine, sees_gpu=True)
+    ours = Program(OURS, "service", place, explains=True, sees_gpu=True)
+    return [ours, by_hand] if find_spec("transformers") else [ours]
 
 
 def _python(program: Program) -> str:
     return str(program.environment / "bin" / "python") if program.environment else sys.executable
 
 
-def _programs(peers: Path, device: str) -> tuple[Program, ...]:
-    """Lists the servers for a device, ours first."""
-    pipeline = "benchmarks.peers.pipeline_app"
-    if device == "cuda":
-        on_gpu = ("--device", "cuda")
-        # One text after the other would leave a GPU idle; its manual advises batches there.
-        batched = (*on_gpu, "--batch-size", "64")
-        return (
-            Program(OURS, "service", on_gpu, explains=True, sees_gpu=True),
-            Program("pipeline", pipeline, batched, explains=True, sees_gpu=True),
-        )
-
-    def by_hand(precision: str) -> Program:
-        module, options = "benchmarks.peers.onnxruntime_app", ("--precision", precision)
-        name = f"onnxruntime-{precision}"
-        return Program(name, module, options, environment=peers / "onnxruntime")
-
+def _on_processor(peers: Path) -> Iterator[Program]:
     bfloat16 = ("--dtype", "bfloat16")
-    return (
-        Program(OURS, "service", explains=True),
-        Program(f"{OURS}-bf16", "service", bfloat16, explains=True),
-        Program("pipeline", pipeline, explains=True),
-        by_hand("int8"),
-        by_hand("fp32"),
-    )
+    yield Program(f"{OURS}-bf16", "service", bfloat16, explains=True)
+    for precision in ("int8", "fp32"):
+        name, options = f"onnxruntime-{precision}", ("--engine", precision)
+        yield Program(name, _BY_HAND_APP, options, environment=peers / "onnxruntime")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,9 @@ import pytest
 import torch
 
 from benchmarks.__main__ import main
-from benchmarks.device import native_dtypes
 from benchmarks.errors import BenchmarkError
+from benchmarks.loads import LOADS, Load
 from benchmarks.servers import choose_programs
-from tests.benchmarks.needs import needs_wrk
 from tests.end_to_end.servers import ROOT
 
 ENGINES = ["onnxruntime-int8", "onnxruntime-fp32"]
@@ -29,78 +28,81 @@ def peers(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("device", "is_native", "names"),
-    [
-        ("cpu", False, ["headlight", "pipeline", *ENGINES]),
-        ("cpu", True, ["headlight", "headlight-bf16", "pipeline", *ENGINES]),
-        ("cuda", True, ["headlight", "pipeline"]),
-    ],
+    ("is_native", "names"),
+    [(False, ["headlight", *ENGINES]), (True, ["headlight", "headlight-bf16", *ENGINES])],
 )
-def test_servers_are_measured_whose_type_the_device_computes_natively(
-    peers: Path, monkeypatch: pytest.MonkeyPatch, device: str, is_native: bool, names: list[str]
+def test_servers_are_measured_whose_type_the_processor_computes_natively(
+    peers: Path, monkeypatch: pytest.MonkeyPatch, is_native: bool, names: list[str]
 ) -> None:
     monkeypatch.setattr("benchmarks.servers.computes_bfloat16", lambda _device: is_native)
 
-    chosen = choose_programs([], device, peers)
+    chosen = choose_programs([], peers)
 
     assert [program.name for program in chosen] == names
-    assert {program.sees_gpu for program in chosen} == {device == "cuda"}
-    assert {program.options[:2] == ("--device", "cuda") for program in chosen} == {device == "cuda"}
+    assert not any(program.sees_gpu for program in chosen)
 
 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
         ("onnxruntime-int8", "onnxruntime-int8 is not installed in peers: run make benchmark"),
-        ("other", "--servers other: not measured on cpu; choose from headlight-bf16, pipeline, "),
+        ("other", "--servers other: is none of them: headlight-bf16, onnxruntime-int8, "),
     ],
 )
 def test_a_server_that_cannot_be_measured_is_an_error(name: str, message: str) -> None:
     with pytest.raises(BenchmarkError, match=f"^{message}"):
-        choose_programs([name], "cpu", Path("peers"))
+        choose_programs([name], Path("peers"))
 
 
-@pytest.mark.parametrize("what", ["servers", "device"])
 def test_without_a_gpu_nothing_starts_on_one(
-    what: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
 
-    assert main([what, "--device", "cuda"]) == 1
+    assert main(["gpu"]) == 1
 
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith("benchmark: device cuda was asked for, but torch finds 0 CUDA devices")
 
 
-def test_a_device_is_measured_without_a_server(
+@pytest.mark.parametrize("has_transformers", [True, False])
+def test_a_gpu_is_measured_with_a_processor_in_its_place(
     checkpoint_folder: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
+    *,
+    has_transformers: bool,
 ) -> None:
-    monkeypatch.setattr("benchmarks.device.LENGTHS", (16, 20))
-    output = tmp_path / "made" / "device.json"
-    options = ["--checkpoint", str(checkpoint_folder), "--output", str(output)]
+    if not has_transformers:
+        monkeypatch.setattr("benchmarks.servers.find_spec", lambda _: None)
+    chosen = (Load("bulk", 2, sentences=4), Load("weights", 1, route="attention"))
+    monkeypatch.setitem(LOADS, "gpu", chosen)
+    output = tmp_path / "made" / "gpu.json"
+    options = ["--device", "cpu", "--checkpoint", str(checkpoint_folder), "--output", str(output)]
 
-    assert main(["device", "--seconds", "0.01", *options]) == 0
+    assert main(["gpu", "--seconds", "0.5", *options]) == 0
 
     content = json.loads(output.read_text(encoding="utf-8"))
-    found = [(each["dtype"], each["tokens"]) for each in content["device"]]
-    assert found == [(dtype, tokens) for dtype in native_dtypes("cpu") for tokens in (16, 20)]
-    assert all(each["rate"] > 0 and each["latency"] > 0 for each in content["device"])
-    assert content["machine"]["torch"] == torch.__version__
     head, _, title, _, *rows = capsys.readouterr().out.splitlines()
     assert json.loads(head) == content["machine"]
-    assert title.split("|")[1].strip() == "type"
-    assert len(rows) == len(found)
+    assert content["machine"]["torch"] == torch.__version__
+    by_hand = "by hand" if has_transformers else "by hand: transformers is not installed"
+    assert [each.strip() for each in title.split("|")[2:4]] == ["headlight", by_hand]
+    found = {row.split("|")[1].strip(): [*map(str.strip, row.split("|")[2:4])] for row in rows}
+    assert bool(found["bulk: sentences/s"][1]) == has_transformers
+    assert found["weights: p50, ms"][1] == ""
+    for name in ("bulk: sentences/s", "weights: p50, ms", "slowest of the first answers, ms"):
+        assert float(found[name][0]) > 0
+    for name in ("the model, 1,024 texts at once: texts/s", "headlight-score: lines/s"):
+        assert float(found[name][0]) == round(content["gpu"][name]) > 0
 
 
-@needs_wrk
 def test_a_signal_ends_the_servers_too(checkpoint_folder: Path, tmp_path: Path) -> None:
     process = subprocess.Popen(
         [
-            *(sys.executable, "-m", "benchmarks", "--servers", "pipeline"),
+            *(sys.executable, "-m", "benchmarks", "--servers", "headlight-bf16"),
             *("--checkpoint", str(checkpoint_folder), "--output", str(tmp_path / "out.json")),
         ],
         stderr=subprocess.PIPE,
@@ -110,7 +112,7 @@ def test_a_signal_ends_the_servers_too(checkpoint_folder: Path, tmp_path: Path) 
     assert process.stderr is not None
     assert process.stderr.readline() == "repetition 1 of 3\n"
     assert process.stderr.readline() == "starting headlight\n"
-    assert process.stderr.readline() == "starting pipeline\n"  # so the first one runs
+    assert process.stderr.readline() == "starting headlight-bf16\n"  # so the first one runs
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     started = children.read_text(encoding="ascii").split()
     assert started

@@ -11,7 +11,15 @@ import pytest
 import torch
 from fastapi.testclient import TestClient
 
-from benchmarks.peers.onnxruntime_app import Batcher, Ids, Logits, create_app, padded, read_network
+from benchmarks.peers.by_hand_app import (
+    Batcher,
+    Ids,
+    Logits,
+    TransformersEngine,
+    create_app,
+    padded,
+    read_network,
+)
 from tests.builders import tiny_checkpoint
 
 BUDGET = 12
@@ -124,7 +132,7 @@ def test_the_server_answers_in_the_form_of_the_peers(checkpoint_folder: Path) ->
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
-def test_the_exported_network_answers_as_that_of_transformers(tmp_path: Path) -> None:
+def test_the_networks_answer_as_that_of_transformers(tmp_path: Path) -> None:
     network = read_network(tiny_checkpoint(tmp_path / "tiny"))
     texts = [[3, 4, 5, 6], [3, 7], [5, 3, 9]]
 
@@ -133,3 +141,6 @@ def test_the_exported_network_answers_as_that_of_transformers(tmp_path: Path) ->
         expected = [network.classifier(torch.tensor([text])).logits[0] for text in texts]
 
     torch.testing.assert_close(exported_logits, torch.stack(expected), atol=1e-5, rtol=0)
+    engine = TransformersEngine(tmp_path / "tiny", "cpu")
+    logits = torch.from_numpy(engine.run(*padded(texts), use_all_cores=False))
+    torch.testing.assert_close(logits, torch.stack(expected), atol=1e-5, rtol=0)
