@@ -1,6 +1,6 @@
-"""Notices texts that are surely not English, by their script and their most frequent words.
+"""Notices texts of which a third is surely not English, by its script and most frequent words.
 
-It looks at the beginning of a text. Few words, or words of two languages, are no proof.
+It looks at the beginning of a text. Few words, or a name, are no proof.
 """
 
 import re
@@ -8,11 +8,12 @@ import re
 #: the code of the language, and the warning of any other
 ENGLISH, NOT_ENGLISH = "en", "not-english"
 
-_MOST_CHARACTERS = 500
+_MOST_CHARACTERS = 4000
 _FEWEST_LETTERS, _FEWEST_WORDS, _FEWEST_FOUND = 4, 4, 2
 # Of the words, the least that are found in another language, and how many times the English ones.
 _LEAST_SHARE, _TIMES = 0.2, 3
 
+_CLAUSE = re.compile(r"[.!?;:,()\n\u2013\u2014\u2026]+")
 _WORD = re.compile(r"[^\W\d_]+")
 # Letters from here on belong to other scripts, except the styled ones of mathematics.
 _NOT_LATIN = re.compile(
@@ -20,21 +21,14 @@ _NOT_LATIN = re.compile(
 )
 _LETTER = re.compile(r"[^\W\d_]")
 
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_ENGLISH = _words(
-    "the an and or but of to for with from by at it its is are be been have has had you your "
-    "this that these they he she we my our not very just can will would there what when who "
-    "if as all get got out up about more than like how one man re ll ve"
-)
-# Words of English and of others, and ends of such words as `don't`: they prove nothing.
-_SHARED = _words("a c d do i in m me no on s so t was")
-_OTHERS = tuple(
-    _words(words)
+_ENGLISH, _SHARED, *_OTHERS = (
+    frozenset(words.split())
     for words in (
+        "the an and or but of to for with from by at it its is are be been have has had you your "
+        "this that these they he she we my our not very just can will would there what when who "
+        "if as all get got out up about more than like how one man re ll ve",
+        # Words of English and of others, and ends of such words as `don't`: they prove nothing.
+        "a c d do i in m me no on s so t was",
         # German
         "der die das und ist nicht ich ein eine einen einem einer mit auf den dem des sich auch "
         "wir ihr sie es aber sehr war waren wurde haben habe hat im zum zur für von nach bei noch "
@@ -75,16 +69,20 @@ def find_warnings(text: str) -> tuple[str, ...]:
 
 
 def is_not_english(text: str) -> bool:
-    """Whether a text is surely not English."""
-    text = text[:_MOST_CHARACTERS]
-    if not text.isascii():
-        others = len(_NOT_LATIN.findall(text))
-        if others >= _FEWEST_LETTERS and 2 * others > len(_LETTER.findall(text)):
-            return True
-    words = _WORD.findall(text.lower())
-    known = _ANY_FOREIGN.intersection(words)
-    if len(known) < _FEWEST_FOUND or len(words) < _FEWEST_WORDS:
+    """Whether a third of a text, or more, is surely not English."""
+    text = text[:_MOST_CHARACTERS].lower()
+    others = 0 if text.isascii() else len(_NOT_LATIN.findall(text))
+    if others >= _FEWEST_LETTERS and 3 * others >= len(_LETTER.findall(text)):
+        return True
+    words = _WORD.findall(text)
+    if len(_ANY_FOREIGN.intersection(words)) < _FEWEST_FOUND:
         return False
+    clauses = [words, *map(_WORD.findall, _CLAUSE.split(text))]
+    return 3 * sum(len(clause) for clause in clauses if _is_foreign(clause)) >= len(words)
+
+
+def _is_foreign(words: list[str]) -> bool:
+    found = max(len([word for word in words if word in language]) for language in _FOREIGN)
     english = sum(word in _ENGLISH for word in words)
-    found = max(sum(word in language for word in words) for language in _FOREIGN)
-    return found >= max(_FEWEST_FOUND, _LEAST_SHARE * len(words), _TIMES * english)
+    least = max(_FEWEST_FOUND, _LEAST_SHARE * len(words), _TIMES * english)
+    return len(words) >= _FEWEST_WORDS and found >= least

@@ -21,7 +21,6 @@ from service.routes.requests import answer_get, choose_form, make_router, requir
 
 router = make_router(include_in_schema=False)
 
-
 KINDS: Mapping[str, type[ServiceError]] = {kind.type: kind for kind in ALL_ERRORS}
 
 _TEXT = "text/plain"
@@ -44,11 +43,11 @@ async def problems(request: Request) -> Response:
         listed = [as_json(kind) for kind in kinds]
         content = orjson.dumps({"problems": listed} if word is None else listed[0])
     elif form == _TEXT:
-        content = as_text(kinds).encode()
+        content = "\n".join(map(as_text, kinds)).encode()
     else:
         root, template = "" if word is None else "../", source("problems.html")
         content = as_page(template, kinds, root=root, version=asset_version()).encode()
-    return answer_kept(request, content, form, {**REVALIDATE, "Vary": "Accept"})
+    return await answer_kept(request, content, form, {**REVALIDATE, "Vary": "Accept"})
 
 
 def as_json(kind: type[ServiceError]) -> dict[str, object]:
@@ -62,13 +61,11 @@ def as_json(kind: type[ServiceError]) -> dict[str, object]:
     }
 
 
-def as_text(kinds: Sequence[type[ServiceError]]) -> str:
-    """Returns some kinds, for a terminal."""
-    return "\n".join(
+def as_text(kind: type[ServiceError]) -> str:
+    """Returns one kind, for a terminal."""
+    return (
         f"{kind.type} ({kind.status}): {kind.title}\n"
-        f"  when: {kind.when}\n"
-        f"  what to do: {kind.remedy}\n"
-        for kind in kinds
+        f"  when: {kind.when}\n  what to do: {kind.remedy}\n"
     )
 
 

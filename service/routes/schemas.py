@@ -27,8 +27,8 @@ class PredictionAnswer(BaseModel):
     truncated: bool
     warnings: list[Literal["not-english"]] | None = Field(
         None,
-        description="What makes it doubtful, if anything: `not-english` where a text is surely not "
-        "in English and the model reads nothing else.",
+        description="What makes it doubtful, if anything: `not-english` where a third of a text is "
+        "surely not in English and the model reads nothing else.",
     )
 
 

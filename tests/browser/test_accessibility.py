@@ -65,15 +65,18 @@ def many(visit: Visit) -> None:
 
 
 def tried_text(visit: Visit) -> None:
-    """A sentence of a text is left out."""
+    """A sentence is opened, and all doors are."""
     read(visit, "The plot drags, and is a chore. But the cast is superb! " * 8)
-    visit.page.locator("#answer .leave button").nth(1).click()
-    expect(visit.page.locator("#answer .outcome")).to_contain_text("Without “But the cast")
-    visit.page.locator("#answer .history summary").click()
+    visit.page.locator("#answer .passage button").nth(1).click()
+    visit.page.locator("#answer .trial summary").click()
+    visit.page.get_by_role("button", name="Read the change").click()
+    visit.page.get_by_role("button", name="JSON").click()
+    visit.page.locator("#about summary").click()
+    expect(visit.page.locator("#answer .outcome")).to_contain_text("The verdict holds.")
 
 
 def partial(visit: Visit) -> None:
-    """A text of three classes in another language, whose reasons are not all there."""
+    """A text of three classes in another language, that the model does not read."""
 
     def other(route: Route) -> None:
         answer = route.fetch().json()
@@ -83,13 +86,9 @@ def partial(visit: Visit) -> None:
         }  # fmt: skip
         route.fulfill(json=answer)
 
-    def cut(route: Route) -> None:
-        route.fulfill(json=route.fetch().json() | {"partial": True})
-
     visit.page.route("**/predict", other)
-    visit.page.route("**/attributions", cut)
     read(visit, SENTENCE)
-    expect(visit.page.locator("#answer .warning")).to_contain_text("does not look like English")
+    expect(visit.page.locator("#answer .warning")).to_contain_text("not all English")
 
 
 def mean(visit: Visit) -> None:
@@ -109,7 +108,7 @@ def windowed(visit: Visit) -> None:
 def failed(visit: Visit) -> None:
     """A problem is shown."""
     visit.page.get_by_label("Text", exact=True).fill(" ")
-    visit.page.get_by_role("button", name="Analyse").click()
+    visit.page.get_by_role("button", name="Read it", exact=True).click()
     visit.problem()
 
 

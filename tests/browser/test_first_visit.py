@@ -3,10 +3,11 @@
 import re
 
 import httpx
+import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.browser.routes import questions, refuse
-from tests.browser.visits import Visit, come, read
+from tests.browser.visits import Visit, come
 from tests.end_to_end.servers import RunningService
 
 EXAMPLE = "The plot drags, but the cast is superb."
@@ -19,22 +20,21 @@ def test_it_shows_an_example_with_its_verdict_and_reason(
     answer = client.post("/predict", json={"sentences": [EXAMPLE]}).json()["predictions"][0]
     assert visit.page.get_by_label("Text", exact=True).input_value() == EXAMPLE
     part = visit.page.locator("#answer")
-    assert part.locator(".label").inner_text() == answer["label"]
-    assert part.locator(".score").get_attribute("title") == str(answer["score"])
-    expect(part.locator(".because")).to_contain_text("Without “superb.”, positive falls from 9")
-    expect(visit.page.locator("nav [aria-current=page]")).to_have_text("A text")
+    assert part.locator(".verdict").inner_text() == answer["label"].title()
+    expect(part.locator(".reasons dd").first).to_contain_text("“superb” 9")
+    expect(visit.page.locator("nav [aria-current=page]")).to_have_text("One review")
     expect(visit.page.locator("#heads-tab")).to_be_hidden()
     assert visit.page.evaluate("window.scrollY") == 0
     assert visit.page.evaluate("document.activeElement.tagName") == "BODY"
-    label, score = " ".join(part.locator(".verdict").inner_text().split()).split(" ", 1)
-    expect(visit.page.locator("#status")).to_have_text(f"An example: {label}, {score}.")
+    said = f"positive, {100 * answer['score']:.0f} %. Because of “superb”."
+    expect(visit.page.locator("#status")).to_have_text(said)
 
 
 def test_its_heads_begin_with_the_one_that_looks_at_a_word(visit: Visit) -> None:
     come(visit)
     asked = questions(visit)
     with visit.redrawn():
-        visit.page.get_by_role("link", name="Heads", exact=True).click()
+        visit.page.get_by_role("link", name="Inside the model", exact=True).click()
     assert set(asked) <= {"/attention", "/importance"}
     place, looks = visit.part(".place").inner_text(), visit.part(".pattern").inner_text()
     assert re.fullmatch(r"\d+ of 13 tokens look most at “superb”\.", looks)
@@ -49,17 +49,26 @@ def test_its_heads_begin_with_the_one_that_looks_at_a_word(visit: Visit) -> None
     expect(visit.part(".place")).to_have_text(place)
 
 
-def test_a_service_that_cannot_answer_is_not_complained_about(visit: Visit) -> None:
-    refuse(visit, 503, "overloaded", retry_after=3, path="predict")
-    visit.page.evaluate("history.replaceState(null, '', location.pathname)")
-    visit.page.reload()
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [("not-ready", "The model is still loading."), ("overloaded", "The service is busy.")],
+)
+def test_a_service_that_cannot_answer_yet_is_asked_again_by_itself(
+    visit: Visit, kind: str, said: str
+) -> None:
+    page = visit.page
+    for path in ("model", "predict"):
+        refuse(visit, 503, kind, retry_after=1, path=path)
+    page.evaluate("history.replaceState(null, '', location.pathname)")
+    page.reload()
+    expect(page.locator("#waiting")).to_have_text(f"{said} This page asks again by itself.")
+    expect(page.get_by_role("status")).to_have_text(f"{said} This page asks again by itself.")
+    assert page.locator("#waiting span").first.bounding_box() is not None
+    assert page.locator("#problem").count() == 0
+    for path in ("model", "predict"):
+        page.unroute(f"**/{path}")
+    expect(page.locator("#answer .verdict")).to_have_text("Positive")
     visit.complained("503")
-    visit.page.wait_for_load_state("networkidle")
-    assert visit.page.locator("#problem").is_hidden()
-    assert visit.page.locator("#answer").is_hidden()
-    visit.page.unroute("**/predict")
-    read(visit, "A superb film.")
-    assert visit.page.locator("#answer .label").inner_text() == "positive"
 
 
 def test_a_page_that_has_not_loaded_whole_says_so(
@@ -67,11 +76,11 @@ def test_a_page_that_has_not_loaded_whole_says_so(
 ) -> None:
     context = browser.new_context()
     page = context.new_page()
-    page.route("**/words.js", lambda route: route.abort())
+    page.route("**/parts.js", lambda route: route.abort())
     page.goto(f"{running.url}/#quiet")
     expect(page.locator("#unloaded")).to_be_visible()
     expect(page.locator("#unloaded")).to_contain_text("Reload it")
-    page.unroute("**/words.js")
+    page.unroute("**/parts.js")
     page.reload()
     expect(page.locator("#unloaded")).to_have_count(0)
     context.close()

@@ -29,7 +29,7 @@ def click(visit: Visit, name: str, value: str) -> None:
 
 def fields(visit: Visit) -> dict[str, list[str]]:
     """What the address says of the view."""
-    return parse_qs(urlsplit(visit.page.url).fragment.removeprefix("heads&"))
+    return parse_qs(urlsplit(visit.page.url).fragment.removeprefix("model&"))
 
 
 def addressed(visit: Visit, expected: dict[str, list[str]]) -> None:
@@ -102,13 +102,13 @@ def test_an_address_restores_the_view_without_the_text(asked: Visit, browser: Br
 
 def test_every_field_of_an_address_comes_back_and_nonsense_is_passed_over(asked: Visit) -> None:
     for fragment in (
-        "heads&layer=1&head=2&view=lines",
-        "heads&layer=4&head=7&special=off",
-        "heads&layer=3&head=0&reduce=rollout&level=word&view=lines&whole=on",
+        "model&layer=1&head=2&view=lines",
+        "model&layer=4&head=7&special=off",
+        "model&layer=3&head=0&reduce=rollout&level=word&view=lines&whole=on",
     ):
         with asked.redrawn():
             asked.page.evaluate("fragment => { location.hash = fragment; }", fragment)
-        addressed(asked, parse_qs(fragment.removeprefix("heads&")))
+        addressed(asked, parse_qs(fragment.removeprefix("model&")))
     nonsense = "#layer=99&head=-1&reduce=sum&level=<b>&view=3d&special=maybe&window=-1&overlay="
     with asked.redrawn():
         asked.page.evaluate("fragment => { location.hash = fragment; }", nonsense)

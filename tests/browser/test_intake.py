@@ -19,12 +19,12 @@ ENDING = "has no known ending: take a file that ends in .csv, .tsv, .jsonl, .ndj
 ADVICE = "split it, or use headlight-score."
 MANY = f"has 10,001 rows, and at most 10,000 are scored here: {ADVICE}"
 CELLS = """async ([text, delimiter]) => {
-  const entry = document.querySelector('link[href$="/intake.js"]').href;
+  const entry = document.querySelector('script[type=module]').src.replace('page', 'intake');
   const { readCsv } = await import(entry);
   return readCsv(text, delimiter);
 }"""
 WRITTEN = """async (records) => {
-  const entry = document.querySelector('link[href$="/intake.js"]').href;
+  const entry = document.querySelector('script[type=module]').src.replace('page', 'intake');
   const { writeRecord } = await import(entry);
   return records.map((record) => writeRecord(record)).join('');
 }"""
@@ -195,7 +195,7 @@ def test_columns_are_found_by_what_they_hold(
 ) -> None:
     found = shared.page.evaluate(
         """async (content) => {
-          const entry = document.querySelector('link[href$="/intake.js"]').href;
+          const entry = document.querySelector('script[type=module]').src.replace('page', 'intake');
           const { readContent } = await import(entry);
           const { columns, column, compared } = readContent('a.csv', 'csv', content);
           return [columns[column], columns[compared] ?? null];

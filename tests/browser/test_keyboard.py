@@ -11,7 +11,7 @@ def test_a_sentence_is_asked_and_its_heads_are_walked_through(visit: Visit) -> N
     page = visit.page
     page.get_by_label("Text", exact=True).focus()
     page.keyboard.press("Tab")
-    expect(page.get_by_role("button", name="Analyse")).to_be_focused()
+    expect(page.get_by_role("button", name="Read it", exact=True)).to_be_focused()
     with visit.redrawn():
         page.keyboard.press("Enter")
     visit.head(0, 0).focus()
@@ -94,11 +94,9 @@ def test_keys_in_the_field_send_and_an_edit_marks_the_answer_as_old(visit: Visit
             field.press(keys)
         expect(visit.part(".label")).to_have_text(label)
         assert field.input_value() == text
-        expect(old).to_have_text("")
+        expect(old).to_be_hidden()
     field.press("End")
     field.press_sequentially("!")
     expect(old).to_have_text(OLD)
-    expect(old).to_be_visible()
     field.press("Backspace")
-    expect(old).to_have_text("")
     expect(old).to_be_hidden()

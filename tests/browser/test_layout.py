@@ -31,7 +31,8 @@ def test_grid_and_head_are_in_one_view(visit: Visit) -> None:
 def test_an_even_head_looks_even_and_pale(shared: Visit, size: int, share: float) -> None:
     shades: list[int] = shared.page.evaluate(
         """async (size) => {
-          const load = (name) => import(document.querySelector(`link[href$="/${name}"]`).href);
+          const { src } = document.querySelector("script[type=module]");
+          const load = (name) => import(src.replace("page.js", name));
           const [{ drawSmall }, { scaleEnd }] =
             await Promise.all(["drawing.js", "weights.js"].map(load));
           const canvas = document.createElement("canvas");

@@ -68,8 +68,8 @@ def test_the_page_asks_and_leads_on(browser: Browser, prefixed: str) -> None:
         many = Many(visit)
         many.paste("A superb film.")
         many.score("Done: 1 of 1 row scored.")
-        assert visit.page.url == f"{prefixed}/#many"
-        link = visit.page.get_by_role("link", name="/docs")
+        assert visit.page.url == f"{prefixed}/#file"
+        link = visit.page.get_by_role("link", name="API")
         assert link.evaluate("link => link.href") == f"{prefixed}/docs"
 
 

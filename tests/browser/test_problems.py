@@ -13,7 +13,7 @@ SENTENCE = "The plot drags, but the cast is superb."
 def submit(visit: Visit, sentence: str) -> None:
     """Asks without waiting for an answer."""
     visit.page.get_by_label("Text", exact=True).fill(sentence)
-    visit.page.get_by_role("button", name="Analyse").click()
+    visit.page.get_by_role("button", name="Read it", exact=True).click()
 
 
 def test_a_service_that_has_gone_and_comes_back(visit_tiny: Visit) -> None:
@@ -129,7 +129,7 @@ def test_a_problem_is_shown_where_the_action_was(visit: Visit) -> None:
         (visit.part(".find"), "predict", "groups"),
         (visit.part(".switch"), "predict", "row"),
         (visit.part(".how-made"), "attention/steps", "row"),
-        (page.get_by_role("button", name="Analyse"), "attention", "ask"),
+        (page.get_by_role("button", name="Read it", exact=True), "attention", "ask"),
     ):
         refuse(visit, 500, "internal", path=path)
         button.click()

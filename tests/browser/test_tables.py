@@ -18,7 +18,7 @@ from tests.browser.visits import Visit
 from tests.shared_data import shared_case
 
 READ = """async ([name, bytes]) => {
-  const entry = document.querySelector('link[href$="/intake.js"]').href;
+  const entry = document.querySelector('script[type=module]').src.replace('page', 'intake');
   const { readFile, rowsOf, SourceError } = await import(entry);
   try {
     const sheet = await readFile(new File([Uint8Array.from(bytes)], name));

@@ -43,7 +43,7 @@ class Visit:
         """Types a sentence, asks, and waits until the answer is drawn."""
         self.page.get_by_label("Text", exact=True).fill(sentence)
         with self.redrawn():
-            self.page.get_by_role("button", name="Analyse").click()
+            self.page.get_by_role("button", name="Read it", exact=True).click()
 
     @contextmanager
     def redrawn(self) -> Iterator[None]:
@@ -174,13 +174,14 @@ def come(visit: Visit) -> None:
 
 def explained(visit: Visit) -> None:
     """Waits until it is said what leaving out changes, after which nothing moves by itself."""
-    visit.page.locator("#answer .how:not(:empty)").wait_for()
+    visit.page.locator("#answer .passage").wait_for()
+    expect(visit.page.locator("#answer .how", has_text="so far")).to_have_count(0)
 
 
 def read(visit: Visit, text: str) -> None:
-    """Opens *A text*, asks, and waits until all of it is there."""
-    visit.page.get_by_role("link", name="A text", exact=True).click()
+    """Opens *One review*, asks, and waits until all of it is there."""
+    visit.page.get_by_role("link", name="One review", exact=True).click()
     visit.page.get_by_label("Text", exact=True).fill(text)
-    visit.page.get_by_role("button", name="Analyse").click()
+    visit.page.get_by_role("button", name="Read it", exact=True).click()
     visit.page.locator("#answer:not([aria-busy])").wait_for()
     explained(visit)

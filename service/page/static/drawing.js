@@ -6,7 +6,7 @@
 
 import { html, useLayoutEffect, useMemo, useRef, useState } from "./preact.js";
 import { isNothing, NOTHING, reader, shownCells } from "./weights.js";
-import { grouped } from "./words.js";
+import { grouped } from "./parts.js";
 
 // Of the service's pictures.
 const [INK, FRAME, WEIGHT] = ["#1a1a1a", "#8a8a8a", [11, 92, 173]];
@@ -181,7 +181,7 @@ export function captioned(svg, sentence, name) {
   picture.querySelector("rect").setAttribute("y", String(-top));
   for (const [at, text] of lines.entries()) {
     const line = document.createElementNS(picture.namespaceURI, "text");
-    for (const [key, value] of Object.entries({ x: MARGIN, y: LINE * (at + 1) - top + 6, fill: INK })) line.setAttribute(key, value);
+    for (const [key, value] of Object.entries({ x: MARGIN, y: LINE * (at + 1) - top + 6, fill: INK })) line.setAttribute(key, String(value));
     line.textContent = text;
     picture.append(line);
   }

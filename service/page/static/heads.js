@@ -1,19 +1,17 @@
 /** Shows *Heads*: asks for the weights of a text, from one version of the model, and shows them. */
 
 import { askPredictions, post, requireModel } from "./api.js";
-import { keepInAddress, readFragment } from "./link.js";
 import { Panel } from "./panel.js";
-import { byId, isSame, Latest, range } from "./parts.js";
+import { byId, isSame, Latest, outcomeOf, percent, POINT, range } from "./parts.js";
 import { html } from "./preact.js";
-import { announce, change, describe, fail, learn, remember, settle, state } from "./store.js";
+import { announce, change, describe, fail, keepInAddress, learn, readFragment, remember, settle, state } from "./store.js";
 import { askMap, askWeights, groupsOf, NOTHING } from "./weights.js";
-import { outcomeOf, percent, POINT } from "./words.js";
 
 const ASKED = ["reduce", "level", "whole", "window"]; // fields of a view that the service computes
 const AT_ONCE = 4; // requests
 
 state.heads = {
-  wish: readFragment("#heads").view, // what the user wants to see
+  wish: readFragment("#model").view, // what the user wants to see
   asked: "", // text of the latest question
   isBusy: false,
   shown: null, // the last good answer: { text, question, weights, view as drawn }

@@ -4,7 +4,7 @@
  */
 
 import { looksRated, meaningOf, USUAL } from "./compare.js";
-import { grouped } from "./words.js";
+import { grouped } from "./parts.js";
 
 const MOST_ROWS = 10_000;
 const MOST_BYTES = 50_000_000;

@@ -3,9 +3,8 @@
  * column of it, and as a table of which one page at a time is there, sorted and filtered.
  */
 
-import { classStyle, readPalette } from "./canvas.js";
+import { classStyle, grouped, percent } from "./parts.js";
 import { html, useLayoutEffect, useMemo } from "./preact.js";
-import { grouped, percent } from "./words.js";
 
 const PAGE = 100;
 const SHOWN = 300; // characters of a text; Open shows all
@@ -159,13 +158,12 @@ function Table({ shown, labels, sheet: { columns, column, compared }, view, set,
   const { key, isDown } = view;
   const extra = [...columns.keys()].filter((at) => (view.columns && at !== column) || at === compared);
   const sort = (name) => set({ key: name, isDown: key === name ? !isDown : name === "doubt", page: 0 });
-  const palette = readPalette();
   const head = ([name, text, kind]) => html`
     <th scope="col" class=${kind} aria-sort=${name === key ? (isDown ? "descending" : "ascending") : null}>
       <button type="button" onClick=${() => sort(name)}>${text}</button></th>`;
   const line = (row) => {
     const { text, label, score, reason } = row;
-    const style = reason ? null : classStyle(label, labels, score, palette);
+    const style = reason ? null : classStyle(label, labels, score);
     return html`<tr key=${row.row} class=${row === opened ? "opened" : ""}>
       <td class="figure" title="line ${row.line}">${grouped(row.row)}</td>
       <td class="text"><span dir="auto">${text.length > SHOWN ? `${text.slice(0, SHOWN)}…` : text}</span></td>
@@ -198,13 +196,12 @@ const shareOf = (count, all) => `${grouped(count)} (${percent(count / all)})`;
 
 /** Counts of the labels as one bar in their colours. */
 function Stack({ counts, labels }) {
-  const palette = readPalette();
   const some = [...counts].filter(([, count]) => count > 0);
   const all = some.reduce((sum, [, count]) => sum + count, 0);
   const named = ([label, count]) => `${label} ${shareOf(count, all)}`;
   return html`<div class="stack" role="img" aria-label=${some.map(named).join(", ") || "none"}>
     ${some.map(([label, count]) => html`<span title=${named([label, count])}
-      style=${{ ...classStyle(label, labels, 1, palette), flexGrow: String(count) }}>
+      style=${{ ...classStyle(label, labels, 1), flexGrow: String(count) }}>
       ${count > all / 8 && `${Math.round((100 * count) / all)} %`}</span>`)}</div>`;
 }
 
@@ -224,13 +221,12 @@ function Counts({ rows, labels, tick, lead }) {
     return [byLabel(rows, labels), ...[isWarned, ({ reason }) => reason, isLeft].map((is) => rows.filter(is).length)];
   }, [rows, labels, tick]);
   const scored = rows.length - bad - left;
-  const palette = readPalette();
   const item = (name, count) => html`<div><dt>${name}</dt><dd class="figure">${count}</dd></div>`;
   const leader = (name, label, style = null) => html`<button type="button" class="quiet" title="Show the rows: ${name}"
     style=${style} onClick=${() => lead({ label })}>${name}</button>`;
   return html`<div><${Stack} ...${{ counts, labels }} /><dl id="counts">
     ${[...counts].map(([label, count]) =>
-      item(leader(label, `=${label}`, classStyle(label, labels, 1, palette)), scored > 0 ? shareOf(count, scored) : "0"))}
+      item(leader(label, `=${label}`, classStyle(label, labels, 1)), scored > 0 ? shareOf(count, scored) : "0"))}
     ${warned > 0 && item(leader("not English", WARNED), grouped(warned))}
     ${left > 0 && item("not scored", grouped(left))}
     ${bad > 0 && item(leader("bad rows", BAD), grouped(bad))}</dl></div>`;

@@ -4,10 +4,11 @@ import { askAll } from "./batches.js";
 import { meaningOf } from "./compare.js";
 import * as intake from "./intake.js";
 import { DISAGREEING, isLeft, Ledger, plural, WHOLE } from "./ledger.js";
-import { byId, offer, ProblemAt } from "./parts.js";
+import { byId, grouped, offer, ProblemAt } from "./parts.js";
 import { html } from "./preact.js";
 import { announce, change, describe, fail, settle, state } from "./store.js";
-import { grouped } from "./words.js";
+
+export { focusRow } from "./ledger.js";
 
 const PREVIEW = 4; // rows
 const STEPS = 4; // times that the progress is announced

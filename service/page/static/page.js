@@ -1,158 +1,190 @@
-/** Runs the page: its tabs, the form that all of them share, and its addresses. */
+/** Runs the page: its tabs, the form that two of them share, and its addresses. */
 
 import { useKey } from "./api.js";
-import { ask, Heads } from "./heads.js";
-import { focusRow } from "./ledger.js";
-import { dropAddress, readFragment, TABS, writeFragment } from "./link.js";
-import { Many } from "./many.js";
-import { byId, ProblemAt } from "./parts.js";
+import { byId, grouped, percent, ProblemAt } from "./parts.js";
 import { html } from "./preact.js";
-import { read, Reading, restore as restoreTrial } from "./reading.js";
-import { change, fail, remember, settle, show, state } from "./store.js";
+import { read, Reading } from "./reading.js";
+import { change, dropAddress, fail, readFragment, remember, settle, show, state, writeFragment } from "./store.js";
 
-const NAMES = { text: "A text", many: "Many texts", heads: "Heads" };
+// The tabs: their names, and what those load that nobody may open.
+const TABS = {
+  review: ["One review"],
+  file: ["A file", () => import("./many.js"), "many.css"],
+  model: ["Inside the model", () => import("./heads.js"), "panel.css"],
+};
 
-const EXAMPLES = [
-  ["a change of mind", "The plot drags, but the cast is superb."],
-  ["a negation", "It is not bad at all, and I would not miss it."],
-  ["a product", "The battery lasts two days, yet the charger broke within a week."],
-  ["a restaurant", "We waited an hour for soup that came cold."],
-];
-
-Object.assign(state.page, {
-  back: null, // number of the row that was opened as a text
-  layout: 0, // grows with each other size of the window and other colours
-});
+const EXAMPLES = ["Not bad at all.", "The soup came cold.", "The plot drags, but the cast is superb."];
 
 const set = (fields) => change("page", fields);
+const modules = {}; // of tabs that were loaded
+
+/** Loads what a tab needs; whether it is there, and still the tab that is open. */
+async function load(tab) {
+  const [, module, style] = TABS[tab];
+  try {
+    if (module && !modules[tab]) [modules[tab]] = await Promise.all([module(), loadStyle(style)]);
+  } catch {
+    const message = "Check your connection and try again, or reload the page.";
+    fail({ title: "This part of the page did not load", message }, () => enter(tab));
+    return false;
+  }
+  set({});
+  return state.page.tab === tab;
+}
+
+const loadStyle = (name) => new Promise((resolve, reject) => {
+  const [href, rel] = [new URL(name, import.meta.url).href, "stylesheet"];
+  document.head.append(Object.assign(document.createElement("link"), { href, rel, onload: resolve, onerror: reject }));
+});
 
 /** Whether the answer that is shown is that of another text than the one in the field. */
 function isOld({ tab, text }) {
   const { reading, heads } = state;
-  if (tab === "heads") return heads.shown !== null && text !== heads.shown.text;
-  return tab === "text" && reading.shown !== null && text !== reading.text;
+  if (tab === "model") return Boolean(heads?.shown) && text !== heads.shown.text;
+  return tab === "review" && reading.shown !== null && text !== reading.text;
 }
 
-/** Asks about what is typed, in the tab that is open; returns whether a verdict is shown. */
-async function submit(view = state.heads.wish) {
+/** Asks about what is typed, in the tab that is open; from the first window of a long text on. */
+async function submit(view = { window: 0 }) {
   const { text, tab } = state.page;
   if (text.trim() === "") {
     byId("sentence").focus();
     fail({ type: "blank" }, null);
-    return false;
+    return;
   }
   settle();
-  if (tab !== "heads") return read(text);
-  ask(text, view);
-  return false;
+  if (tab === "review") read(text);
+  else if (await load(tab)) modules.model.ask(text, { ...state.heads.wish, ...view });
 }
-
-/** Asks from the first window of a long text on. */
-const begin = () => submit({ ...state.heads.wish, window: 0 });
 
 /** Goes to a tab by its link; what is typed is asked there if its answer is not there yet. */
 function goTo(tab) {
   if (tab === state.page.tab) return;
   remember(false);
   set({ tab, problem: null });
+  remember(true, tab === "model" && state.heads ? writeFragment(state.heads.wish) : `#${tab}`);
+  enter(tab);
+}
+
+async function enter(tab) {
+  if (!(await load(tab))) return;
   const { reading, heads, page: { text } } = state;
-  remember(true, tab === "heads" ? writeFragment(heads.wish) : `#${tab}`);
-  if (tab === "text" && reading.text !== text) submit();
-  if (tab === "heads" && heads.shown?.text !== text && !heads.isBusy && text.trim()) begin();
+  if (tab === "review" && reading.text !== text) submit();
+  if (tab === "model" && heads.shown?.text !== text && !heads.isBusy && text.trim()) submit();
 }
 
 /** Restores what an address says; asks if it has a text, or if an answer is shown. */
-function restore() {
+async function restore() {
   const { tab, view, text } = readFragment(window.location.hash);
-  const { reading, heads } = state;
-  const isAsked = heads.shown !== null || heads.isBusy;
   dropAddress();
+  set({ tab, problem: null });
+  if (!(await load(tab))) return;
+  const { reading, heads } = state;
+  const isAsked = Boolean(heads) && (heads.shown !== null || heads.isBusy);
   // After a reload, or Back from another page, the text is in the history.
   const { text: ofText, ofHeads } = history.state ?? {};
-  const isFirst = { text: reading.text === null, heads: !isAsked }[tab];
-  const kept = text === null && isFirst && { text: ofText, heads: ofHeads }[tab];
-  set({ tab, problem: null, text: text ?? (kept || state.page.text) });
-  if (tab === "text" && (text !== null || ofText)) {
+  const isFirst = { review: reading.text === null, model: !isAsked }[tab];
+  const kept = text === null && isFirst && { review: ofText, model: ofHeads }[tab];
+  set({ text: text ?? (kept || state.page.text) });
+  if (tab === "review" && (text !== null || ofText)) {
     if (state.page.text !== reading.text) submit();
-  } else if (tab === "text" && reading.text === null && !("keys" in document.documentElement.dataset)) {
+  } else if (tab === "review" && reading.text === null && !("keys" in document.documentElement.dataset)) {
     read(state.page.text, true); // a first visit, which begins with an example
-  } else if (tab === "heads") {
+  } else if (tab === "model") {
     const isOther = heads.isBusy || writeFragment(view) !== writeFragment(heads.wish);
     if (text !== null || kept || (isAsked && isOther)) submit(view);
     else if (!isAsked) change("heads", { wish: view });
   }
 }
 
-/** Reads a row of the table as a text, and offers the way back to it. */
-async function open({ row, text }) {
-  set({ tab: "text", text, back: null, problem: null });
-  remember(true, "#text");
-  if (await begin()) set({ back: row });
+/** Follows Back and Forward: to a tab, and to the text that was read there. */
+async function follow() {
+  const { tab } = readFragment(window.location.hash);
+  set({ tab });
+  if (!(await load(tab)) || tab !== "review") return;
+  const { text } = history.state ?? {};
+  if (!text || text === state.reading.text) return;
+  set({ text, back: null });
+  submit();
 }
 
-function goBack() {
-  goTo("many");
-  focusRow(state.many.opened.row);
+/** Reads a row of the table as a text, and offers the way back to it. */
+function open({ row, text }) {
+  set({ tab: "review", text, back: row });
+  remember(true, "#review");
+  submit();
 }
 
 function Page({ page, reading, heads, many }) {
   const { tab, model, problem } = page;
-  const follow = (event) => {
+  const choose = (event) => {
     if (event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
-    goTo(event.target.hash.slice(1));
+    goTo(event.currentTarget.hash.slice(1));
   };
+  const goBack = () => {
+    goTo("file");
+    modules.file.focusRow(many.opened.row);
+  };
+  const isWaiting = tab === "model" && heads?.isBusy && heads.shown === null && !problem;
   return html`
     <header>
       <h1>Headlight</h1>
-      <nav aria-label="Views">${TABS.map((name) => html`
-        <a href="#${name}" aria-current=${name === tab ? "page" : null} onClick=${follow}>${NAMES[name]}</a>`)}</nav>
-      ${model && html`<p id="served" class="note">Model <span id="model">${model.name} ${model.version}</span></p>`}
+      <nav aria-label="Views">${Object.entries(TABS).map(([name, [title]]) => html`
+        <a href="#${name}" aria-current=${name === tab ? "page" : null} onClick=${choose}>${title}</a>`)}</nav>
+      <a href="docs" class="api" title="The API, to read and to try">${"</> API"}</a>
     </header>
     <main>
       ${page.needsKey && html`<div id="key-field"><label for="key">API key</label>
         <input id="key" form="ask" type="password" autocomplete="off" onInput=${({ target }) => useKey(target.value)} /></div>`}
-      ${tab !== "many" && html`<${Form} text=${page.text} />`}
+      ${tab !== "file" && html`<${Form} text=${page.text} />`}
       <${ProblemAt} place="ask" />
-      <p id="status" class=${heads.isBusy && heads.shown === null && tab === "heads" && !problem ? "" : "unseen"}
-        role="status">${page.status}</p>
-      <p id="old" aria-live="polite">${isOld(page) && "This is the answer to the text before your change."}</p>
-      ${tab === "text" && html`<${Reading} ...${{ reading, page }} back=${page.back} onBack=${goBack} />`}
-      ${tab === "many" && html`<${Many} many=${many} onOpen=${open} />`}
-      ${tab === "heads" && html`<${Heads} heads=${heads} isOld=${isOld(page)} layout=${page.layout} />`}
+      <p id="status" class=${isWaiting ? "" : "unseen"} role="status">${page.status}</p>
+      ${isOld(page) && html`<p id="old">This is the answer to the text before your change.</p>`}
+      ${tab === "review" && html`<${Reading} ...${{ reading, page }} back=${page.back} onBack=${goBack} />`}
+      ${tab === "file" && modules.file && html`<${modules.file.Many} many=${many} onOpen=${open} />`}
+      ${tab === "model" && modules.model && html`<${modules.model.Heads} heads=${heads} isOld=${isOld(page)} layout=${page.layout} />`}
     </main>
-    <footer><p>The API is described at <a href="docs">/docs</a>.</p></footer>`;
+    ${model && html`<footer><${About} ...${model} /></footer>`}`;
 }
+
+/** The model, and the texts that it was tested with. */
+const About = ({ name, version, labels, metrics, thresholds }) => html`<details id="about">
+  <summary>Model <span id="model">${name} ${version}</span>: ${labels.join(", ")}</summary>
+  ${thresholds && html`<p>How often it is right was counted on ${grouped(thresholds.rows)} texts
+    that it did not learn from (${thresholds.sets.join(", ")}).</p>`}
+  ${metrics.length > 0 && html`<table class="table"><thead><tr><th scope="col">Texts</th><th scope="col">How many</th>
+    <th scope="col">Right</th></tr></thead><tbody>${metrics.map((each) => html`<tr><th scope="row">${each.name}</th>
+    <td>${grouped(each.rows)}</td><td>${percent(each.accuracy)}</td></tr>`)}</tbody></table>`}
+</details>`;
 
 function Form({ text }) {
   const choose = (example) => {
     set({ text: example });
-    begin();
+    submit();
   };
   const send = (event) => {
     event.preventDefault();
-    begin();
+    submit();
   };
   const press = (event) => event.key === "Enter" && (event.ctrlKey || event.metaKey) && send(event);
   // An example is there to paste over it.
-  const focus = ({ target }) => EXAMPLES.some(([, example]) => example === target.value) && target.select();
+  const focus = ({ target }) => EXAMPLES.includes(target.value) && target.select();
   return html`<form id="ask" onSubmit=${send}>
-    <div><label for="sentence">Text</label><textarea id="sentence" rows="2" dir="auto" required value=${text}
-      onInput=${({ target }) => set({ text: target.value })} onKeyDown=${press} onFocus=${focus} /></div>
+    <p class="lead">Is it praise or complaint, and what in it says so?</p>
+    <textarea id="sentence" aria-label="Text" rows="2" dir="auto" required value=${text}
+      onInput=${({ target }) => set({ text: target.value })} onKeyDown=${press} onFocus=${focus} />
     <div class="row">
-      <button type="submit" class="primary" title="Ctrl+Enter">Analyse</button>
-      <div id="examples" class="row" role="group" aria-label="Examples"><span class="note">Or try</span>
-        ${EXAMPLES.map(([name, example]) => html`<button type="button" class="quiet" title=${example}
-          onClick=${() => choose(example)}>${name}</button>`)}</div>
+      <button type="submit" class="primary" title="Ctrl+Enter">Read it</button>
+      <div id="examples" class="row" role="group" aria-label="Examples"><span class="note">Try</span>
+        ${EXAMPLES.map((example) => html`<button type="button" class="quiet"
+          onClick=${() => choose(example)}>“${example}”</button>`)}</div>
     </div>
   </form>`;
 }
 
 window.addEventListener("hashchange", restore);
-window.addEventListener("popstate", () => {
-  set({ tab: readFragment(window.location.hash).tab });
-  restoreTrial();
-});
+window.addEventListener("popstate", follow);
 const lay = () => set({ layout: state.page.layout + 1 });
 window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", lay);
 window.addEventListener("resize", lay);

@@ -1,9 +1,8 @@
 /** Shows the heads of a text: the chosen one large, what heads do, and the grid of all of them. */
 
 import { post } from "./api.js";
-import { readPalette, tint } from "./canvas.js";
 import { captioned, drawSmall, pngOf, Picture } from "./drawing.js";
-import { isSame, offer, ProblemAt, range, Segments } from "./parts.js";
+import { grouped, isSame, offer, percent, POINT, ProblemAt, quoted, range, Segments, tinted } from "./parts.js";
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./preact.js";
 import { completed, Steps } from "./steps.js";
 import { announce, fail } from "./store.js";
@@ -11,7 +10,6 @@ import {
   fieldsOf, full, gives, groupsOf, isNothing, largestOf, NOTHING, pairsOf, patternText, placeFields, placeName,
   ranked, reader, scaleEnd, short, shownCells,
 } from "./weights.js";
-import { grouped, percent, POINT, quoted } from "./words.js";
 
 const LISTED = 5;
 const SPOKEN = 3;
@@ -73,7 +71,7 @@ export function Panel(panel) {
     ...(weights.oneRow ? {} : { layer }), ...(weights.oneColumn ? {} : { head: one }),
   });
   const part = {
-    ...panel, head, patterns, palette: readPalette(), isTurned, chosen, kept: isTurned ? chosen : kept, words, onChoose,
+    ...panel, head, patterns, isTurned, chosen, kept: isTurned ? chosen : kept, words, onChoose,
     marks: question.windows === 1 && isOne ? marks : null,
   };
   const pair = html`<div class="row"><${Pair} ...${part} />
@@ -349,17 +347,17 @@ function spoken(head, { query, key }) {
 }
 
 /** The lists for the token that is pointed at, or else for the whole head. */
-function Lists({ head, chosen: { query, key }, palette }) {
+function Lists({ head, chosen: { query, key } }) {
   const { weights: { tokens }, shown, largest } = head;
   const item = (colour) => ([positions, weight]) => {
-    const bar = { width: `${((100 * weight) / (largest || 1)).toFixed(1)}%`, backgroundColor: tint(colour, 0.35) };
+    const bar = { width: `${((100 * weight) / (largest || 1)).toFixed(1)}%`, backgroundColor: tinted(colour, 35) };
     const [from, to] = positions.map((position) => html`<bdi>${tokens[position].text}</bdi>`);
     // A query and its key stand in this order also in texts from right to left.
     return html`<li><span class="bar" aria-hidden="true" style=${bar} /><span class="name">${from}${to && [" → ", to]}</span>
       <span class="figure" title=${full(weight)}>${short(weight)}</span></li>`;
   };
   const list = (kind, title, found) => html`
-    <div class=${kind}><h3>${title}</h3><ol>${found.map(item(palette[kind]))}</ol></div>`;
+    <div class=${kind}><h3>${title}</h3><ol>${found.map(item(kind))}</ol></div>`;
   const pairs = useMemo(() => {
     const weightOf = reader(head);
     return ranked(pairsOf(shown, shown), ([from, to]) => weightOf(from, to), LISTED);

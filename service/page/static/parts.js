@@ -1,9 +1,37 @@
-/** What several views share: bars of classes, a problem in its place, keys, and files to save. */
+/** What several views share: figures in words, bars of classes, a problem in its place, keys, and files to save. */
 
-import { sidesOf } from "./canvas.js";
-import { html, useEffect, useState } from "./preact.js";
+import { html, useEffect } from "./preact.js";
 import { settle, state } from "./store.js";
-import { percent } from "./words.js";
+
+/** How something is chosen here: by a mouse or a finger. */
+export const POINT = window.matchMedia("(pointer: coarse)").matches ? "Tap" : "Point at";
+
+/** A count, and a share. */
+export const grouped = (count) => count.toLocaleString("en");
+export const percent = (share) => `${(100 * share).toFixed(1)} %`;
+
+/** A share in whole percent; what is not certain is not called so. */
+export function plain(share) {
+  if (share > 0.99) return "over 99 %";
+  return share < 0.01 ? "under 1 %" : `${Math.round(100 * share)} %`;
+}
+
+const RIGHT_TO_LEFT = /[\u0590-\u08ff\u200f\ufb1d-\ufdff\ufe70-\ufeff\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u;
+
+/**
+ * Quotes a token within a sentence of the page. U+2068 and U+2069 isolate it: otherwise a word
+ * written from right to left would pull the figure after it to its other side.
+ */
+export const quoted = ({ text }) =>
+  RIGHT_TO_LEFT.test(text) ? `“\u2068${text}\u2069”` : `“${text}”`;
+
+/** How a verdict moves between two predictions. */
+export function outcomeOf(was, { label, probabilities }) {
+  const [from, to] = [was.probabilities[was.label], probabilities[was.label]].map(percent);
+  const moved = `${was.label} ${from} → ${to}`;
+  if (label === was.label) return `${moved}. The verdict holds.`;
+  return `${moved}. The verdict turns to ${label}, ${percent(probabilities[label])}.`;
+}
 
 /**
  * The element of an id.
@@ -45,40 +73,30 @@ export const Segments = ({ legend, name, choices, value, onChoose }) => html`
     <label><input type="radio" name=${name} value=${each} checked=${each === value}
       onChange=${() => onChoose(each)} /><span>${text}</span></label>`)}</fieldset>`;
 
-/** The probability of every class, with a bar. */
-export const Bars = ({ probabilities }) => html`
-  <dl>${Object.entries(probabilities).map(([label, probability]) => {
-    const style = { width: `${(100 * probability).toFixed(1)}%`, backgroundColor: `var(--${sidesOf(label)[0][0]})` };
-    return html`<dt>${label}</dt><dd class="track" aria-hidden="true"><span class="bar" style=${style} /></dd>
-      <dd class="figure" title=${probability}>${percent(probability)}</dd>`;
-  })}</dl>`;
+// Colours of the style sheet for classes; the line tells them apart without.
+const NAMED = { negative: ["into", "dashed"], neutral: ["grey", "dotted"], positive: ["out", "solid"] };
+const OTHERS = [["violet", "solid"], ["green", "dashed"], ["out", "dotted"], ["into", "double"]];
+const FAINTEST = 8; // percent of opacity at a probability that is chance
+const STRONGEST = 40;
 
-const STEPS = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 };
+/** A colour of the style sheet, with a share of opacity in percent. */
+export const tinted = (name, share) => `color-mix(in srgb, var(--${name}) ${share.toFixed(1)}%, transparent)`;
 
-/** Moves the focus along the buttons of an element, where a key says so. */
-function moveFocus(event) {
-  const buttons = [...event.currentTarget.querySelectorAll("button")];
-  const current = buttons.indexOf(document.activeElement);
-  if (current < 0 || event.altKey || event.ctrlKey || event.metaKey) return;
-  let next = current + (STEPS[event.key] ?? 0);
-  if (event.key === "Home") next = 0;
-  else if (event.key === "End") next = buttons.length - 1;
-  else if (!(event.key in STEPS)) return;
-  event.preventDefault();
-  buttons[Math.min(Math.max(next, 0), buttons.length - 1)].focus();
+/** The colours of what speaks for a class and of what speaks against it. */
+export function sidesOf(label) {
+  const own = NAMED[label.toLowerCase()]?.[0] ?? "out";
+  return [own, { into: "out", out: "into", grey: "violet" }[own]];
 }
 
-/**
- * Lets the Tab key reach one of `count` buttons; the arrow keys lead to the others. Returns the
- * properties of their `toolbar`, and `tabOf`, from a place to the `tabindex` of its button.
- */
-export function useRoving(count) {
-  const [current, go] = useState(0);
-  const onfocusin = ({ currentTarget, target }) => {
-    go([...currentTarget.querySelectorAll("button")].indexOf(target));
+/** The style of a class: the surer the verdict, the stronger its colour. */
+export function classStyle(label, classes, score) {
+  const [colour, line] = NAMED[label.toLowerCase()] ?? OTHERS[classes.indexOf(label) % OTHERS.length];
+  const chance = 1 / classes.length;
+  const strength = Math.max(0, (score - chance) / (1 - chance));
+  return {
+    backgroundColor: tinted(colour, FAINTEST + (STRONGEST - FAINTEST) * strength),
+    textDecoration: `underline 2px ${line} var(--${colour})`,
   };
-  const reached = Math.min(Math.max(current, 0), count - 1);
-  return { toolbar: { role: "toolbar", onKeyDown: moveFocus, onfocusin }, tabOf: (at) => (at === reached ? 0 : -1) };
 }
 
 // What goes wrong before the service has a word for it, and what to do about it.

@@ -1,339 +1,372 @@
 /**
- * Shows *A text*: its verdict first, then what leaving out each word or sentence changes, and what
- * the reader tries. Each part is asked for by itself, so that one that fails takes nothing with it.
+ * Shows *One review*: its verdict first, then why, and what the reader changes. A reason is a part
+ * without which the text is read otherwise: a sentence, or a word where there is only one. Reasons
+ * are shown as they come.
  */
 
-import { askPredictions, isSameModel, post, requireModel } from "./api.js";
-import { readPalette, sidesOf, tint } from "./canvas.js";
-import { Bars, byId, isSame, Latest, ProblemAt, Segments, useRoving } from "./parts.js";
+import { isSameModel, post, Problem, requireModel } from "./api.js";
+import { byId, grouped, Latest, outcomeOf, plain, ProblemAt, quoted, sidesOf, tinted } from "./parts.js";
 import { html } from "./preact.js";
 import { announce, change, describe, fail, learn, remember, state } from "./store.js";
-import { grouped, outcomeOf, percent, plain, POINT, quoted, reliability } from "./words.js";
 
-const LONG = 80; // words of a text whose sentences come first
-const MOST_CHECKED = 32; // parts whose verdict is asked for
-const MOST_NAMED = 4; // parts that turn the verdict
-const MOST_TRIED = 20;
-const NAMED = 60; // characters of a part in a sentence
-const LEAST_SCALE = 0.05; // change of a probability: on a smaller scale, nothing would look like much
-const PRESS = POINT === "Tap" ? "Tap" : "Press";
+const AT_ONCE = 4000; // tokens of the texts that are asked about together
+const LEAST = 0.03; // change of the probability that is shown
+const LEAST_SHARE = 0.2; // of the largest change
+const MOST_SHOWN = 5;
+const QUOTED = 160; // characters
+const ENOUGH = 50; // texts of a record that a sentence may speak of
 const WHOLE = { truncation: "window" };
-const NOT_ENGLISH =
-  "This does not look like English. The model learned from English texts, so it may well be wrong here.";
-const UNTRIED = { trial: [], undone: [], tried: [], outcome: "", now: null };
+const NOT_ENGLISH = "This is not all English. The model learned from English texts, so it may well be wrong here.";
+
+// What passes by itself, so that the page asks again.
+const PASSING = {
+  "not-ready": "The model is still loading.",
+  overloaded: "The service is busy.",
+  "rate-limited": "The service is busy.",
+  draining: "The service is restarting.",
+  unreachable: "The service cannot be reached.",
+};
+
+const UNEXPLAINED = { label: "", noun: "", score: 0, parts: [], note: "" };
 
 state.reading = {
   text: null, // that was asked about
   isBusy: false,
-  shown: null, // the answer: { model, prediction }
-  level: "word", // of the parts
-  units: [], // parts to leave out, in the order of the text
-  reasons: null, // what leaving out each of them changes
-  because: "",
-  how: "",
-  which: 0, // part that is replaced
-  ...UNTRIED, // edits that are tried: [start, end, text in its place], in code points and in order
+  waiting: "", // why there is no answer yet
+  shown: null, // the answer: { text, model, prediction }
+  whole: UNEXPLAINED, // the parts of the text, and what the verdict is without each
+  chosen: null, // number of the sentence that is looked into
+  inner: UNEXPLAINED, // its words
+  code: null, // this answer for programs: { name, text }
+  trial: "", // the text with a change
+  outcome: "", // what it came to
 };
 
 const asking = new Latest();
-const explaining = new Latest();
+const explaining = { whole: new Latest(), inner: new Latest() };
 const trying = new Latest();
 
 const set = (fields) => change("reading", fields);
 const isForeign = ({ warnings }) => Boolean(warnings?.includes("not-english"));
+const titled = (label) => `${label[0].toUpperCase()}${label.slice(1)}`;
+const points = (share) => plain(share).replace(" %", "");
 
-/** The words of a text, with their places in code points. */
-function wordsOf(text) {
-  let end = 0;
-  return text.split(/(\s+)/u).flatMap((part, at) => {
-    const start = end;
-    end += [...part].length;
-    return at % 2 === 1 || part === "" ? [] : [{ start, end, text: part }];
-  });
+/** How often verdicts of about this score are right, by the model's record; empty without one. */
+export function reliability(thresholds, score) {
+  const steps = thresholds?.by_threshold ?? [];
+  const above = steps.findIndex(({ threshold }) => threshold > score);
+  const rights = steps.map(({ rows, accuracy }) => Math.round(rows * (accuracy ?? 0)));
+  const end = above < 0 ? steps.length : above;
+  const [over, right] = [steps[end]?.rows ?? 0, rights[end] ?? 0];
+  for (let at = end - 1; at >= 0; at -= 1) {
+    const rows = steps[at].rows - over;
+    if (rows < ENOUGH) continue;
+    const share = (rights[at] - right) / rows;
+    const tens = Math.round(10 * share);
+    const [of, often] = tens < 10 ? [10, tens] : [100, Math.min(99, Math.round(100 * share))];
+    return `of ${of} verdicts this sure, about ${often} were right`;
+  }
+  return "";
 }
 
-function edited(text, edits) {
+/** The words of a text without the full stop, and their places. */
+const wordsOf = (text) => [...text.matchAll(/\S+/gu)].flatMap(({ 0: found, index: start }) => {
+  const word = found.replace(/[.…]+$/u, "");
+  return /[\p{L}\p{N}\p{S}]/u.test(word) ? [{ start, end: start + word.length, text: word }] : [];
+});
+
+/** The sentences that the service found; it counts in code points, and browsers in UTF-16. */
+function sentencesOf(text, sentences) {
   const characters = [...text];
-  let from = 0;
-  const parts = edits.flatMap(([start, end, by]) => {
-    const kept = characters.slice(from, start).join("");
-    from = end;
-    return [kept, by];
+  const place = (at) => characters.slice(0, at).join("").length;
+  return sentences.map(({ start, end, ...each }) => {
+    const [from, to] = [place(start), place(end)];
+    return { ...each, start: from, end: to, text: text.slice(from, to) };
   });
-  return [...parts, characters.slice(from).join("")].join("");
 }
 
 /** A part of a text, quoted; a long one is shortened. */
 function named(text) {
-  const characters = [...text];
-  return quoted({ text: characters.length > NAMED ? `${characters.slice(0, NAMED).join("")}…` : text });
+  const characters = [...text.replace(/[,;:]+$/u, "")];
+  return quoted({ text: characters.slice(0, QUOTED).join("") + (characters.length > QUOTED ? "…" : "") });
 }
 
-/** Asks about a text; returns whether its verdict is shown. The page asks for an example itself. */
+/** Asks, and again while the service cannot answer for a reason that passes; `onWait` hears it. */
+async function patiently(ask, signal, onWait) {
+  for (let wait = 1; ; wait = Math.min(2 * wait, 16)) {
+    try {
+      return await ask();
+    } catch (problem) {
+      const why = PASSING[problem.type];
+      if (signal.aborted || !why) throw problem;
+      onWait(`${why} This page asks again by itself.`);
+      const milliseconds = 1000 * (Math.min(problem.retryAfter ?? wait, 30) + Math.random() / 2);
+      await new Promise((resolve) => {
+        setTimeout(resolve, milliseconds);
+      });
+      signal.throwIfAborted();
+    }
+  }
+}
+
+/** What is asked of a text: its verdict, and that of each sentence. */
+const questionOf = (text) => ({ sentences: [text], ...WHOLE, granularity: "sentence" });
+
+async function askOnce(text, signal) {
+  // Of very many sentences only the text as a whole can be read.
+  const refused = (problem) => {
+    if (!(problem instanceof Problem && problem.isFinal) || problem.type.includes("key")) throw problem;
+    return post("/predict", { sentences: [text], ...WHOLE }, signal);
+  };
+  const asked = post("/predict", questionOf(text), signal).catch(refused);
+  const [described, answer] = await Promise.all([describe(signal), asked]);
+  const model = isSameModel(answer.model, described) ? described : await learn(signal);
+  requireModel(answer, model);
+  return { text, model, prediction: answer.predictions[0] };
+}
+
+/** Asks about a text. The page asks for an example itself. */
 export async function read(text, isExample = false) {
-  explaining.stop();
+  Object.values(explaining).forEach((each) => each.stop());
   const signal = asking.begin();
-  set({ text, isBusy: true });
+  set({ text, isBusy: true, waiting: "" });
   announce("Asking …");
+  const onWait = (waiting) => {
+    if (waiting === state.reading.waiting) return;
+    set({ waiting, shown: null });
+    announce(waiting);
+  };
   try {
-    let model = await describe(signal);
-    const answer = await askPredictions([text], WHOLE, signal);
-    if (!isSameModel(answer.model, model)) model = await learn(signal);
-    requireModel(answer, model);
-    if (signal.aborted) return false;
-    show(model, answer.predictions[0], isExample);
+    const shown = await patiently(() => askOnce(text, signal), signal, onWait);
+    if (signal.aborted) return;
+    show(shown, isExample);
+    const kept = history.state?.text;
+    remember(Boolean(kept) && kept !== text, "#review");
   } catch (problem) {
-    if (signal.aborted) return false;
+    if (signal.aborted) return;
     set({ text: null, shown: null });
     announce("");
-    if (!isExample) fail(problem, () => read(text));
-    return false;
+    fail(problem, () => read(text));
   } finally {
-    if (!signal.aborted) set({ isBusy: false });
+    if (!signal.aborted) set({ isBusy: false, waiting: "" });
   }
-  explain();
-  restore();
-  remember(false);
-  return true;
 }
 
-function show(model, prediction, isExample) {
-  const { text, shown } = state.reading;
-  const isKnown = shown?.text === text && isSameModel(shown.model, model);
-  if (!isKnown) trying.stop();
-  const level = wordsOf(text).length > LONG ? "sentence" : "word";
-  set({ shown: { text, model, prediction }, level, ...(isKnown ? {} : UNTRIED) });
-  announce(`${isExample ? "An example: " : ""}${prediction.label}, ${plain(prediction.score)}.`);
-  if (isExample) return;
-  // Leads to the verdict, which a reader may have to scroll to.
-  const verdict = document.querySelector("#answer .verdict"); // none, if another tab is open by now
-  /** @type {HTMLElement} */ (verdict)?.focus({ preventScroll: true });
-  verdict?.scrollIntoView({ block: "nearest" });
+function show(shown, isExample) {
+  const { text, prediction } = shown;
+  const { label, score, sentences = [] } = prediction;
+  trying.stop();
+  set({ shown, chosen: null, code: null, trial: text, outcome: "", whole: UNEXPLAINED, inner: UNEXPLAINED });
+  announce(`${isExample ? "An example: " : ""}${label}, ${plain(score)}.`);
+  const [noun, parts] = sentences.length < 2 ? ["word", wordsOf(text)] : ["sentence", sentencesOf(text, sentences)];
+  explain("whole", text, noun, prediction, parts);
+  const verdict = byId("verdict"); // none, if another tab is open by now
+  if (isExample || !verdict) return;
+  verdict.focus({ preventScroll: true });
+  if (verdict.getBoundingClientRect().top > window.innerHeight / 2) byId("answer").scrollIntoView();
 }
 
-async function explain() {
-  const signal = explaining.begin();
-  const { text, level, shown: { model, prediction: { label } } } = state.reading;
-  const because = `Leaving out each ${level}, to see what changes …`;
-  set({ reasons: null, units: level === "word" ? wordsOf(text) : [], because, how: "" });
+/** Asks for the verdict without each part of a text, and shows them as they come, the clearest first. */
+async function explain(name, text, noun, { label, score, token_count: tokens }, parts) {
+  const signal = explaining[name].begin();
+  const { model } = state.reading.shown;
+  const found = new Map();
+  const clearly = (part) => part.probabilities?.[label] ?? 0;
+  const order = [...parts].sort((one, other) => clearly(other) - clearly(one));
+  const put = (note) => {
+    const known = parts.map((part) => ({ ...part, ...found.get(part) }));
+    set({ [name]: { label, noun, score, parts: known, note } });
+  };
+  const most = Math.max(1, Math.floor(model.limits.max_work_tokens / tokens));
+  const tried = parts.length < 2 ? [] : order.slice(0, most);
+  const portion = Math.min(Math.max(1, Math.floor(AT_ONCE / tokens)), model.limits.max_sentences);
   try {
-    const body = { sentence: text, method: "leave_out", level, label, ...WHOLE };
-    const answer = await post("/attributions", body, signal);
-    requireModel(answer, model);
-    const turning = await turningOf(answer, signal).catch(() => null);
-    if (!signal.aborted) set({ reasons: answer, units: answer.units, ...said(answer, turning, level) });
+    for (let at = 0; at < tried.length; at += portion) {
+      put(`Reading it without each ${noun}: ${at} of ${tried.length} so far.`);
+      const some = tried.slice(at, at + portion);
+      const body = { sentences: some.map(({ start, end }) => text.slice(0, start) + text.slice(end)), ...WHOLE };
+      const answer = await patiently(() => post("/predict", body, signal), signal, put);
+      requireModel(answer, model);
+      answer.predictions.forEach(({ label: verdict, probabilities }, index) => {
+        found.set(some[index], { probability: probabilities[label], moved: score - probabilities[label], verdict });
+      });
+    }
+    if (parts.length < 2) put("There is only one word, so nothing can be left out.");
+    else put(tried.length < parts.length ? `Only the ${tried.length} ${noun}s that say it most clearly were left out.` : "");
+    const [first] = telling(state.reading[name]);
+    if (first) announce(`${label}, ${plain(score)}. ${first.moved > 0 ? "Because of" : "Against it"} ${named(first.text)}.`);
   } catch (problem) {
-    if (signal.aborted) return;
-    const how = `What leaving out changes is not computed: ${problem.message}`;
-    set({ units: wordsOf(text), because: "", how });
+    if (!signal.aborted) put(`What leaving out changes is not computed: ${problem.message}`);
   }
 }
 
-/** The parts without which the verdict is another, with that verdict; null if not all are known. */
-async function turningOf({ units, label, partial }, signal) {
-  const { text, shown: { model } } = state.reading;
-  // Above one half the label keeps the verdict.
-  const near = units
-    .filter(({ probability }) => probability < 0.5)
-    .sort((one, other) => one.probability - other.probability)
-    .map((unit) => ({ unit, left: edited(text, [[unit.start, unit.end, ""]]) }))
-    .filter(({ left }) => left.trim() !== "");
-  const asked = near.slice(0, Math.min(MOST_CHECKED, model.limits.max_sentences));
-  if (asked.length === 0) return partial ? null : [];
-  const answer = await post("/predict", { sentences: asked.map(({ left }) => left), ...WHOLE }, signal);
-  requireModel(answer, model);
-  const turned = asked
-    .map(({ unit }, at) => ({ unit, label: answer.predictions[at].label }))
-    .filter((each) => each.label !== label);
-  return turned.length === 0 && (partial || asked.length < near.length) ? null : turned;
+/** The parts that move the verdict, the most first. */
+function telling({ parts }) {
+  const size = ({ moved = 0 }) => Math.abs(moved);
+  const least = Math.max(LEAST, LEAST_SHARE * Math.max(...parts.map(size)));
+  return parts.filter((part) => size(part) >= least).sort((one, other) => size(other) - size(one)).slice(0, MOST_SHOWN);
 }
 
-/** What leaving out changes most, and what the numbers and colours are. */
-function said({ units, label, partial }, turning, asked) {
-  // Where there is no time for the words of a long text, its sentences come instead.
-  const noun = units.some(({ text }) => /\s/u.test(text.trim())) ? "sentence" : asked;
-  const size = ({ probability_change: moved }) => Math.abs(moved);
-  const [most] = [...units].sort((one, other) => size(other) - size(one));
-  const parts = [];
-  if (most && size(most) >= 0.01) {
-    const verb = most.probability_change > 0 ? "falls" : "rises";
-    const [from, to] = [most.probability + most.probability_change, most.probability].map(plain);
-    parts.push(`Without ${placed(most, units)}, ${label} ${verb} from ${from} to ${to}.`);
-  } else if (partial) parts.push(`None of the ${units.length} ${noun}s that were tried changes ${label} by 1 point.`);
-  else parts.push(`Leaving out any one ${noun} changes ${label} by less than 1 point.`);
-  const [first, ...others] = turning ?? [];
-  if (first && others.length === 0) {
-    const it = first.unit === most ? "It" : placed(first.unit, units);
-    parts.push(`${it} decided the verdict, which turns to ${first.label} without it.`);
-  } else if (first) {
-    const some = turning.slice(0, MOST_NAMED).map(({ unit }) => placed(unit, units));
-    const more = turning.length > MOST_NAMED ? ` and ${turning.length - MOST_NAMED} more` : "";
-    parts.push(`Each of these ${noun}s decided it: ${some.join(", ")}${more}. Without any one of them, the verdict turns.`);
-  } else if (turning) parts.push(`No single ${noun} decided it: without any one, the verdict stays.`);
-  const [[, own], [, other]] = sidesOf(label);
-  const how = [
-    partial && `Partial: there was no time for every ${asked}.`,
-    `Marked in ${own}, a ${noun} speaks for ${label}: without it the probability falls. In ${other}, it speaks against it.`,
-    `${PRESS} one to leave it out, and again to bring it back.`,
-  ];
-  return { because: parts.join(" "), how: how.filter(Boolean).join(" ") };
+/** Looks into a sentence, or no more. */
+function choose(at) {
+  const { chosen, whole: { parts } } = state.reading;
+  explaining.inner.stop();
+  set({ chosen: at === chosen ? null : at, inner: UNEXPLAINED });
+  if (at === chosen) return;
+  const { text, probabilities, score, token_count } = parts[at];
+  const [label] = Object.entries(probabilities).sort(([, one], [, other]) => other - one)[0];
+  explain("inner", text, "word", { label, score, token_count }, wordsOf(text));
 }
 
-/** A part, quoted; one that comes several times with what stands beside it. */
-function placed(unit, units) {
-  const at = units.indexOf(unit);
-  const isOnly = units.filter(({ text }) => text === unit.text).length === 1;
-  const near = units.slice(Math.max(at - 1, 0), at + 2).map(({ text }) => text);
-  return isOnly ? named(unit.text) : `${named(unit.text)} (in ${named(near.join(" "))})`;
-}
-
-/** Tries again what the history of this tab has of the text. */
-export function restore() {
-  const { text, shown, trial } = state.reading;
-  if (!shown || history.state?.text !== text) return;
-  const kept = Array.isArray(history.state.trial) ? history.state.trial : [];
-  if (!isSame(kept, trial)) goTo(kept, []);
-}
-
-/** Puts a text in the place of a part; nothing leaves it out, or brings it back. */
-function put(at, by) {
-  const { units, trial } = state.reading;
-  const { start, end } = units[at];
-  set({ which: at });
-  const others = trial.filter(([from, to]) => to <= start || from >= end);
-  const isBack = by === "" && trial.some((edit) => isSame(edit, [start, end, ""]));
-  const edits = isBack ? others : [...others, [start, end, by]];
-  attempt(edits.sort(([one], [other]) => one - other));
-}
-
-/** Tries something else, and keeps what was tried before it for Undo. */
-function attempt(trial, undone = [...state.reading.undone, state.reading.trial]) {
-  goTo(trial, undone);
-  remember(true);
-}
-
-async function goTo(trial, undone) {
+async function tryChange(text) {
   const signal = trying.begin();
-  const { text, shown: { model, prediction: was }, trial: before, undone: undoneBefore } = state.reading;
-  set({ trial, undone });
-  if (trial.length === 0) {
-    set({ now: null, outcome: "" });
-    return;
-  }
+  const { model, prediction } = state.reading.shown;
+  set({ trial: text, outcome: "" });
   try {
-    const answer = await post("/predict", { sentences: [edited(text, trial)], ...WHOLE }, signal);
+    const answer = await post("/predict", { sentences: [text], ...WHOLE }, signal);
     requireModel(answer, model);
-    const [now] = answer.predictions;
-    const name = nameOf(trial, text);
-    const outcome = `${name[0].toUpperCase()}${name.slice(1)}: ${outcomeOf(was, now)}`;
-    const others = state.reading.tried.filter((each) => each.outcome !== outcome);
-    set({ now, outcome, tried: [{ trial, outcome }, ...others].slice(0, MOST_TRIED) });
+    const outcome = outcomeOf(prediction, answer.predictions[0]);
+    set({ outcome });
     announce(outcome);
   } catch (problem) {
-    if (signal.aborted) return;
-    set({ trial: before, undone: undoneBefore });
-    fail(problem, () => goTo(trial, undone), "outcome");
+    if (!signal.aborted) fail(problem, () => tryChange(text), "outcome");
   }
 }
 
-function nameOf(edits, text) {
-  const characters = [...text];
-  const was = ([start, end]) => named(characters.slice(start, end).join(""));
-  const others = edits.filter(([, , by]) => by).map((edit) => `${named(edit[2])} for ${was(edit)}`);
-  const left = edits.filter(([, , by]) => !by).map(was);
-  return [others.join(", "), left.length > 0 && `without ${left.join(", ")}`].filter(Boolean).join("; ");
+/** This very answer for programs: how to ask for it, and what came. */
+function codeOf(name, { text, model, prediction }) {
+  const url = new URL("predict", document.baseURI).href;
+  const body = JSON.stringify(questionOf(text));
+  const key = state.page.needsKey;
+  if (name === "JSON") return JSON.stringify({ model: { name: model.name, version: model.version }, predictions: [prediction] }, null, 2);
+  if (name === "curl") {
+    const header = key ? ' -H "Authorization: Bearer $HEADLIGHT_API_KEY"' : "";
+    return `curl ${url} -H 'Content-Type: application/json'${header} -d '${body.replaceAll("'", "'\\''")}'`;
+  }
+  const root = JSON.stringify(url.replace(/\/predict$/, ""));
+  return `from headlight_client import Client\n
+with Client(${root}${key ? ', api_key="…"' : ""}) as client:
+    for prediction in client.predict([${JSON.stringify(text)}], truncation="window"):
+        print(prediction.label, prediction.score)`;
+}
+
+/** Shows something to copy, and copies it where the browser lets a page do so. */
+function copy(name, text) {
+  set({ code: { name, text } });
+  navigator.clipboard?.writeText(text).then(() => announce(`${name} copied.`), () => {});
 }
 
 /** The tab; `back` leads to the row that was opened, `onBack` goes there. */
 export function Reading({ reading, page, back, onBack }) {
-  const { text, shown, isBusy, now, level, because, how, outcome } = reading;
+  const { text, shown, isBusy, waiting } = reading;
   const offer = back !== null && html`<button type="button" id="back" class="quiet" onClick=${onBack}>
     Back to row ${grouped(back)} of the table</button>`;
-  if (shown === null) return html`<section id="text-tab" aria-label="A text">${offer}</section>`;
-  const { prediction, model } = shown;
-  const labels = Object.keys(prediction.probabilities);
-  const figures = now ?? prediction;
-  const by = (value) => {
-    set({ level: value });
-    explain();
-  };
-  return html`<section id="text-tab" aria-label="A text">${offer}
-    <article id="answer" class=${page.text === text ? "" : "old"} aria-busy=${isBusy ? "true" : null}>
-      <div class="prediction">
-        <div>
-          <p class="verdict" tabindex="-1"><strong class="label">${prediction.label}</strong>${" "}
-            <span class="score" title=${prediction.score}>${plain(prediction.score)}</span>${" "}
-            <span class="now">${now && `→ ${now.label}, ${plain(now.score)}`}</span></p>
-          <p class="reliable note">${
-            // The record is that of English texts.
-            isSame(labels, model.labels) && !isForeign(figures) && reliability(model.thresholds, figures.score)
-          }</p>
-        </div>
-        <${Bars} probabilities=${figures.probabilities} />
-        ${isForeign(prediction) && html`<p class="warning error">${NOT_ENGLISH}</p>`}
-        ${prediction.windows > 1 && html`<p class="extent note">A long text, read whole
-          in ${prediction.windows} overlapping parts (${grouped(prediction.token_count)} tokens).</p>`}
-      </div>
-      <section class="reasons">
-        <div class="top-line"><h2>Why</h2><${Segments} legend="By" name="unit" value=${level} onChoose=${by}
-          choices=${[["word", "word"], ["sentence", "sentence"]]} /></div>
-        <p class="because" aria-live="polite">${because}</p>
+  if (shown !== null) {
+    return html`<section id="text-tab" aria-label="One review">${offer}
+      <article id="answer" class=${page.text === text ? "" : "old"} aria-busy=${isBusy ? "true" : null}>
+        <${Verdict} ...${shown} />
+        <${Reasons} ...${reading.whole} />
         <${Passage} ...${reading} />
-        <p class="how note">${how}</p>
-        <p class="outcome">${outcome}</p>
-        <${ProblemAt} place="outcome" />
-        <${Attempts} ...${reading} />
-      </section>
-    </article></section>`;
+        <${Trial} ...${reading} />
+        <${Copies} ...${reading} />
+      </article></section>`;
+  }
+  return html`<section id="text-tab" aria-label="One review">${offer}${isBusy && html`
+    <div id="waiting" aria-busy="true"><p>${waiting || "Reading …"}</p><span /><span /><span /></div>`}</section>`;
 }
 
-/** The text; each part is coloured by what leaving it out changes, and is left out by a press. */
-function Passage({ text, units, reasons, trial }) {
-  const { toolbar, tabOf } = useRoving(units.length);
-  const characters = [...text];
-  const by = new Map(trial.map(([start, end, other]) => [`${start} ${end}`, other]));
-  const others = units.map(({ start, end }) => by.get(`${start} ${end}`));
-  const left = others.filter((other) => other === "").length;
-  const [palette, sides] = [readPalette(), reasons && sidesOf(reasons.label)];
-  const largest = units.reduce((most, { probability_change: moved = 0 }) => Math.max(most, Math.abs(moved)), LEAST_SCALE);
-  let from = 0;
-  const part = ({ start, end, text: was, probability, probability_change: moved }, at) => {
-    const gap = characters.slice(from, start).join("");
-    from = end;
-    const other = others[at];
-    // The power lets the second and third word be seen beside a first one that decides.
-    const shade = reasons && tint(palette[sides[moved < 0 ? 1 : 0][0]], 0.48 * (Math.abs(moved) / largest) ** 0.6);
-    // One part stays: without any there is nothing to read.
-    return html`${gap}<button type="button" tabindex=${tabOf(at)} aria-pressed=${other === ""}
-      class="${other ? "other" : ""} ${reasons && Math.abs(moved) === largest ? "most" : ""}"
-      disabled=${left === units.length - 1 && other !== ""} style=${{ backgroundColor: shade ?? "" }}
-      title=${reasons ? `Without it: ${reasons.label} ${percent(probability)}` : null}
-      onClick=${() => put(at, "")}>${other ? `${was} → ${other}` : was}</button>`;
+function Verdict({ model, prediction }) {
+  const { label, score, probabilities, windows, token_count: tokens } = prediction;
+  // The record is that of English texts.
+  const record = !isForeign(prediction) && reliability(model.thresholds, score);
+  const about = () => {
+    const door = byId("about");
+    door.open = true;
+    door.firstChild.focus();
+    door.scrollIntoView();
   };
-  return html`<div class="leave passage" dir="auto" ...${toolbar}
-    aria-label="The text; a press leaves a part out, arrow keys go from one to the next">
-    ${units.map(part)}${characters.slice(from).join("")}</div>`;
+  return html`<div class="prediction">
+    <h2 id="verdict" class="verdict" tabindex="-1">${titled(label)}</h2>
+    ${record && html`<p class="reliable">${record} · <button type="button" class="link" onClick=${about}>on which texts?</button></p>`}
+    ${isForeign(prediction) && html`<p class="warning error">${NOT_ENGLISH}</p>`}
+    <${Bars} probabilities=${probabilities} figure=${plain} />
+    ${windows > 1 && html`<p class="extent note">A long text, read whole
+      in ${windows} overlapping parts (${grouped(tokens)} tokens).</p>`}
+  </div>`;
 }
 
-function Attempts({ units, trial, undone, tried, which }) {
-  const replace = (event) => {
+/** The probability of every class, with a bar. */
+const Bars = ({ probabilities }) => html`
+  <dl>${Object.entries(probabilities).map(([label, probability]) => {
+    const style = { width: `${(100 * probability).toFixed(1)}%`, backgroundColor: `var(--${sidesOf(label)[0]})` };
+    return html`<dt>${label}</dt><dd class="track" aria-hidden="true"><span class="bar" style=${style} /></dd>
+      <dd class="figure" title=${probability}>${plain(probability)}</dd>`;
+  })}</dl>`;
+
+/** What speaks for a verdict and, apart, what speaks against it. */
+function Reasons({ label, noun, score, parts, note }) {
+  const found = telling({ parts });
+  const list = (title, some) => some.length > 0 && html`<dt>${title}</dt>${some.map(({ text, probability, verdict }) => html`
+    <dd><span dir="auto">${named(text)}</span>${" "}<span class="figure">${points(score)}\u00a0→\u00a0${points(probability)} without\u00a0it${
+      verdict !== label && `, then ${verdict}`}</span></dd>`)}`;
+  const isNone = found.length === 0 && note === "" && parts.length > 1;
+  return html`<dl class="reasons">
+    ${list("Because of", found.filter(({ moved }) => moved > 0))}
+    ${list("Against it", found.filter(({ moved }) => moved < 0))}
+    </dl>
+    <p class="how note">${isNone ? `No single ${noun} moves it by 3 points: leave out any one, and the verdict stays about the same.` : note}</p>`;
+}
+
+/** The pieces of a text: its parts, each drawn, and what stands between them. */
+const pieces = (text, parts, draw) => [
+  ...parts.map((part, at) => html`${text.slice(parts[at - 1]?.end ?? 0, part.start)}${draw(part, at)}`),
+  text.slice(parts.at(-1)?.end ?? 0),
+];
+
+/** How a part is coloured: not at all, unless it moves the verdict. */
+function shadeOf(found, { label }, { start, moved }) {
+  if (!found.some((each) => each.start === start)) return "";
+  const [own, other] = sidesOf(label);
+  return tinted(moved > 0 ? own : other, 12 + 36 * (Math.abs(moved) / Math.abs(found[0].moved)));
+}
+
+const marked = (text, reasons) => {
+  const found = telling(reasons);
+  return pieces(text, reasons.parts, (part) => html`<span class="part" style=${{ backgroundColor: shadeOf(found, reasons, part) }}>${part.text}</span>`);
+};
+
+/** The text with its reasons coloured; a sentence opens, and shows which of its words say so. */
+function Passage({ shown: { text }, whole, chosen, inner }) {
+  if (whole.noun === "word") return html`<p class="passage" dir="auto">${marked(text, whole)}</p>`;
+  const found = telling(whole);
+  const sentence = (part, at) => html`<button type="button" aria-expanded=${at === chosen}
+    style=${{ backgroundColor: at === chosen ? "" : shadeOf(found, whole, part) }} onClick=${() => choose(at)}>${
+      at === chosen && inner.parts.length > 0 ? marked(part.text, inner) : part.text}</button>`;
+  return html`<div class="passage" dir="auto" role="group" aria-label="The text; a press shows the words of a sentence">
+    ${pieces(text, whole.parts, sentence)}</div>
+    ${chosen !== null && html`<div class="inner"><p>This sentence by itself: <strong>${inner.label}, ${plain(inner.score)}</strong></p>
+      <${Reasons} ...${inner} /></div>`}`;
+}
+
+/** A door to a copy of the text, in which anything can be changed. */
+function Trial({ shown, trial, outcome }) {
+  const send = (event) => {
     event.preventDefault();
-    const by = byId("by").value.trim();
-    if (by !== "") put(which, by);
+    if (trial.trim() !== "") tryChange(trial);
   };
-  return html`
-    <div class="row">
-      <button type="button" class="quiet undo" disabled=${undone.length === 0}
-        onClick=${() => attempt(undone.at(-1), undone.slice(0, -1))}>Undo</button>
-      <button type="button" class="quiet reset" disabled=${trial.length === 0} onClick=${() => attempt([])}>As it was</button>
-      <form class="row replace" onSubmit=${replace}>
-        <label>Replace <select class="which" value=${which} onChange=${({ target }) => set({ which: target.selectedIndex })}>
-          ${units.map(({ text }, at) => html`<option value=${at}>${text}</option>`)}</select></label>
-        <label>by <input id="by" class="by" maxlength="100" required autocomplete="off" /></label>
-        <button class="quiet">Try it</button>
-      </form>
-    </div>
-    ${tried.length > 0 && html`<details class="history"><summary>What was tried</summary><ol class="tried">
-      ${tried.map((each) => html`<li><button type="button" class="quiet"
-        onClick=${() => attempt(each.trial)}>${each.outcome}</button></li>`)}</ol></details>`}`;
+  return html`<details class="trial"><summary>Try a change</summary><form onSubmit=${send}>
+    <textarea id="trial" aria-label="The text with a change" dir="auto" value=${trial} onInput=${({ target }) => set({ trial: target.value })} />
+    <div class="row"><button>Read the change</button>
+      <button type="button" class="quiet" disabled=${trial === shown.text} onClick=${() => set({ trial: shown.text, outcome: "" })}>As it was</button></div>
+    <p class="outcome">${outcome}</p>
+    <${ProblemAt} place="outcome" />
+  </form></details>`;
+}
+
+function Copies({ shown, code }) {
+  const link = `${window.location.href.split("#")[0]}#review&${new URLSearchParams({ text: shown.text })}`;
+  return html`<div class="row copies"><button type="button" class="quiet" onClick=${() => copy("Link", link)}>Copy link</button>
+    <span class="note">Copy as</span>${["curl", "Python", "JSON"].map((name) => html`
+      <button type="button" class="quiet" onClick=${() => copy(name, codeOf(name, shown))}>${name}</button>`)}</div>
+    ${code && html`<pre id="code" class="scroll" tabindex="0" role="region" aria-label=${code.name}>${code.text}</pre>`}`;
 }

@@ -4,13 +4,11 @@
  */
 
 import { post, Problem, requireModel } from "./api.js";
-import { tint } from "./canvas.js";
 import { drawRow } from "./drawing.js";
-import { range } from "./parts.js";
+import { quoted, range, tinted } from "./parts.js";
 import { html, useEffect, useState } from "./preact.js";
 import { announce } from "./store.js";
 import { fieldsOf, gives, largestOf, pairsOf, ranked, reader, short } from "./weights.js";
-import { quoted } from "./words.js";
 
 const LEAST = 5e-5; // a difference that four decimals show
 
@@ -23,7 +21,7 @@ export function completed(head, pair) {
 }
 
 /** The steps of a pair; `onProblem` gets what went wrong. */
-export function Steps({ question, head, pair: { query, key }, palette, onProblem }) {
+export function Steps({ question, head, pair: { query, key }, onProblem }) {
   const { model } = question;
   const { weights: { tokens, size }, row: layer, column } = head;
   const [answer, take] = useState(null);
@@ -56,7 +54,7 @@ export function Steps({ question, head, pair: { query, key }, palette, onProblem
   return html`<section class="made" aria-label="How this weight was made">
     <p class="made-said">${said}</p>
     <p class="made-note note">${isThere ? `All numbers here are computed in float32.${rounded || ""}` : "Asking …"}</p>
-    <ol class="steps making">${isThere && making({ answer, key, model, palette })}</ol>
+    <ol class="steps making">${isThere && making({ answer, key, model })}</ol>
   </section>`;
 }
 
@@ -64,7 +62,7 @@ export function Steps({ question, head, pair: { query, key }, palette, onProblem
 const number = (value) => value.toFixed(4).replace("-", "−");
 const sumOf = (numbers) => numbers.reduce((total, each) => total + each, 0);
 
-function making({ answer, key, model, palette }) {
+function making({ answer, key, model }) {
   const { query_vector: query, keys, values, scale, scores, weights, result, tokens, layer, head } = answer;
   const size = result.length;
   const heads = model.num_heads;
@@ -103,7 +101,7 @@ function making({ answer, key, model, palette }) {
       <${Frame} label="Weights that ${from} gives"><ol class="chips softmax-row">
         ${tokens.map(({ text }, at) => html`
           <li title="score ${number(scores[at])}" aria-current=${at === key ? "true" : null}
-            style=${{ backgroundColor: tint(palette.out, (0.4 * weights[at]) / largest) }}>
+            style=${{ backgroundColor: tinted("out", (40 * weights[at]) / largest) }}>
             <bdi class="name">${text}</bdi><span class="figure">${short(weights[at])}</span></li>`)}
       </ol><//>
       <${Numbers} title="The row as a table" tokens=${tokens} marked=${key}

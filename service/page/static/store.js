@@ -1,6 +1,6 @@
 /**
- * Holds what the page shows, in one place. Each change draws the page again; Preact then touches only
- * what differs.
+ * Holds what the page shows, in one place, and keeps it in addresses and in the history. Each change
+ * draws the page again; Preact then touches only what differs.
  */
 
 import { get, isSameModel } from "./api.js";
@@ -17,6 +17,8 @@ export const state = {
     needsKey: false,
     model: null, // its description
     problem: null, // { problem, retry, place, origin }
+    back: null, // number of the row that was opened as a text
+    layout: 0, // grows with each other size of the window and other colours
   },
 };
 
@@ -59,12 +61,74 @@ export async function learn(signal) {
 }
 
 /**
- * Keeps the text and what is tried in the history of this tab, for Back, Forward and a reload. It
+ * Keeps the text in the history of this tab, for Back, Forward and a reload. It
  * does not leave the browser.
  */
 export function remember(isNew, address = "") {
-  const { reading, heads } = state;
-  const kept = { text: reading.text, trial: reading.trial, ofHeads: heads.shown?.text ?? null };
+  const { page, reading, heads } = state;
+  const kept = { text: page.tab === "review" ? page.text : reading.text, ofHeads: heads?.shown?.text ?? null };
   if (isNew) history.pushState(kept, "", address);
   else history.replaceState(kept, "");
+}
+
+// How each kind of field is read; undefined where it is wrong.
+const NUMBER = (text) => (/^\d{1,3}$/.test(text) ? Number(text) : undefined);
+const SWITCH = (text) => ({ on: true, off: false })[text];
+const oneOf = (...choices) => (text) => choices.find((choice) => choice === text);
+
+// The fields of a view: what they are before a link or the user changes them, and how a link has them.
+const FIELDS = [
+  { field: "layer", usual: null, read: NUMBER },
+  { field: "head", usual: null, read: NUMBER },
+  { field: "reduce", usual: "none", read: oneOf("none", "mean", "rollout") },
+  { field: "level", usual: "token", read: oneOf("token", "word") },
+  { field: "picture", name: "view", usual: "map", read: oneOf("map", "lines") },
+  { field: "special", usual: true, read: SWITCH },
+  { field: "whole", usual: false, read: SWITCH },
+  { field: "window", usual: 0, read: NUMBER, when: ({ whole }) => whole },
+];
+
+/** The tabs, with what links called them earlier. */
+const TABS = { review: "text", file: "many", model: "heads" };
+
+/**
+ * The tab, the view and the text in a fragment, which never leaves the browser; missing or wrong
+ * fields have their usual values. A link without a tab is of the time when there were only heads.
+ */
+export function readFragment(fragment) {
+  const [first, ...rest] = fragment.replace(/^#/, "").split("&");
+  const named = Object.keys(TABS).find((name) => [name, TABS[name]].includes(first));
+  const link = new URLSearchParams([...(named ? [] : [first]), ...rest].join("&"));
+  const entries = FIELDS.map(({ field, name = field, usual, read }) => [field, read(link.get(name) ?? "") ?? usual]);
+  return { tab: named ?? (first ? "model" : "review"), view: Object.fromEntries(entries), text: link.get("text") };
+}
+
+export function writeFragment(view) {
+  const link = new URLSearchParams();
+  for (const { field, name = field, usual, when = () => true } of FIELDS) {
+    const written = { true: "on", false: "off" }[view[field]] ?? view[field];
+    if (view[field] !== usual && when(view)) link.set(name, written);
+  }
+  return link.size > 0 ? `#model&${link}` : "#model";
+}
+
+const REST = 300; // milliseconds
+let waiting = 0;
+
+/**
+ * Keeps a view in the address, so that a reload changes nothing. It waits until the view rests:
+ * browsers refuse a hundred new addresses in a few seconds.
+ */
+export function keepInAddress(view) {
+  dropAddress();
+  const before = window.location.href;
+  waiting = setTimeout(() => {
+    // The user may have typed another address whose event has not come yet.
+    if (window.location.href === before) history.replaceState(history.state, "", writeFragment(view));
+  }, REST);
+}
+
+/** Leaves the address as the user has just typed it. */
+export function dropAddress() {
+  clearTimeout(waiting);
 }

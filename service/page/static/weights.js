@@ -4,7 +4,7 @@
  *
  * The maps of a text with many tokens are downsampled. Those that are looked at are there whole too.
  *
- * Words of all modules: a `view` is what the user wants to see (FIELDS in link.js has its fields); a
+ * Words of all modules: a `view` is what the user wants to see (FIELDS in store.js has its fields); a
  * `question` is one sentence with all that its answer depends on; `weights` hold the answer; a `place`
  * is a row and a column of the grid; `shown` are the token positions that are drawn; a `head` is a
  * place with its weights, what is shown, and `largest`, the end of its scale; `chosen` is {query,
@@ -12,8 +12,7 @@
  */
 
 import { post, Problem, requireModel } from "./api.js";
-import { range } from "./parts.js";
-import { quoted } from "./words.js";
+import { quoted, range } from "./parts.js";
 
 const SIDE = 48; // of a downsampled map; a text with no more tokens is there whole
 const LEAST_SIDE = 8; // that the service takes
