@@ -211,6 +211,7 @@ class Engine:
             max_batch_tokens=self.max_batch_tokens,
             max_queue_tokens=self._max_queue_tokens,
             computes_padding=backend.computes_padding,
+            mixes_lengths=backend.shapes_passes,
             limits=self.limits,
             metrics=self._metrics,
             begin=self._begin_worker,

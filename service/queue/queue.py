@@ -90,6 +90,7 @@ class Queue:
         worth_sharing: the fewest tokens for which the only pass uses several threads.
         max_batch_tokens: limit of `longest * count` of a batch; a longer text goes by itself.
         computes_padding: whether padding goes through the network too.
+        mixes_lengths: whether texts of any length share a batch; see `Schedule`.
         begin: called on the thread of a worker, with the weight that it takes, or None.
         use_threads: called before each pass with its number of threads.
         on_pass: called after each pass with its path, when it began, and its error or None.
@@ -109,6 +110,7 @@ class Queue:
         max_batch_tokens: int,
         max_queue_tokens: int,
         computes_padding: bool = True,
+        mixes_lengths: bool = False,
         limits: WorkLimits = NO_LIMITS,
         metrics: Metrics,
         begin: Callable[[Weight | None], None] = lambda _: None,
@@ -119,7 +121,7 @@ class Queue:
         lock = threading.RLock()  # guards the schedule, the admission and what workers do
         self._changed = threading.Condition(lock)
         self._extra_wanted = threading.Condition(lock)
-        self._schedule = Schedule(max_batch_tokens)
+        self._schedule = Schedule(max_batch_tokens, mixes_lengths=mixes_lengths)
         self._limits = limits
         self._admission = Admission(
             self._schedule,
@@ -130,7 +132,7 @@ class Queue:
         )
         self._executor = executor
         self._max_batch_tokens = max_batch_tokens
-        self._computes_padding = computes_padding
+        self._computes_padding, self._mixes_lengths = computes_padding, mixes_lengths
         self._metrics = metrics
         self._begin_worker, self._use_threads = begin, use_threads
         self._on_pass, self._on_lost = on_pass, on_lost
@@ -356,6 +358,11 @@ class Queue:
         now = time.monotonic()
         if worker.only is not None:
             return self._schedule.take(now=now, may_take=partial(self._may_take, worker.only))
+        if self._mixes_lengths:
+            # What comes during a pass goes together in the next, unless it fills half of one.
+            paths = [other.batch.path for other in self._busy if other.batch is not None]
+            waits = FUSED in paths and self._schedule.tokens < self._max_batch_tokens // 2
+            return self._schedule.take(now=now, may_take=lambda weight: weight > 0 or not waits)
         # The workers share the waiting texts, so that none is left without work.
         share = max(self._schedule.tokens // self._cores, WORTH_SHARING_TOKENS)
         return self._schedule.take(share, now=now)

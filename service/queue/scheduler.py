@@ -1,6 +1,8 @@
 """Defines requests and batches, and decides which texts go through the network next.
 
-- Texts of similar length share a batch, so that little of it is padding.
+- Texts of similar length share a batch, so that little of it is padding. Where a device makes few
+  shapes of passes, padding costs little and passes much: a batch takes the texts of any length that
+  go first, as long as it has room.
 - Clients share the network by weighted fair queueing (Demers, Keshav and Shenker 1989). The
   requests of one client share the weight of one. The virtual finish time of a text is when it would
   end if the network served all requests at once, in proportion to their weights. The text with the
@@ -25,7 +27,7 @@ import logging
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -36,7 +38,7 @@ from model import Encoding
 from model.predictor import PathName
 from service.errors import INTERNAL_DETAIL, UNCOMPUTABLE_DETAIL, InternalError
 from service.logs import safe_message
-from service.metrics import FUSED, GRADIENT
+from service.metrics import EXPLICIT, FUSED, GRADIENT
 from service.tracing.record import NOTHING, Trace
 
 Result = TypeVar("Result")
@@ -48,6 +50,8 @@ _BUCKETS_PER_DOUBLING = 6
 # The fixed cost of a pass, in tokens: this much padding is cheaper than one more pass.
 PASS_TOKENS = 48
 _PADDING_SHARE = 0.5
+# A pass of few shapes pads texts to so many tokens, or a doubling, and has so many texts at most.
+_FEWEST_COLUMNS, _MOST_ROWS = 16, 1_024
 # The weight of a text's length in its finish time, for a client with one request. With 1, long
 # texts wait in proportion to their length, as exact fairness wants; 0 is first come, first served.
 _LENGTH_WEIGHT = 0.5
@@ -79,6 +83,10 @@ class Weight(IntEnum):
     LIGHT = 0
     HEAVY = 1
     GRADIENT = 2
+
+
+# Where lengths are mixed, only the path says how long a text keeps the device busy.
+_WEIGHTS: Mapping[PathName, Weight] = {FUSED: Weight.LIGHT, EXPLICIT: Weight.HEAVY}
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,11 +355,13 @@ class Bucket:
 class Schedule:
     """The texts that wait; one thread at a time may use it.
 
-    A batch has at most `max_batch_tokens` of `longest * count`; a longer text goes by itself.
+    A batch has at most `max_batch_tokens` of `longest * count`; a longer text goes by itself. With
+    `mixes_lengths`, its texts have any length, and the longest counts as the device pads it.
     """
 
-    def __init__(self, max_batch_tokens: int) -> None:
+    def __init__(self, max_batch_tokens: int, *, mixes_lengths: bool = False) -> None:
         self._max_batch_tokens = max_batch_tokens
+        self._mixes_lengths = mixes_lengths
         self._buckets: dict[_Key, Bucket] = {}
         self._virtual_time = 0.0  # cost served to each waiting client so far
         self._next_number = 0
@@ -375,7 +385,7 @@ class Schedule:
         for number, item in enumerate(items, start=self._next_number):
             finish += rate * item.tokens
             item.finish_time, item.number = finish, number
-            key = group, request.weight, _length_class(item.tokens)
+            key = group, *self._class_of(request, item.tokens)
             request.queues.setdefault(key, []).append(item)
             request.waiting_tokens += item.tokens
         self._next_number += len(items)
@@ -385,6 +395,11 @@ class Schedule:
             self._buckets.setdefault(key, Bucket()).add(queue)
         self.tokens += request.waiting_tokens
         self.waiting[client] += request.waiting_tokens
+
+    def _class_of(self, request: Request, tokens: int) -> tuple[Weight, int]:
+        if self._mixes_lengths:
+            return _WEIGHTS.get(request.path, request.weight), 0
+        return request.weight, round(_BUCKETS_PER_DOUBLING * math.log2(max(tokens, 1)))
 
     def drop(self, request: Request) -> int:
         """Removes the waiting texts of a request, if there are any left; returns their tokens."""
@@ -477,11 +492,13 @@ class Schedule:
             while (queue := find_queue(now)) is not None:
                 item = queue[-1]
                 new_longest = max(longest, item.tokens)
+                if self._mixes_lengths:
+                    new_longest = max(_FEWEST_COLUMNS, 1 << (new_longest - 1).bit_length())
                 padded = new_longest * (count + 1)
                 padding = padded - tokens - item.tokens
-                if count and padded > limit:
+                if count and (padded > limit or (self._mixes_lengths and count == _MOST_ROWS)):
                     break
-                if padding > max(PASS_TOKENS, _PADDING_SHARE * padded):
+                if padding > max(PASS_TOKENS, _PADDING_SHARE * padded) and not self._mixes_lengths:
                     break
                 yield queue.pop()
                 if not queue:
@@ -497,7 +514,3 @@ class Schedule:
 
 def _client_of(request: Request) -> Hashable:
     return request if request.caller.client is None else request.caller.client
-
-
-def _length_class(tokens: int) -> int:
-    return round(_BUCKETS_PER_DOUBLING * math.log2(max(tokens, 1)))

@@ -108,6 +108,7 @@ class Setting:
         cores: int | None = None,
         extra: bool = False,
         worth_sharing: int = 100,
+        mixes_lengths: bool = False,
         limits: WorkLimits = NO_LIMITS,
     ) -> None:
         self.recorder = Recorder()
@@ -125,6 +126,7 @@ class Setting:
             cores=cores,
             worth_sharing=worth_sharing,
             max_batch_tokens=max_batch_tokens,
+            mixes_lengths=mixes_lengths,
             max_queue_tokens=max_queue_tokens,
             limits=limits,
             metrics=self.metrics,

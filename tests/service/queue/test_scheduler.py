@@ -38,11 +38,11 @@ def batches(schedule: Schedule) -> Iterator[list[Item]]:
         yield batch
 
 
-@given(requests, st.integers(1, 100), st.integers(0, 5))
+@given(requests, st.integers(1, 1000), st.integers(0, 5), st.booleans())
 def test_each_text_goes_once_within_the_budget_unless_it_is_dropped(
-    plans: list[tuple[list[int], str, bool]], budget: int, early: int
+    plans: list[tuple[list[int], str, bool]], budget: int, early: int, mixes: bool
 ) -> None:
-    schedule = Schedule(budget)
+    schedule = Schedule(budget, mixes_lengths=mixes)
     taken: list[list[Item]] = []
     added = []
     for number, (tokens, path, _) in enumerate(plans):
@@ -68,7 +68,8 @@ def test_each_text_goes_once_within_the_budget_unless_it_is_dropped(
     assert (schedule.tokens, schedule.take(), +schedule.waiting) == (0, [], {})
     for batch in taken:
         sizes = [item.tokens for item in batch]
-        assert len(batch) <= 1 or max(sizes) * len(batch) <= budget
+        longest = next(size for size in (16, 32, 64) if max(sizes) <= size) if mixes else max(sizes)
+        assert len(batch) <= 1 or longest * len(batch) <= budget
         assert len({item.request.path for item in batch}) <= 1
 
 
@@ -108,8 +109,9 @@ def test_gradients_of_two_requests_do_not_share_a_pass() -> None:
     assert [take(schedule), take(schedule)] == [["a", "a"], ["b", "b"]]
 
 
-def test_each_client_has_the_same_share_however_many_requests_it_sends() -> None:
-    schedule = Schedule(100)
+@pytest.mark.parametrize("mixes", [False, True])
+def test_each_client_has_the_same_share_however_many_requests_it_sends(mixes: bool) -> None:
+    schedule = Schedule(100, mixes_lengths=mixes)
     served = dict.fromkeys(("one", "many"), 0)
     for name, count in (("one", 4), ("many", 64)):
         for _ in range(count):
@@ -121,6 +123,16 @@ def test_each_client_has_the_same_share_however_many_requests_it_sends() -> None
             add(schedule, name, 20, client=name)  # each asks again when it is answered
     assert schedule.waiting == {"one": 80, "many": 1280}
     assert served["one"] == pytest.approx(served["many"], rel=0.15)
+
+
+def test_texts_of_any_length_go_together_in_their_order_while_there_is_room() -> None:
+    schedule = Schedule(40_000, mixes_lengths=True)
+    add(schedule, "many", *[9] * 3000, client="a", weight=Weight.HEAVY)
+    add(schedule, "one", 300, client="b")
+    assert take(schedule) == ["many"] * 33 + ["one"] + ["many"] * 44
+    add(schedule, "urgent", 40, client="c", urgent_at=1.0)
+    assert take(schedule, now=1.0) == ["urgent"] + ["many"] * 624
+    assert [len(batch) for batch in batches(schedule)] == [1024, 1024, 251]
 
 
 def test_what_costs_more_goes_later() -> None:
@@ -193,18 +205,20 @@ def test_a_client_whose_request_is_late_holds_up_no_other_for_more_than_a_batch(
         max_size=20,
     ),
     st.integers(1, 300),
+    st.booleans(),
 )
 def test_no_batch_passes_over_what_is_more_urgent(
-    requests: list[tuple[list[int], str, int, str]], budget: int
+    requests: list[tuple[list[int], str, int, str]], budget: int, mixes: bool
 ) -> None:
-    schedule = Schedule(budget)
+    schedule = Schedule(budget, mixes_lengths=mixes)
     waiting: set[Item] = set()
 
     def take_at(now: int) -> bool:
         batch = schedule.take(now=float(now))
         waiting.difference_update(batch)
         _check_urgency(batch, waiting, now)
-        _check_padding([item.tokens for item in batch], budget)
+        if not mixes:
+            _check_padding([item.tokens for item in batch], budget)
         return bool(batch)
 
     for now, (sizes, path, patience, fate) in enumerate(requests):

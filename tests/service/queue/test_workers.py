@@ -45,6 +45,22 @@ async def test_what_waits_is_shared_among_the_cores(
     assert max([len(batch) for batch in setting.recorder.batches]) == largest
 
 
+async def test_where_lengths_are_mixed_the_next_pass_takes_what_came_during_one() -> None:
+    setting = Setting(
+        max_batch_tokens=32_768, max_queue_tokens=20_000, workers=3, cores=1, mixes_lengths=True
+    )
+    async with setting.held():
+        texts = [[encoding(20 + number, 1 + 8 * number)] for number in range(64)]
+        waiting = [asyncio.create_task(setting.queue.predict(text)) for text in texts]
+        question = setting.queue.explain([AttentionOptions(encoding(19))], label_of)
+        explaining = asyncio.create_task(question)  # waits for no pass of another kind
+        assert await asyncio.to_thread(setting.recorder.entered.acquire, timeout=20)
+    assert await asyncio.gather(*waiting) == [[prediction(text)] for (text,) in texts]
+    assert await explaining == ["19"]
+    await setting.close()
+    assert [len(batch) for batch in setting.recorder.begun] == [1, 1, 64]
+
+
 @pytest.mark.parametrize(
     ("worth_sharing", "tokens", "threads"),
     [(100, 99, 1), (100, 100, 4), (16, 15, 1), (16, 16, 2), (16, 31, 3), (8, 8, 2), (8, 12, 3)],
