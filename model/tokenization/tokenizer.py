@@ -68,7 +68,7 @@ def check_text(text: str) -> str:
 
 def is_blank(text: str) -> bool:
     """Whether a text has only white space, control and format characters."""
-    if text[:1].isalnum():
+    if (first := text[:1]) > " " and first.isprintable():
         return False
     # In each piece every character is checked once; between pieces, other threads run.
     pieces = (text[start : start + _PIECE] for start in range(0, len(text), _PIECE))

@@ -20,7 +20,7 @@ from model.types import Encoding
 from training.data.dataset import Dataset
 from training.fit.initial import InitialModel
 from training.measure.counts import count_baseline, count_thresholds
-from training.measure.inference import Probabilities, predict_logits
+from training.measure.inference import Probabilities, encode_all, predict_logits
 from training.measure.metrics import Figures, fit_temperature, measure
 
 _LEAST_GAIN = 1e-4  # of log-loss, in nats
@@ -63,13 +63,13 @@ def write_checkpoint(
     with torch.no_grad():  # to the values that a reader of the checkpoint will see
         for parameter in start.network.parameters():
             parameter.copy_(parameter.to(dtype))
-    encodings = [start.tokenizer.encode(text) for text in validation.texts]
+    encodings = encode_all(start.tokenizer, validation.texts)
     logits, label_ids = _compute(start, encodings, device, "validation"), _ids(validation)
     temperature = fit_temperature(logits, label_ids)
     probabilities = softmax(logits / temperature, axis=1)  # [N, C]
     figures = {"validation": measure(probabilities, label_ids)}
     for name, dataset in evaluated.items():
-        others = [start.tokenizer.encode(text) for text in dataset.texts]
+        others = encode_all(start.tokenizer, dataset.texts)
         calibrated = softmax(_compute(start, others, device, name) / temperature, axis=1)
         figures[name] = measure(calibrated, _ids(dataset))
     answers = Probabilities(

@@ -22,9 +22,8 @@ from model.types import Batch, Encoding
 from training.device import Accelerator
 from training.distributed import SINGLE_PROCESS, Ranks
 from training.fit.dropout import RowSlice
-from training.measure.inference import predict_together
+from training.measure.inference import encode_all, predict_together
 
-_STEPS_AHEAD = 2
 LEFT_OUT = -1.0
 """The target of a class of which a row says nothing."""
 
@@ -126,12 +125,8 @@ def encode_rows(
     perturbed: Sequence[str] | None = None,
 ) -> EncodedRows:
     """Encodes every text, and every perturbed text if there are any."""
-    return EncodedRows(
-        [tokenizer.encode(text) for text in texts],
-        label_ids,
-        targets,
-        perturbed=None if perturbed is None else [tokenizer.encode(text) for text in perturbed],
-    )
+    others = None if perturbed is None else encode_all(tokenizer, perturbed)
+    return EncodedRows(encode_all(tokenizer, texts), label_ids, targets, others)
 
 
 def load_steps(
@@ -151,7 +146,7 @@ def load_steps(
     with ThreadPoolExecutor(1, "load", torch.cuda.set_device, (accelerator.device,)) as thread:
         for indices in batches:
             ahead.append(thread.submit(load, indices))
-            if len(ahead) > _STEPS_AHEAD:
+            if len(ahead) > 2:
                 yield ahead.popleft().result()
         while ahead:
             yield ahead.popleft().result()

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from model.backends.eager import collate
 from model.cli.progress import progress
 from model.predictor import Predictor
-from model.tokenization.tokenizer import count_unknown
+from model.tokenization.tokenizer import Tokenizer, count_unknown
 from model.types import Classifier, Encoding
 from training.data.batches import batches_by_length, choose_batch_tokens
 from training.distributed import Ranks
@@ -35,6 +35,14 @@ class Probabilities:
     unknown_tokens: int
 
 
+def encode_all(encoder: Predictor | Tokenizer, texts: Sequence[str]) -> list[Encoding]:
+    """Encodes texts together; raises the error of the first that cannot be encoded."""
+    found = list(encoder.encode_many(texts))
+    if errors := [each for each in found if isinstance(each, Exception)]:
+        raise errors[0]
+    return [each for each in found if isinstance(each, Encoding)]
+
+
 def predict_probabilities(
     predictor: Predictor,
     texts: Sequence[str],
@@ -43,22 +51,21 @@ def predict_probabilities(
     label: str = "predict",
 ) -> Probabilities:
     """Classifies texts exactly as the service does, calibration included, in their order."""
-    window = choose_batch_tokens(predictor.info.device)
+    window = choose_batch_tokens(predictor.info.device)  # of texts, so that memory stays small
     values = np.zeros((len(texts), len(predictor.info.labels)))  # [N, C]
     token_counts = np.zeros(len(texts), dtype=np.int64)  # [N]
     truncated = unknown_tokens = 0
     with progress(len(texts), label) as advance:
-        # In windows, so that progress includes tokenizing, and memory stays small.
         for start in range(0, len(texts), window):
-            encodings = [predictor.encode(text) for text in texts[start : start + window]]
+            encodings = encode_all(predictor, texts[start : start + window])
             truncated += sum(encoding.truncated for encoding in encodings)
             unknown_tokens += count_unknown(encodings, predictor.unknown_id)
             lengths = [len(encoding.input_ids) for encoding in encodings]
+            token_counts[start : start + window] = lengths
             for batch in batches_by_length(lengths, max_batch_tokens=max_batch_tokens or window):
                 predictions = predictor.predict([encodings[index] for index in batch])
-                for index, prediction in zip(batch, predictions, strict=True):
-                    values[start + index] = list(prediction.probabilities.values())
-                    token_counts[start + index] = prediction.token_count
+                rows = [start + index for index in batch]
+                values[rows] = [list(each.probabilities.values()) for each in predictions]
                 advance(len(batch), "")
     return Probabilities(values, token_counts, truncated, unknown_tokens)
 
@@ -108,6 +115,5 @@ def predict_together(
     if ranks.count == 1:
         return logits
     values = np.zeros((len(encodings), logits.shape[1]))  # [N, C]
-    if own:
-        values[ranks.number :: ranks.count] = logits
+    values[ranks.number :: ranks.count] = logits[: len(own)]
     return ranks.sum(values).astype(np.float32)
