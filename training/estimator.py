@@ -141,7 +141,7 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         classes, dataset, order = _rows_of(list_items(X, by="fit"), y)
         is_shown = self.verbose
         if is_shown is None:
-            is_shown = sys.stderr.isatty() or "ipykernel" in sys.modules
+            is_shown = getattr(sys.stderr, "isatty", bool)() or "ipykernel" in sys.modules
         with self._new_folder() as folder, tempfile.TemporaryDirectory() as work:
             with nullcontext() if is_shown else silent(), _torch_as_it_was():
                 run = self._run(dataset, Path(work))

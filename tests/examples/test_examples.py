@@ -12,6 +12,8 @@ from examples.grid_search import search
 from model import open_checkpoint
 from tests.training.tiny_runs import write_preset, write_sentences
 
+pytestmark = pytest.mark.filterwarnings("ignore::training.FitWarning")
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
