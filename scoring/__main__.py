@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 _SHARD = re.compile(r"([1-9]\d*)/([1-9]\d*)")
 _EXTRAS = {"ray": "score,ray"}
 _SHOWN = 5
-# While one writes, the other keeps the GPU busy; Python runs on a core in each.
-_PROCESSES_A_GPU = 2
+# While one writes, the others keep the GPU busy; Python runs on a core in each.
+_PROCESSES_A_GPU = 4
 _NOTHING = (
     "nothing is written; run the same command again, or with --parts --output DIR, which goes on "
     "where it was interrupted"
@@ -286,7 +286,7 @@ def _parser() -> argparse.ArgumentParser:
         "--workers",
         type=positive,
         metavar="N",
-        help="processes, or threads for one file (default: one for each core, or two for each GPU)",
+        help="processes, or threads for one file (default: one a core, or four a GPU)",
     )
     parser.add_argument(
         "--shard",
