@@ -7,7 +7,7 @@ class TrainingError(PortableError):
     """Base of every error that this package raises on purpose."""
 
 
-class DataError(TrainingError, TableError):
+class DataError(TrainingError, TableError, ValueError):
     """A file that cannot be read, or rows in it that cannot be used."""
 
 

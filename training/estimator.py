@@ -33,7 +33,7 @@ from training.data.dataset import IN_MEMORY, Dataset, dataset_of
 from training.data.labels import class_number, parse_label
 from training.data.validation_split import split_validation
 from training.device import choose_accelerator
-from training.errors import DataError, FitWarning
+from training.errors import FitWarning
 from training.fit.recipe import Recipe, load_recipe
 from training.measure.evaluate import answer_columns, wrong_first
 from training.measure.evaluate import evaluate as measure
@@ -228,15 +228,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _run(self, dataset: Dataset, work: Path) -> Run:
         recipe = self._recipe()
-        try:
-            training, validation = split_validation(
-                dataset,
-                which=recipe.validation_split,
-                share=recipe.validation_share,
-                seed=recipe.seed,
-            )
-        except DataError as error:
-            raise ValueError(str(error)) from error
+        which, share = recipe.validation_split, recipe.validation_share
+        training, validation = split_validation(dataset, which=which, share=share, seed=recipe.seed)
         return Run(recipe, training, validation, self._context(), folder=work)
 
     def _note(self, lines: Iterable[str]) -> None:
@@ -358,11 +351,8 @@ def _rows_of(items: Sequence[object], y: ArrayLike) -> tuple[NDArray[Any], Datas
     classes: NDArray[Any] = LabelEncoder().fit(column).classes_
     if len(classes) < 2:
         raise ValueError(f"y has {len(classes)} class: a classifier needs rows of two or more")
-    try:
-        dataset = dataset_of(texts, column.tolist())
-        order = [class_number(parse_label(each), dataset.labels) for each in classes.tolist()]
-    except DataError as error:
-        raise ValueError(str(error)) from error
+    dataset = dataset_of(texts, column.tolist())
+    order = [class_number(parse_label(each), dataset.labels) for each in classes.tolist()]
     if len(set(order)) < len(classes):
         raise ValueError("two classes of y differ only by spaces: write them alike")
     return classes, dataset, order
