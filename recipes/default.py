@@ -40,13 +40,9 @@ import torch
 from torch import Tensor, nn
 
 from model.atomic import remove_folder, write_whole
-from model.backends.device import computes_int8
-from model.checkpoint.opening import open_checkpoint
-from model.checkpoint.saving import save_precision
 from model.cli.progress import say
 from model.cli.signals import Interruption, noted_signals
 from model.files import digest
-from model.loading import load_predictor
 from model.text_model import load
 from model.tokenization.reader import load_tokenizer
 from model.tokenization.tokenizer import Tokenizer
@@ -66,7 +62,7 @@ from training.fit.recipe import Recipe
 from training.fit.rows import encode_rows
 from training.fit.state import has_state
 from training.fit.trainer import Trainer
-from training.measure.evaluate import evaluate, make_record, record_to_text
+from training.measure.evaluate import record_int8, record_to_text
 from training.measure.summary import figure_lines
 
 # ---- What it learns from: recipes/sources.csv says how often each stage passes over each file.
@@ -354,22 +350,8 @@ def calibrate(output: Path, start: InitialModel, work: Work) -> None:
     for name, figures in exported.figures.items():
         for line in figure_lines(name, figures, LABELS):
             say(line)
-    if computes_int8("cpu"):
-        checkpoint = open_checkpoint(output)
-        exact, rounded = (
-            load_predictor(checkpoint, device="cpu", dtype=dtype) for dtype in ("float32", "int8")
-        )
-        record = make_record(
-            checkpoint,
-            ["validation"],
-            [evaluate(exact, validation, path="validation")],
-            [evaluate(rounded, validation, path="validation")],
-            rounded.info,
-        )
-        save_precision(checkpoint, record)
-        say(record_to_text(record).rstrip())
-    else:
-        say("int8 is not measured: the kernels are not compiled")
+    record = record_int8(output, {"validation": validation})
+    say(record_to_text(record).rstrip() if record else "int8 is not measured: there are no kernels")
     measure_kinds(output)
     say(f"checkpoint: {output}")
 

@@ -157,7 +157,10 @@ def _presets(_argument: str, _page: Path) -> Rows:
         values = [getattr(recipe, field) for recipe in recipes.values()]
         if any(isinstance(value, BaseModel) for value in values):
             continue
-        shown = [json.dumps(value).strip('"') for value in values]
+        shown = [
+            "by the rows" if each.is_open(field) else json.dumps(getattr(each, field)).strip('"')
+            for each in recipes.values()
+        ]
         if len(set(shown)) > 1:
             yield code(field), *shown
         else:

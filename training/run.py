@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from model.atomic import remove_folder
+from model.network.encoder import EncoderClassifier
 from training.data.augment import detokenize_share, perturb_all
 from training.data.dataset import Dataset
 from training.device import Accelerator
@@ -17,15 +18,19 @@ from training.distributed import SINGLE_PROCESS, Ranks
 from training.errors import DivergedRunError
 from training.fit.checkpointing import Demand, demand_of
 from training.fit.export import Exported, language_of, write_checkpoint
+from training.fit.head import fit_head
 from training.fit.initial import init_from_pretrained, init_from_scratch
 from training.fit.recipe import Recipe
 from training.fit.rows import encode_rows
 from training.fit.run_fingerprint import run_fingerprint
 from training.fit.trainer import Trainer
+from training.measure.evaluate import record_int8
 from training.measure.history import Measurement
 from training.tracking.logs import RunLog, Target, opened_logs, parameters_of
 
 STATE = "state"
+# Rows by which int8 is compared with float32: seconds, and enough for `auto`.
+_MOST_RECORDED = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +73,6 @@ class Run:
     ) -> None:
         seed = recipe.seed
         texts = detokenize_share(training.texts, share=recipe.detokenize_share, seed=seed)
-        self.recipe = recipe
         self.training = replace(training, texts=texts)
         self.validation = validation
         self.context = context
@@ -79,26 +83,44 @@ class Run:
             if context.init_from is None
             else init_from_pretrained(recipe, context.init_from, training.labels)
         )
-        tokenizer = self.start.tokenizer
+        tokenizer, network = self.start.tokenizer, self.start.network
+        network.to(context.accelerator.device)
+        rows = encode_rows(
+            tokenizer,
+            texts,
+            training.label_ids,
+            perturbed=perturb_all(texts, seed=seed) if recipe.consistency else None,
+        )
+        self._serves = self.knows_classes
+        if isinstance(network, EncoderClassifier) and context.init_from and not self._serves:
+            pad_token_id, ranks = tokenizer.pad_token_id, context.ranks
+            serves = fit_head(network, rows, recipe, pad_token_id, context.accelerator)
+            self._serves = ranks.share_object(serves)
+        recipe = self.recipe = self._chosen(recipe)
         self.trainer = Trainer(
-            self.start.network.to(context.accelerator.device),
+            network,
             tokenizer,
             recipe,
-            training=encode_rows(
-                tokenizer,
-                texts,
-                training.label_ids,
-                perturbed=perturb_all(texts, seed=seed) if recipe.consistency else None,
-            ),
+            training=rows,
             validation=encode_rows(tokenizer, validation.texts, validation.label_ids),
             accelerator=context.accelerator,
             state_dir=self.state_dir,
             fingerprint=self.fingerprint(recipe),
+            may_keep_start=context.init_from is not None,
             ranks=context.ranks,
         )
 
+    @property
+    def knows_classes(self) -> bool:
+        """Whether the first weights tell all classes of the rows apart."""
+        return len(self.start.known) == len(self.training.labels)
+
+    def _chosen(self, recipe: Recipe) -> Recipe:
+        return recipe.for_rows(len(self.training), is_served=self._serves)
+
     def fingerprint(self, recipe: Recipe) -> dict[str, Any]:
         """Fingerprints a run of these rows by a recipe."""
+        recipe = self._chosen(recipe)
         rows = {"training": self.training, "validation": self.validation}
         context = self.context
         return run_fingerprint(
@@ -158,8 +180,8 @@ class Run:
         evaluated: Mapping[str, Dataset] = MappingProxyType({}),
         dtype: torch.dtype = torch.float32,
     ) -> Exported:
-        """Writes the checkpoint of a run that has trained; see `write_checkpoint`."""
-        return write_checkpoint(
+        """Writes the checkpoint of a run that has trained, and the record of int8."""
+        exported = write_checkpoint(
             output,
             self.start,
             seed=self.recipe.seed,
@@ -171,3 +193,9 @@ class Run:
             device=self.context.accelerator.device,
             dtype=dtype,
         )
+        sets = {"validation": self.validation, "training": self.training}
+        left = _MOST_RECORDED
+        for name, rows in sets.items():
+            sets[name] = rows.take(range(min(len(rows), left)))
+            left -= len(sets[name])
+        return replace(exported, int8=record_int8(output, {x: sets[x] for x in sets if sets[x]}))

@@ -28,10 +28,8 @@ LENGTH_BOUNDS = (8, 16, 32, 64, 128, 256, 512)
 # Each bin is a series of each replica.
 _MOST_BOUNDS = 32
 _MOST_THRESHOLDS = 32
-# The most that the accuracy over all rows may differ from float32's.
-_MOST_POINTS = 0.2
-# On fewer rows, a single one is more than that.
-_LEAST_ROWS = 500
+# The most that the accuracy may differ from float32's; of fewer rows one row, and this log-loss.
+_MOST_POINTS, _MANY_ROWS, _MOST_LOSS, _LEAST_ROWS = 0.2, 500, 0.01, 50
 # Squared, the number of standard deviations within which 95 % of a normal distribution lie.
 _Z_SQUARED = 1.96**2
 
@@ -131,9 +129,9 @@ class Verdict:
 def judge(dtype: str, records: Sequence[Precision]) -> Verdict:
     """Judges by its record whether a type of fewer bits may stand in for float32.
 
-    The accuracy over all rows must be within 0.2 points of float32's, over 500 rows or more. No
-    single set may get worse by more than chance explains (McNemar 1947): the rows lost minus those
-    gained must stay below 1.96 times the root of their sum.
+    The accuracy over all rows must be within 0.2 points of float32's; of 50 to 499 rows, within one
+    row, and the log-loss within 0.01 nats. No set may get worse by more than chance explains: the
+    rows lost minus those gained stay below 1.96 times the root of their sum (McNemar 1947).
     """
     record = next((each for each in records if each.dtype == dtype), None)
     if record is None:
@@ -143,15 +141,17 @@ def judge(dtype: str, records: Sequence[Precision]) -> Verdict:
         return Verdict(allowed=False, reason=f"{reason}: record it again")
     rows = sum(one.rows for one in record.sets)
     change = sum(one.change for one in record.sets)
-    measured = (
-        f"within {_MOST_POINTS} points of float32 ({100 * change / rows:+.2f} over {rows:,} rows)"
-    )
+    loss = sum(one.rows * (one.log_loss - one.float32_log_loss) for one in record.sets) / rows
+    limit, is_near = f"1 row and {_MOST_LOSS} nats", abs(change) <= 1 and abs(loss) <= _MOST_LOSS
+    if rows >= _MANY_ROWS:  # compared as whole numbers: 0.2 has no exact float
+        is_near = abs(change) * 1000 <= round(_MOST_POINTS * 10) * rows
+        limit = f"{_MOST_POINTS} points"
+    measured = f"within {limit} of float32 ({100 * change / rows:+.2f} over {rows:,} rows)"
     worse = next((one for one in record.sets if one.is_worse), None)
     allowed = False
     if rows < _LEAST_ROWS:
         reason = f"{dtype} was measured on only {rows} rows, of at least {_LEAST_ROWS}"
-    # Compared as whole numbers: 0.2 has no exact float.
-    elif abs(change) * 1000 > round(_MOST_POINTS * 10) * rows:
+    elif not is_near:
         reason = f"{dtype} was not {measured}"
     elif worse is not None:
         reason = (

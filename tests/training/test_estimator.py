@@ -253,8 +253,8 @@ def test_it_warns_of_what_the_command_prints(
         fresh.set_params(epochs=1, verbose=True).fit(few["sentence"], few["label"])
 
     (first, *others) = [str(each.message) for each in caught]
-    assert first.startswith("2 validation rows are few: an accuracy near 50% on them has a 95 % ")
-    assert others[0].startswith("training rows below 10 for a class (negative 7, positive 7): ")
+    assert first.startswith("4 validation rows are few: an accuracy near 50% on them has a 95 % ")
+    assert others[0].startswith("training rows below 10 for a class (negative 6, positive 6): ")
     assert {each.filename for each in caught} == {__file__}
     assert pickle.loads(pickle.dumps(caught[0].message)).args == (first,)  # noqa: S301
     lines = [x for x in fresh.report_.splitlines() if not x.startswith("warning: ")]

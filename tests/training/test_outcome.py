@@ -62,18 +62,18 @@ def test_the_checkpoint_that_a_run_begins_with_is_to_beat(
     )
 
 
-def test_a_checkpoint_of_other_classes_is_no_baseline(
+def test_of_other_classes_the_regression_on_features_is_the_baseline(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    labels = ("negative", "neutral", "positive")
+    labels = ("negative", "neutral", "mixed")
     origin = tiny_checkpoint(tmp_path / "origin", config=tiny_config(labels=labels))
     command = arguments(tmp_path, "out", "--init-from", str(origin), "--epochs", "1")
     command[command.index("--preset") + 1] = "finetune"
     assert main(command) == 0
     told = capsys.readouterr().out
-    assert "before training" not in told
+    assert "begins with logistic regression on the features of its first weights\n" in told
+    assert f", logistic regression on the features of {origin} before training " in told
     assert "random weights" not in told
-    assert "warning: 7 steps are few to learn from (below 100): try more epochs" in told
 
 
 def test_a_name_of_the_hub_without_its_mark_gets_it(

@@ -83,8 +83,11 @@ def _default(field: str) -> str:
     names = (*chosen, *(name for name in presets() if name not in chosen))
     texts = {}
     for name in names:
-        value = getattr(load_recipe(name, {}), field)
+        recipe = load_recipe(name, {})
+        value = getattr(recipe, field)
         texts[name] = f"{value:g}" if isinstance(value, float) else str(value)
+        if recipe.is_open(field):
+            texts[name] = "by the rows"
     if len(set(texts.values())) == 1:
         return f"default: {texts['small']}"
     return "default: " + ", ".join(f"{name} {text}" for name, text in texts.items())

@@ -14,9 +14,9 @@ from training.data.dataset import Dataset
 from training.device import Accelerator
 from training.errors import RecipeError
 from training.fit.recipe import load_recipe
-from training.fit.rows import LossAndAccuracy, encode_rows
+from training.fit.rows import encode_rows
 from training.fit.trainer import Trainer
-from training.measure.history import Measurement
+from training.measure.history import LossAndAccuracy, Measurement
 from training.measure.tfidf import TITLE, fit_tfidf
 
 

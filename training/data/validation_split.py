@@ -12,6 +12,7 @@ from model.tables.columns import Columns
 from training.data.dataset import Dataset, read_dataset
 from training.errors import DataError, RecipeError
 
+_SHARE, _ENOUGH, _MOST_SHARE = 0.1, 20, 0.2
 _NOT_LETTER_OR_DIGIT = re.compile(r"[\W_]+")
 
 
@@ -28,7 +29,7 @@ def read_and_split(
     columns: Columns,
     labels: Sequence[str] | None,
     which: Literal["random", "last"],
-    share: float,
+    share: float | None,
     seed: int,
 ) -> tuple[Dataset, Dataset]:
     """Reads training rows and validation rows; without files of the latter, splits them off."""
@@ -56,9 +57,14 @@ def read_evaluated(
 
 
 def split_validation(
-    dataset: Dataset, *, which: Literal["random", "last"], share: float, seed: int
+    dataset: Dataset, *, which: Literal["random", "last"], share: float | None, seed: int
 ) -> tuple[Dataset, Dataset]:
-    """Splits validation rows off, random ones of each class or the last ones, in their order."""
+    """Splits validation rows off, random ones of each class or the last ones, in their order.
+
+    Without a share it is a tenth; below 200 rows it is 20 rows, or a fifth if that is less.
+    """
+    if share is None:
+        share = min(max(_SHARE, _ENOUGH / max(len(dataset), 1)), _MOST_SHARE)
     if which == "random":
         return split_stratified(dataset, share=share, seed=seed)
     if len(dataset) < 2:

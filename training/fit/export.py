@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from model.checkpoint.manifest import Manifest
-from model.checkpoint.records import Metric
+from model.checkpoint.records import Metric, Precision
 from model.checkpoint.saving import save_checkpoint
 from model.network.labels import PAIR, has_pair
 from model.tokenization.language import is_not_english
@@ -29,10 +29,11 @@ _MOST_OTHER = 0.01  # of the rows
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """The record of a checkpoint that was written, and the figures of every set."""
+    """The record of a checkpoint that was written, the figures of every set, and of int8."""
 
     manifest: Manifest
     figures: Mapping[str, Figures]
+    int8: Precision | None = None
 
 
 def write_checkpoint(

@@ -18,6 +18,9 @@ Count = Annotated[int, Field(ge=1)]
 
 _SUFFIX = ".toml"
 _SPECIAL_TOKENS = 2
+CHOSEN = "batch_size", "epochs", "patience", "learning_rate", "label_smoothing", "held_layers"
+# Steps of a run, and epochs at least and at most, by docs/decisions/0031-own-classes.md.
+_BATCH, _STEPS, _LEAST_EPOCHS, _MOST_EPOCHS = 16, 80, 4, 15
 
 
 class _StrictModel(BaseModel):
@@ -80,6 +83,8 @@ class Recipe(_StrictModel):
     Args:
         conv_attention: sizes of the classifier of the seed course, instead of an encoder.
         max_length: the most tokens of a text, special tokens included.
+        held_layers: the lowest layers that keep their weights, as the embeddings do then; None:
+            everything moves.
         restarts: epochs after which the rate rises again, ascending (Loshchilov and Hutter 2017,
             "SGDR", with a linear fall). Patience restarts there too.
         class_weights: `balanced` lets every class count alike in the loss, however rare.
@@ -93,6 +98,7 @@ class Recipe(_StrictModel):
         token_dropout: share of the tokens that are read as unknown in training.
         detokenize_share: share of the texts in Penn Treebank style (`do n't`) that are
             detokenized (`don't`).
+        validation_share: None: a tenth, or more of few rows (see `split_validation`).
         validation_split: whether random rows of each class are for validation, or the last ones.
         keep: the weights of the epoch with the least validation loss, or of the last epoch.
     """
@@ -100,6 +106,7 @@ class Recipe(_StrictModel):
     network: NetworkSizes | None = None
     conv_attention: ConvAttentionSizes | None = None
     max_length: Annotated[int, Field(ge=4, le=4096)] = 128
+    held_layers: Annotated[int, Field(ge=0)] | None = None
     epochs: Count = 3
     restarts: Annotated[tuple[Count, ...], Field(strict=False)] = ()
     batch_size: Count = 64
@@ -119,7 +126,7 @@ class Recipe(_StrictModel):
     token_dropout: Share = 0.0
     detokenize_share: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
     average_decay: Share = 0.0
-    validation_share: Annotated[float, Field(gt=0.0, le=0.5)] = 0.1
+    validation_share: Annotated[float, Field(gt=0.0, le=0.5)] | None = None
     validation_split: Literal["random", "last"] = "random"
     keep: Literal["best", "last"] = "best"
     patience: Count = 3
@@ -139,6 +146,26 @@ class Recipe(_StrictModel):
                 f"restarts {list(self.restarts)} must ascend and be below epochs ({self.epochs})"
             )
         return self
+
+    def is_open(self, field: str) -> bool:
+        """Whether the rows choose a field, of all networks or of one that comes with weights."""
+        if field == "validation_share":
+            return self.validation_share is None
+        is_pretrained = self.network is None and self.conv_attention is None
+        return is_pretrained and field in CHOSEN and field not in self.model_fields_set
+
+    def for_rows(self, rows: int, *, is_served: bool) -> Self:
+        """Chooses what neither preset nor options give a pretrained network, by its rows.
+
+        Args:
+            is_served: whether the weights serve the classes of the rows already (`fit_head`).
+        """
+        epochs = min(max(_STEPS * _BATCH // rows, _LEAST_EPOCHS), _MOST_EPOCHS)
+        learnt = dict(zip(CHOSEN, (_BATCH, epochs, epochs, 5e-4, 0.1, 0), strict=True))
+        chosen = {"batch_size": 2 * _BATCH} if is_served else learnt
+        return self.model_copy(
+            update={name: value for name, value in chosen.items() if self.is_open(name)}
+        )
 
 
 def presets() -> tuple[str, ...]:

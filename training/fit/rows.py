@@ -22,7 +22,9 @@ from model.types import Batch, Encoding
 from training.device import Accelerator
 from training.distributed import SINGLE_PROCESS, Ranks
 from training.fit.dropout import RowSlice
+from training.measure.history import LossAndAccuracy
 from training.measure.inference import encode_all, predict_together
+from training.measure.metrics import fit_temperature
 
 LEFT_OUT = -1.0
 """The target of a class of which a row says nothing."""
@@ -52,14 +54,6 @@ class EncodedRows:
     def leave_out(self) -> bool:
         """Whether some row leaves a class out."""
         return self.targets is not None and bool((self.targets < 0.0).any())
-
-
-@dataclass(frozen=True, slots=True)
-class LossAndAccuracy:
-    """Loss (in nats) and accuracy on some rows, in evaluation mode."""
-
-    loss: float
-    accuracy: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +207,7 @@ def measure_rows(
             ranks=ranks,
         ).astype(np.float64)  # [N, C]
     truth = np.array(rows.label_ids)
+    logits /= fit_temperature(logits, truth)
     losses = -log_softmax(logits, axis=1)[np.arange(len(truth)), truth]
     return LossAndAccuracy(
         loss=float(losses.mean()), accuracy=float((logits.argmax(axis=1) == truth).mean())

@@ -21,7 +21,7 @@ from model.checkpoint.manifest import seal
 from training.distributed import Ranks
 from training.errors import ResumeError
 from training.fit.run_fingerprint import check_fingerprint
-from training.measure.history import Measurement
+from training.measure.history import LossAndAccuracy, Measurement
 
 TENSORS, _POSITION = "tensors.safetensors", "position.json"
 _WEIGHTS, _AVERAGE, _BEST, _OPTIMIZER = "weights", "average", "best", "optimizer"
@@ -33,13 +33,15 @@ class TrainerState:
 
     Args:
         loss_sum: sum of the losses of this epoch's rows.
-        best_epoch: the epoch with the best validation loss; 0: none yet.
+        start: figures of the validation rows before the first step; None: not measured.
+        best_epoch: the epoch with the best validation loss; 0: the start.
     """
 
     step: int = 0
     loss_sum: float = 0.0
     correct: int = 0
     seen: int = 0
+    start: LossAndAccuracy | None = None
     best_epoch: int = 0
     seconds: float = 0.0
     history: list[Measurement] = field(default_factory=list)
@@ -47,7 +49,9 @@ class TrainerState:
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> "TrainerState":
         """Reads what `dataclasses.asdict` made of a state."""
-        return cls(**{**content, "history": [Measurement(**each) for each in content["history"]]})
+        history = [Measurement(**each) for each in content["history"]]
+        start = content["start"] and LossAndAccuracy(**content["start"])
+        return cls(**{**content, "history": history, "start": start})
 
 
 def clone(network: nn.Module) -> dict[str, Tensor]:

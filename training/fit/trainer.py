@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from model.cli.progress import Advance, progress
 from model.cli.signals import Interruption
+from model.network.encoder import EncoderClassifier
 from model.tokenization.tokenizer import Tokenizer
 from model.types import Batch
 from training.data.batches import make_batches
@@ -30,11 +31,10 @@ from training.fit.checkpointing import write_state
 from training.fit.dropout import RowSlice, TokenDropout, draw_for_slice, use_byte_dropout
 from training.fit.gradient_sync import GradientSync
 from training.fit.objective import batch_loss, class_weights, divergence, weight_penalty
-from training.fit.optimizer import build_optimizer, learning_rate, update_average
+from training.fit.optimizer import build_optimizer, hold_lower, learning_rate, update_average
 from training.fit.recipe import Recipe
 from training.fit.rows import (
     EncodedRows,
-    LossAndAccuracy,
     Step,
     StepShare,
     TrainingBatch,
@@ -43,7 +43,7 @@ from training.fit.rows import (
 )
 from training.fit.state import TrainerState, clone, gather, load_together, restore
 from training.fit.step_log import StepLog
-from training.measure.history import Measurement
+from training.measure.history import LossAndAccuracy, Measurement
 
 # More than the steps of any run, so that no two steps of two seeds share a generator.
 _SEED_STRIDE = 1_000_003
@@ -59,6 +59,7 @@ class Trainer:
         measure_training: whether the training rows are measured in evaluation mode after each
             epoch, like the validation rows. Otherwise the history holds the means over the
             steps of the epoch, which cost nothing.
+        may_keep_start: whether the weights before the first step are kept if no epoch is better.
 
     Raises:
         RecipeError: the recipe asks for consistency, and the rows have no perturbed texts.
@@ -76,12 +77,15 @@ class Trainer:
         state_dir: Path | None,
         fingerprint: Mapping[str, Any],
         measure_training: bool = False,
+        may_keep_start: bool = False,
         label: str = "fit",
         ranks: Ranks = SINGLE_PROCESS,
     ) -> None:
         if recipe.consistency and training.perturbed is None:
             raise RecipeError("consistency: no perturbed texts are made here: leave it out")
         use_byte_dropout(network)
+        if recipe.held_layers is not None and isinstance(network, EncoderClassifier):
+            hold_lower(network, recipe.held_layers)
         self._network = network
         self._averaged = copy.deepcopy(network) if recipe.average_decay else network
         self._best = clone(self._averaged)
@@ -95,6 +99,7 @@ class Trainer:
         self._state_dir = state_dir
         self._fingerprint = fingerprint
         self._measure_training = measure_training
+        self._may_keep_start = may_keep_start
         self._label = label
         self._ranks = ranks
         self._share = StepShare(ranks.number, ranks.count, recipe.accumulate)
@@ -123,6 +128,11 @@ class Trainer:
     def step(self) -> int:
         """Optimizer steps done."""
         return self._state.step
+
+    @property
+    def state(self) -> TrainerState:
+        """How far the run is: its history, its start and its best epoch."""
+        return self._state
 
     def interrupted(self) -> str:
         """Says where a signal interrupted the run, and how to go on."""
@@ -174,6 +184,8 @@ class Trainer:
         state = self._state
         if state.history:
             record(state.history)  # the run may have been killed between saving and recording
+        if self._may_keep_start and not state.step:
+            state.start = self._evaluate(self._validation)
         with progress(self.total_steps, self._label, done=state.step) as advance:
             while not self.is_over:
                 self._run_epoch(save_every, stop, advance)
@@ -330,6 +342,9 @@ class Trainer:
         training = LossAndAccuracy(loss_sum / seen, correct / seen)
         if self._measure_training:
             training = self._evaluate(self._training)
+        losses = [past.validation_loss for past in state.history]
+        if state.start is not None:
+            losses.append(state.start.loss)
         measurement = Measurement(
             step=state.step,
             epoch=epoch + 1,
@@ -339,9 +354,9 @@ class Trainer:
             validation_accuracy=validation.accuracy,
             learning_rate=self._rate(state.step - 1),
             seconds=round(state.seconds, 3),
+            is_best=validation.loss < min(losses, default=math.inf),
         )
-        least = min((past.validation_loss for past in state.history), default=math.inf)
-        if measurement.validation_loss < least or self._recipe.keep == "last":
+        if measurement.is_best or self._recipe.keep == "last":
             state.best_epoch = epoch + 1
             self._best = clone(self._averaged)
         state.history.append(measurement)

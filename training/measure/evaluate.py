@@ -12,7 +12,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from model.checkpoint.opening import Checkpoint
+from model.backends.cpu_kernels import can_run
+from model.checkpoint.opening import Checkpoint, open_checkpoint
 from model.checkpoint.records import (
     INT8_SCHEME,
     LONGEST_NAME,
@@ -22,6 +23,10 @@ from model.checkpoint.records import (
     Thresholds,
     judge,
 )
+from model.checkpoint.saving import save_precision
+from model.cli.progress import silent
+from model.loading import load_predictor
+from model.network.config import EncoderConfig
 from model.predictor import ModelInfo, Predictor
 from training.data.dataset import Dataset
 from training.data.hub import name_of
@@ -173,6 +178,32 @@ def make_record(
             "sets": [_compare(*each) for each in zip(names, exact, rounded, strict=True)],
         }
     )
+
+
+def record_int8(folder: Path, datasets: Mapping[str, Dataset]) -> Precision | None:
+    """Measures int8 beside float32 on a processor, and writes the record into a checkpoint.
+
+    Args:
+        datasets: rows by the names of their sets.
+
+    Returns:
+        The record; None if int8 cannot be computed here, or not by this network.
+    """
+    checkpoint = open_checkpoint(folder)
+    config = checkpoint.config
+    if not isinstance(config, EncoderConfig) or not can_run(config, "int8"):
+        return None
+    exact, rounded = (
+        load_predictor(checkpoint, device="cpu", dtype=dtype) for dtype in ("float32", "int8")
+    )
+    with silent():
+        was, now = (
+            [evaluate(predictor, rows, path=name) for name, rows in datasets.items()]
+            for predictor in (exact, rounded)
+        )
+    record = make_record(checkpoint, list(datasets), was, now, rounded.info)
+    save_precision(checkpoint, record)
+    return record
 
 
 def _compare(name: str, exact: Measured, rounded: Measured) -> PrecisionSet:

@@ -22,26 +22,27 @@ def rows_line(dataset: Dataset, purpose: str) -> str:
 
 def epoch_line(history: Sequence[Measurement], *, epochs: int) -> str:
     """Returns the last epoch of a history in one line."""
-    *before, last = history
-    is_best = all(last.validation_loss < past.validation_loss for past in before)
+    last = history[-1]
     return (
         f"epoch {last.epoch}/{epochs}: training loss {last.training_loss:.4f}, accuracy "
         f"{last.training_accuracy:.2%}; validation loss {last.validation_loss:.4f}, accuracy "
-        f"{last.validation_accuracy:.2%}{'; best' if is_best else ''}"
+        f"{last.validation_accuracy:.2%}{'; best' if last.is_best else ''}"
     )
 
 
-def end_line(history: Sequence[Measurement], *, epochs: int, keeps_best: bool) -> str:
-    """Returns how long a run took, whether it stopped early, and which weights it keeps."""
-    best = min(history, key=lambda measurement: measurement.validation_loss).epoch
-    kept = best if keeps_best else history[-1].epoch
+def end_line(history: Sequence[Measurement], *, epochs: int, kept: int) -> str:
+    """Returns how long a run took, whether it stopped early, and which weights it keeps.
+
+    Args:
+        kept: the epoch that ended with them; 0: the start.
+    """
     stopped = ""
     if len(history) < epochs:
-        without = len(history) - best
+        without = len(history) - kept
         stopped = f"; stopped early: {without} epochs without a lower validation loss"
     return (
-        f"trained {len(history)} of {epochs} epochs in {history[-1].seconds:.0f} s; keeps the "
-        f"weights of epoch {kept}{stopped}"
+        f"trained {len(history)} of {epochs} epochs in {history[-1].seconds:.0f} s; keeps "
+        f"{f'the weights of epoch {kept}' if kept else 'what it began with'}{stopped}"
     )
 
 

@@ -231,9 +231,15 @@ def test_a_temperature_of_the_pair_needs_the_pair_and_another_label(
         ((precision_set(gained=3),), False, "int8 was not within 0.2 points of float32 (+0.30"),
         ((precision_set(rows=500, lost=1, right=9),), True, "int8 was measured within 0.2 points"),
         (
-            (precision_set(rows=499, right=9),),
+            (precision_set(rows=499, lost=1, right=9),),
+            True,
+            "int8 was measured within 1 row and 0.01 nats of float32 (-0.20 over 499 rows)",
+        ),
+        ((precision_set(rows=499, lost=2, right=9),), False, "int8 was not within 1 row and 0.01"),
+        (
+            (precision_set(rows=49, right=9),),
             False,
-            "int8 was measured on only 499 rows, of at least 500",
+            "int8 was measured on only 49 rows, of at least 50",
         ),
         # The others cannot make up for a set that got worse by more than chance.
         (

@@ -12,7 +12,7 @@ from training.__main__ import main
 from training.compare.report import to_markdown
 from training.compare.run import Comparison
 from training.compare.variants import ALL
-from training.fit.rows import LossAndAccuracy
+from training.measure.history import LossAndAccuracy
 
 NAMES = {"report.md", "comparison.json", "curves.png", "gaps.png"}
 PNG = b"\x89PNG\r\n\x1a\n"

@@ -5,8 +5,7 @@ import dataclasses
 from model.checkpoint.records import DataSource
 from training.compare.report import to_markdown
 from training.compare.run import Comparison, Outcome, VariantRun, spread
-from training.fit.rows import LossAndAccuracy
-from training.measure.history import Measurement
+from training.measure.history import LossAndAccuracy, Measurement
 
 
 def point(epoch: int, validation_loss: float) -> Measurement:

@@ -22,6 +22,7 @@ from training.fit.rows import EncodedRows, load_steps
 from training.fit.trainer import Trainer
 from training.measure.history import Measurement
 from training.measure.inference import predict_logits
+from training.measure.metrics import fit_temperature
 
 CPU = torch.device("cpu")
 GOOD = ["good film", "great cast", "a warm plot", "superb", "funny movie", "love it"]
@@ -53,6 +54,7 @@ def make_trainer(
     network: EncoderClassifier,
     *,
     measure_training: bool = False,
+    may_keep_start: bool = False,
     known: EncodedRows | None = None,
     **changes: object,
 ) -> Trainer:
@@ -64,6 +66,7 @@ def make_trainer(
         accelerator=Accelerator(CPU),
         state_dir=folder and folder / "state",
         measure_training=measure_training,
+        may_keep_start=may_keep_start,
     )
 
 
@@ -75,6 +78,12 @@ def logits(network: EncoderClassifier) -> Tensor:
     """Of the dozen texts, in float32."""
     encodings = rows().encodings
     return torch.from_numpy(predict_logits(network, encodings, pad_token_id=0, device=CPU))
+
+
+def calibrated_loss(network: EncoderClassifier) -> float:
+    """Of the dozen texts, at the best temperature."""
+    found = logits(network).double()
+    return float(functional.cross_entropy(found / fit_temperature(found.numpy(), TRUTH), TRUTH))
 
 
 @pytest.mark.parametrize("schedule", ["linear", "constant"])
@@ -120,8 +129,7 @@ def test_the_last_weights_are_kept_if_asked(tmp_path: Path) -> None:
     least = min(measurement.validation_loss for measurement in history)
     last = history[-1].validation_loss
     assert least < last
-    expected = functional.cross_entropy(logits(network).double(), TRUTH)
-    assert last == pytest.approx(float(expected), abs=1e-6)
+    assert last == pytest.approx(calibrated_loss(network), abs=1e-6)
 
 
 def test_a_run_without_a_state_leaves_none_and_cannot_go_on(tmp_path: Path) -> None:
@@ -174,8 +182,7 @@ def test_the_mean_of_the_weights_is_kept(tmp_path: Path) -> None:
         expected = before.state_dict()[name].lerp(last.state_dict()[name], 0.9)
         torch.testing.assert_close(tensor, expected)
     assert not torch.equal(mean.pooler.weight, last.pooler.weight)
-    loss = functional.cross_entropy(logits(mean).double(), TRUTH)
-    assert measured.validation_loss == pytest.approx(float(loss), abs=1e-6)
+    assert measured.validation_loss == pytest.approx(calibrated_loss(mean), abs=1e-6)
 
 
 @pytest.mark.parametrize("average_decay", [0.0, 0.5])
@@ -192,10 +199,37 @@ def test_the_best_epoch_is_kept_and_patience_ends_the_run(
 
     losses = [measurement.validation_loss for measurement in history]
     best = losses.index(min(losses))
-    assert len(history) == best + 1 + 2 < 40
+    assert trainer.state.best_epoch == best + 1 == len(history) - 2 < 38
     assert losses[-1] > losses[best]
-    kept = functional.cross_entropy(logits(network).double(), TRUTH)
-    assert float(kept) == pytest.approx(losses[best], abs=1e-6)
+    marked = [min(losses[:number], default=1e9) > loss for number, loss in enumerate(losses)]
+    assert [measurement.is_best for measurement in history] == marked
+    assert calibrated_loss(network) == pytest.approx(losses[best], abs=1e-6)
+
+
+def test_the_start_is_kept_if_no_epoch_is_better(tmp_path: Path) -> None:
+    network = still_network()
+    run(make_trainer(tmp_path, network, epochs=10))
+    before = logits(network)
+    trainer = make_trainer(tmp_path, network, learning_rate=5.0, may_keep_start=True)
+
+    history = run(trainer)
+
+    assert trainer.state.best_epoch == 0
+    assert trainer.state.start is not None
+    assert trainer.state.start.loss < min(each.validation_loss for each in history)
+    assert not any(each.is_best for each in history)
+    assert torch.equal(logits(network), before)
+
+
+def test_held_layers_keep_their_weights(tmp_path: Path) -> None:
+    network = still_network()
+    before = {name: each.clone() for name, each in network.state_dict().items()}
+
+    run(make_trainer(tmp_path, network, held_layers=1))
+
+    moved = {name for name, each in network.state_dict().items() if not each.equal(before[name])}
+    held = {name for name in before if name.startswith(("embeddings.", "layers.0."))}
+    assert moved == before.keys() - held
 
 
 def test_some_tokens_are_dropped_others_stay(tmp_path: Path) -> None:

@@ -21,11 +21,12 @@ THREE = ("bad", "fair", "good")
 ROWS = Dataset(("a b", "b c", "c d", "d e"), (0, 2, 2, 2), THREE, ())
 
 
-def epoch(number: int, loss: float) -> Measurement:
-    return Measurement(number * 5, number, 0.75, 0.6, loss, 0.5, 1e-3, number * 2.2)
+def epoch(number: int, loss: float, *, is_best: bool = False) -> Measurement:
+    figures = (0.75, 0.6, loss, 0.5, 1e-3, number * 2.2)
+    return Measurement(number * 5, number, *figures, is_best=is_best)
 
 
-HISTORY = [epoch(1, 0.7), epoch(2, 0.5), epoch(3, 0.6), epoch(4, 0.5)]
+HISTORY = [epoch(1, 0.7, is_best=True), epoch(2, 0.5, is_best=True), epoch(3, 0.6), epoch(4, 0.5)]
 
 
 def test_an_epoch_is_one_line_and_the_best_so_far_is_marked() -> None:
@@ -38,20 +39,20 @@ def test_an_epoch_is_one_line_and_the_best_so_far_is_marked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("epochs", "keeps_best", "told"),
+    ("epochs", "kept", "told"),
     [
-        (4, True, "trained 4 of 4 epochs in 9 s; keeps the weights of epoch 2"),
-        (4, False, "trained 4 of 4 epochs in 9 s; keeps the weights of epoch 4"),
+        (4, 0, "trained 4 of 4 epochs in 9 s; keeps what it began with"),
+        (4, 4, "trained 4 of 4 epochs in 9 s; keeps the weights of epoch 4"),
         (
             9,
-            True,
+            2,
             "trained 4 of 9 epochs in 9 s; keeps the weights of epoch 2; stopped early: 2 epochs "
             "without a lower validation loss",
         ),
     ],
 )
-def test_the_end_tells_which_weights_are_kept(epochs: int, keeps_best: bool, told: str) -> None:
-    assert end_line(HISTORY, epochs=epochs, keeps_best=keeps_best) == told
+def test_the_end_tells_which_weights_are_kept(epochs: int, kept: int, told: str) -> None:
+    assert end_line(HISTORY, epochs=epochs, kept=kept) == told
 
 
 def test_figures_have_macro_f1_and_the_recall_of_each_class() -> None:
