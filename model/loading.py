@@ -4,18 +4,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from model.backends.base import Backend, Runner
+from model.backends.base import Backend
 from model.backends.device import DtypeChoice, choose_backend, choose_device, choose_dtype
 from model.checkpoint.opening import Checkpoint, open_checkpoint
 from model.errors import CheckpointError
-from model.explain.attention_steps import HeadInspector
 from model.predictor import ModelInfo, Predictor
 from model.validation import kind_of
 
 if TYPE_CHECKING:  # it imports torch
     import torch
-
-    from model.explain.gradients import Gradients
 
 
 def load_predictor(
@@ -51,7 +48,7 @@ def load_predictor(
 def load_on(checkpoint: Checkpoint, backend: Backend) -> Predictor:
     """Loads a checkpoint for the backend of `choose_backend`; raises as `load_predictor`."""
     runner = backend.load(checkpoint)
-    config, manifest, tokenizer = checkpoint.config, checkpoint.manifest, checkpoint.tokenizer
+    config, manifest = checkpoint.config, checkpoint.manifest
     info = ModelInfo(
         name=checkpoint.name,
         version=checkpoint.version,
@@ -74,11 +71,9 @@ def load_on(checkpoint: Checkpoint, backend: Backend) -> Predictor:
     )
     return Predictor(
         runner,
-        tokenizer,
+        checkpoint,
+        backend,
         info=info,
-        backend=backend,
-        make_gradients=lambda: _gradients(checkpoint, runner, backend.device),
-        inspector=HeadInspector(runner.project, config),
         reopen=partial(
             _reopen,
             checkpoint.path.absolute(),
@@ -87,19 +82,6 @@ def load_on(checkpoint: Checkpoint, backend: Backend) -> Predictor:
             DtypeChoice(backend.dtype, backend.dtype_reason),
             backend.threads,
         ),
-        residual_share=config.residual_share,
-    )
-
-
-def _gradients(checkpoint: Checkpoint, runner: Runner, device: str) -> "Gradients":
-    from model.explain.gradients import Gradients
-
-    return Gradients(
-        runner.network,
-        checkpoint.config,
-        temperature=checkpoint.manifest.temperature,
-        pad_token_id=checkpoint.tokenizer.pad_token_id,
-        device=device,
     )
 
 

@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.backends.base import Backend, Runner, Selection, in_halves, isolate
+from model.checkpoint.opening import Checkpoint
 from model.checkpoint.records import Metric, Thresholds
 from model.errors import NoSuchPartError, NotFiniteError
 from model.explain.attention_steps import HeadInspector
 from model.explain.interventions import check_index
 from model.explain.views import Explanation, downsample
-from model.network.config import EncoderConfig
 from model.network.labels import choose_among
-from model.tokenization.tokenizer import MAX_WINDOWS, Tokenizer, check_text
+from model.tokenization.tokenizer import MAX_WINDOWS, check_text
 from model.types import AttentionOptions, Choice, Encoding, Prediction, Truncation
 from model.validation import kind_of
 
@@ -80,22 +80,18 @@ class Predictor:
     def __init__(
         self,
         runner: Runner,
-        tokenizer: Tokenizer,
+        checkpoint: Checkpoint,
+        backend: Backend,
         *,
         info: ModelInfo,
-        backend: Backend,
-        make_gradients: "Callable[[], Gradients]",
-        inspector: HeadInspector,
         reopen: "partial[Predictor]",
-        residual_share: float = EncoderConfig.residual_share,
     ) -> None:
         self.info = info
-        self._make_gradients = make_gradients
         self._gradients: Gradients | None = None
-        self.inspector = inspector
+        self.inspector = HeadInspector(runner.project, checkpoint.config)
         self._reopen = reopen
         self._runner = runner
-        self._tokenizer = tokenizer
+        self._tokenizer = tokenizer = checkpoint.tokenizer
         #: checks and encodes texts together; see `Tokenizer.encode_many`
         self.encode_many = tokenizer.encode_many
         #: the id of the token for what the vocabulary lacks, or None if it has none
@@ -103,7 +99,7 @@ class Predictor:
         #: the most tokens, padding counted, that go through the network together by default
         self.batch_tokens = backend.default_batch_tokens
         self._backend = backend
-        self._residual_share = residual_share
+        self._config = checkpoint.config
 
     def __reduce__(self) -> tuple[object, ...]:
         """Lets another process open the folder again; its weights are mapped, so that is cheap."""
@@ -117,7 +113,15 @@ class Predictor:
             ImportError: torch is not installed.
         """
         if self._gradients is None:
-            self._gradients = self._make_gradients()
+            from model.explain.gradients import Gradients
+
+            self._gradients = Gradients(
+                self._runner.network,
+                self._config,
+                temperature=self.info.temperature,
+                pad_token_id=self._tokenizer.pad_token_id,
+                device=self._backend.device,
+            )
         return self._gradients
 
     @property
@@ -275,16 +279,16 @@ class Predictor:
         entries: Sequence[Entry],
         path: PathName,
     ) -> list[Result | Exception]:
-        return isolate(
-            lambda part: in_halves(run, part, self._backend),
-            entries,
-            self._backend,
-            control=partial(self.probe, path),
-        )
+        in_parts = partial(in_halves, run, backend=self._backend)
+        return isolate(in_parts, entries, self._backend, control=partial(self.probe, path))
 
     def _explain(self, options: Sequence[AttentionOptions]) -> list[Explanation | NotFiniteError]:
         chosen = [self._choose(each) for each in options]
         encodings = [each.encoding for each in options]
+        tokens = len(options) * max((len(each.input_ids) for each in encodings), default=0)
+        if len(options) > 1 and tokens > self._backend.explained_tokens:
+            middle = len(options) // 2
+            return [*self._explain(options[:middle]), *self._explain(options[middle:])]
         # All texts of a batch leave the device with every layer and head that one of them needs.
         together = Selection(
             tuple(sorted({layer for each in chosen for layer in each.layers})),
@@ -306,7 +310,7 @@ class Predictor:
             if not all(np.isfinite(layer.sum()) for layer in weights):
                 explanations.append(NotFiniteError(1, len(encodings), what="attention weights"))
                 continue
-            encoding, share, strongest = each.encoding, self._residual_share, None
+            encoding, share, strongest = each.encoding, self._config.residual_share, None
             if each.downsampling is None:
                 attention = np.stack(weights)
             else:
@@ -321,10 +325,13 @@ class Predictor:
         return explanations
 
     def warm_up(self) -> None:
-        """Runs both paths, so that the first request does not wait for lazy initialisation."""
+        """Runs all paths, so that the first request does not wait for lazy initialisation."""
+        self._runner.warm_up()
         encoding = self.encode(WARM_UP_TEXT, with_tokens=True)
         self.predict([encoding])
         self.explain(encoding)
+        if self._backend.gradient_cost is None:  # torch is there
+            self.gradients.probe(encoding)
 
     def probe(self, path: PathName = "fused") -> None:
         """Sends one short text through the network and raises its errors."""

@@ -16,6 +16,7 @@ from model.checkpoint.location import local_folder
 from model.checkpoint.opening import Checkpoint, open_checkpoint
 from model.errors import ConfigurationError, NotFiniteError
 from model.loading import load_on
+from model.network.labels import choose_among
 from model.predictor import Predictor
 from model.reading import ReadingOptions, predict_each, read_each
 from model.types import Choice, EncodedText, Prediction, Reading, SentenceResult, TextResult
@@ -115,7 +116,9 @@ def describe(
     """Describes what will answer, without loading the weights; raises ScoringError as `choose`."""
     chosen, choice = choose(device, dtype, checkpoint)
     with _option("--labels"):
-        among = checkpoint.choice(checkpoint.config.labels if labels is None else labels)
+        record = checkpoint.manifest
+        given = record.labels if labels is None else labels
+        among = choose_among(given, record.labels, record.temperature, record.pair_temperature)
     return Model(
         name=checkpoint.name,
         version=checkpoint.version,

@@ -65,6 +65,10 @@ class Runner(ABC):
     def run(self, encodings: Sequence[Encoding], selection: Selection | None = None) -> PassOutput:
         """Classifies B texts in one pass; with a selection, by the explicit path."""
 
+    def warm_up(self) -> None:
+        """Prepares passes of every size, so that the first ones take no longer."""
+        return
+
     @abstractmethod
     def embed(self, encodings: Sequence[Encoding]) -> NDArray[np.float32]:
         """Returns what the classifier reads of B texts, float32 [B, features], in one pass."""
@@ -83,8 +87,10 @@ class Backend(ABC):
     workers: int
     #: parts of the device, each of which computes a pass by itself
     cores: int
-    #: tokens of one pass with padding, unless a setting gives a number
+    #: tokens of one pass with padding; a setting may give another number before `load`
     default_batch_tokens: int
+    #: the same of one pass with maps of attention, whose memory grows by the square of the length
+    explained_tokens = sys.maxsize
     #: niceness of threads that run passes, as in `nice`
     niceness: int
     #: whether padding goes through the projections too, which take most of a pass

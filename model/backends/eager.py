@@ -5,7 +5,6 @@ Legend: B batch, T tokens, L chosen layers, H heads, C classes.
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -25,21 +24,6 @@ from model.types import Batch, Classifier, Encoding
 
 # Messages of torch's CPU allocator, which raises a plain RuntimeError.
 _CPU_MESSAGES = ("can't allocate memory", "not enough memory")
-
-
-@dataclass(frozen=True, slots=True)
-class Pass:
-    """A pass that has started; on a GPU it may still be running.
-
-    Args:
-        logits: [B, C], on the device or being copied to the host.
-        weights: [B, H, T, T] for each chosen layer, or one tensor [L, B, H, T, T] if they leave
-            the device in one copy; empty without a selection.
-    """
-
-    logits: Tensor
-    weights: Tensor | tuple[Tensor, ...]
-    wait: Callable[[], None] = lambda: None
 
 
 class EagerRunner(Runner):
@@ -65,23 +49,12 @@ class EagerRunner(Runner):
 
     def run(self, encodings: Sequence[Encoding], selection: Selection | None = None) -> PassOutput:
         """Classifies texts in one pass."""
-        return self.finish(self.start(self.prepare(encodings), selection))
+        logits, weights = self.compute(self.prepare(encodings), selection)
+        return PassOutput(logits.cpu().numpy(), tuple(layer.cpu().numpy() for layer in weights))
 
     def prepare(self, encodings: Sequence[Encoding]) -> Batch:
         """Pads texts to a batch on the device."""
         return collate(encodings, pad_token_id=self._pad_token_id, device=self._device)
-
-    def start(self, batch: Batch, selection: Selection | None = None) -> Pass:
-        """Starts a pass; reads nothing on the host."""
-        with torch.inference_mode():
-            return Pass(*self._compute(batch, selection))
-
-    def finish(self, started: Pass) -> PassOutput:
-        """Waits for a pass and returns its results."""
-        started.wait()
-        return PassOutput(
-            started.logits.cpu().numpy(), tuple(layer.cpu().numpy() for layer in started.weights)
-        )
 
     def embed(self, encodings: Sequence[Encoding]) -> NDArray[np.float32]:
         """Returns what the classifier reads of B texts, float32 [B, features], in one pass."""
@@ -101,9 +74,11 @@ class EagerRunner(Runner):
             queries, keys, values = (part[0].float().cpu().numpy() for part in projected)
         return queries, keys, values
 
-    def _compute(
-        self, batch: Batch, selection: Selection | None
+    @torch.inference_mode()
+    def compute(
+        self, batch: Batch, selection: Selection | None = None
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Computes logits [B, C], and [B, H, T, T] of chosen layers; reads nothing on the host."""
         if selection is None:
             return self.served(batch).logits, ()
         output = self.served(batch, need_weights=True)
@@ -120,7 +95,7 @@ class EagerRunner(Runner):
 class TorchBackend(Backend):
     """A device that runs networks by torch."""
 
-    runner: type[EagerRunner] = EagerRunner
+    runner: Callable[..., EagerRunner] = EagerRunner
 
     def load(self, checkpoint: Checkpoint) -> EagerRunner:
         """Copies the parameters that compute in 16 bits and shares the rest."""

@@ -7,7 +7,7 @@ headlight.json                    temperature, labels, figures, digests; others 
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -26,11 +26,9 @@ from model.checkpoint.weights import (
 from model.errors import NEEDS_TORCH, CheckpointError, describe_faults
 from model.files import CONFIG, MANIFEST, WEIGHTS, check_folder, digest, read_object
 from model.network.config import EncoderConfig, NetworkConfig, encoder_kind, read_config
-from model.network.labels import choose_among
 from model.tokenization.reader import load_tokenizer
 from model.tokenization.sandbox import try_tokenizer
 from model.tokenization.tokenizer import Tokenizer
-from model.types import Choice
 from model.validation import folder_path
 
 if TYPE_CHECKING:  # it imports torch
@@ -60,11 +58,6 @@ class Checkpoint:
     def parameters(self) -> int:
         """How many numbers the network learned."""
         return sum(map(math.prod, _shapes(self.config, self.path / CONFIG).values()))
-
-    def choice(self, labels: Iterable[str]) -> Choice:
-        """Returns a choice among some of the labels; raises as `choose_among`."""
-        record = self.manifest
-        return choose_among(labels, record.labels, record.temperature, record.pair_temperature)
 
     def load_weights(self) -> MappedWeights:
         """Maps the weights into memory, by our names.

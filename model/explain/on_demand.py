@@ -45,16 +45,12 @@ class OnDemand(Generic[Made]):
             yield made
         finally:
             del made
-            self._give_back()
-
-    def _give_back(self) -> None:
-        with self._lock:
-            self._users -= 1
-            if self._users or self._linger_seconds is None:
-                return
-            self._timer = threading.Timer(self._linger_seconds, self._drop)
-            self._timer.daemon = True
-            self._timer.start()
+            with self._lock:
+                self._users -= 1
+                if not self._users and self._linger_seconds is not None:
+                    self._timer = threading.Timer(self._linger_seconds, self._drop)
+                    self._timer.daemon = True
+                    self._timer.start()
 
     def _drop(self) -> None:
         with self._lock:

@@ -58,7 +58,6 @@ def reduce_weights(
         reduce: `mean` or `max` over the heads of each layer, `rollout` over heads and layers, or
             `none`.
         words: the words of the same T tokens; None keeps tokens.
-        residual_share: see `rollout`.
 
     Returns:
         [L or 1, H or 1, T or W, T or W].
@@ -123,7 +122,6 @@ def downsample(
 
     Args:
         layers: raw weights [H, T, T] of each of L layers, in ascending order.
-        residual_share: see `model.explain.views.rollout`.
 
     Returns:
         Float32 [L or 1, H or 1, S, S]; S is at most the side. The strongest keys are of all

@@ -166,14 +166,8 @@ class MultiHeadAttention(nn.Module):
                 a query no key.
         """
         self._check_shapes(query, key, value)
-        masked = join_masks(
-            key_padding_mask,
-            attention_mask,
-            batch_size=key.shape[0],
-            num_heads=self.num_heads,
-            query_length=query.shape[1],
-            key_length=key.shape[1],
-        )
+        shape = key.shape[0], self.num_heads, query.shape[1], key.shape[1]
+        masked = join_masks(key_padding_mask, attention_mask, shape)
         if masked is not None:
             check_masked_rows(masked)
         bias = mask_bias(masked, query.dtype)

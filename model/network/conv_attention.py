@@ -94,13 +94,7 @@ class ConvAttentionClassifier(nn.Module):
         token_embeddings: Tensor | None = None,
         head_mask: Tensor | None = None,
     ) -> ClassifierOutput:
-        """Classifies a batch.
-
-        Args:
-            batch: B texts of at most M words; all are padded to M.
-            need_weights: takes the explicit path of attention and returns its weights.
-            token_embeddings: replace the output of `embed_tokens`, float32 [B, T, E].
-            head_mask: factor of each head's output, float32 [1, H]; None means that of the batch.
+        """Classifies a batch of texts of at most M words, as `EncoderClassifier.forward` does.
 
         Returns:
             Logits, float32 [B, C]; of two classes 0 and the logit of the sigmoid unit. If
@@ -196,14 +190,5 @@ class ConvAttentionClassifier(nn.Module):
 
 def build_conv_attention(config: ConvAttentionConfig) -> ConvAttentionClassifier:
     """Builds the network of a configuration; its weights are neither drawn nor loaded."""
-    return ConvAttentionClassifier(
-        vocab_size=config.vocab_size,
-        embedding_size=config.embedding_size,
-        num_filters=config.num_filters,
-        kernel_size=config.kernel_size,
-        num_heads=config.num_heads,
-        head_dim=config.head_dim,
-        max_length=config.max_length,
-        mask_padding=config.mask_padding,
-        num_labels=len(config.labels),
-    )
+    sizes = config.model_dump(exclude={"labels"})
+    return ConvAttentionClassifier(**sizes, num_labels=len(config.labels))

@@ -17,48 +17,26 @@ from model.network.attention import MultiHeadAttention
 from model.network.config import EncoderConfig
 from model.network.families import Pooling
 from model.network.layers import Embeddings, EncoderLayer
-from model.network.masks import join_masks, mask_bias
+from model.network.masks import mask_bias
 from model.types import Batch, ClassifierOutput
 
 POOLINGS: Mapping[Pooling, Callable[[Tensor], Tensor]] = {"tanh": torch.tanh, "relu": torch.relu}
 
 
 class EncoderClassifier(nn.Module):
-    """Embeddings, encoder layers, a pooler on the first token and a linear classifier.
-
-    Its weights are neither drawn nor loaded.
-    """
+    """Embeddings, encoder layers, a pooler on the first token and a linear classifier."""
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
-        size, dropout = config.hidden_size, config.hidden_dropout_prob
-        self.num_heads = config.num_attention_heads
-        self.embeddings = Embeddings(
-            vocab_size=config.vocab_size,
-            hidden_size=size,
-            max_position_embeddings=config.max_position_embeddings,
-            type_vocab_size=config.type_vocab_size,
-            position_offset=config.position_offset,
-            layer_norm_eps=config.layer_norm_eps,
-            dropout=dropout,
-            pad_token_id=config.pad_token_id,
-        )
-        self.layers = nn.ModuleList(
-            EncoderLayer(
-                hidden_size=size,
-                num_heads=config.num_attention_heads,
-                intermediate_size=config.intermediate_size,
-                activation=config.hidden_act,
-                dropout=dropout,
-                attention_dropout=config.attention_probs_dropout_prob,
-                layer_norm_eps=config.layer_norm_eps,
-            )
-            for _ in range(config.num_hidden_layers)
-        )
+        size, dropout = config.hidden_size, config.classifier_dropout
+        self.num_heads = config.num_heads
+        self.embeddings = Embeddings(config)
+        self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.num_layers))
         self.pooler = nn.Linear(size, size)
         self.pooling = config.pooling
-        before = config.classifier_dropout
-        self.classifier_dropout = nn.Dropout(dropout if before is None else before)
+        self.classifier_dropout = nn.Dropout(
+            config.hidden_dropout_prob if dropout is None else dropout
+        )
         self.classifier = nn.Linear(size, len(config.labels))
 
     def embed_tokens(self, input_ids: Tensor) -> Tensor:
@@ -115,15 +93,8 @@ class EncoderClassifier(nn.Module):
 
     def _bias(self, batch: Batch) -> Tensor | None:
         """Turns the padding of a batch into what is added to scores."""
-        batch_size, length = batch.input_ids.shape
-        masked = join_masks(
-            batch.key_padding_mask,
-            None,
-            batch_size=batch_size,
-            num_heads=self.num_heads,
-            query_length=length,
-            key_length=length,
-        )
+        padding = batch.key_padding_mask
+        masked = None if padding is None else padding[:, None, None]  # [B, 1, 1, T]
         return mask_bias(masked, next(self.layers.parameters()).dtype)
 
     def initialize(self, *, std: float, generator: torch.Generator) -> None:

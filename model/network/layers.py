@@ -8,11 +8,10 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import FunctionCtx, once_differentiable
 from torch.nn import functional
 
 from model.network.attention import AttentionOutput, MultiHeadAttention
-from model.network.config import Activation
+from model.network.config import EncoderConfig
 
 _GELU_APPROXIMATE: dict[str, Literal["none", "tanh"]] = {
     "gelu": "none",
@@ -24,25 +23,15 @@ _GELU_APPROXIMATE: dict[str, Literal["none", "tanh"]] = {
 class Embeddings(nn.Module):
     """The normalised sum of the embeddings of tokens, positions and the first segment."""
 
-    def __init__(
-        self,
-        *,
-        vocab_size: int,
-        hidden_size: int,
-        max_position_embeddings: int,
-        type_vocab_size: int,
-        position_offset: int,
-        layer_norm_eps: float,
-        dropout: float,
-        pad_token_id: int,
-    ) -> None:
+    def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
-        self.tokens = nn.Embedding(vocab_size, hidden_size, padding_idx=pad_token_id)
-        self.positions = nn.Embedding(max_position_embeddings, hidden_size)
-        self.types = nn.Embedding(type_vocab_size, hidden_size) if type_vocab_size else None
-        self.position_offset = position_offset
-        self.norm = nn.LayerNorm(hidden_size, eps=layer_norm_eps)
-        self.dropout = nn.Dropout(dropout)
+        size, segments = config.hidden_size, config.type_vocab_size
+        self.tokens = nn.Embedding(config.vocab_size, size, padding_idx=config.pad_token_id)
+        self.positions = nn.Embedding(config.max_position_embeddings, size)
+        self.types = nn.Embedding(segments, size) if segments else None
+        self.position_offset = config.position_offset
+        self.norm = nn.LayerNorm(size, eps=config.layer_norm_eps)
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
 
     def forward(self, input_ids: Tensor, *, tokens: Tensor | None = None) -> Tensor:
         """Embeds int64 [B, T] to float32 [B, T, D]; `tokens` replace the embeddings of the ids."""
@@ -64,27 +53,20 @@ class Embeddings(nn.Module):
 class EncoderLayer(nn.Module):
     """Self-attention and a feed-forward part, each followed by a residual connection and a norm."""
 
-    def __init__(
-        self,
-        *,
-        hidden_size: int,
-        num_heads: int,
-        intermediate_size: int,
-        activation: Activation = "gelu",
-        dropout: float = 0.1,
-        attention_dropout: float = 0.1,
-        layer_norm_eps: float = 1e-12,
-    ) -> None:
+    def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
+        size, eps = config.hidden_size, config.layer_norm_eps
         self.attention = MultiHeadAttention(
-            num_heads=num_heads, query_size=hidden_size, dropout=attention_dropout
+            num_heads=config.num_attention_heads,
+            query_size=size,
+            dropout=config.attention_probs_dropout_prob,
         )
-        self.attention_norm = nn.LayerNorm(hidden_size, eps=layer_norm_eps)
-        self.intermediate = nn.Linear(hidden_size, intermediate_size)
-        self.output = nn.Linear(intermediate_size, hidden_size)
-        self.output_norm = nn.LayerNorm(hidden_size, eps=layer_norm_eps)
-        self.dropout = nn.Dropout(dropout)
-        self.activation = activation
+        self.attention_norm = nn.LayerNorm(size, eps=eps)
+        self.intermediate = nn.Linear(size, config.intermediate_size)
+        self.output = nn.Linear(config.intermediate_size, size)
+        self.output_norm = nn.LayerNorm(size, eps=eps)
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+        self.activation = config.hidden_act
         self.gelu_by_erf = False
 
     def forward(
@@ -124,35 +106,8 @@ class EncoderLayer(nn.Module):
     def _activate(self, inner: Tensor) -> Tensor:
         approximate = _GELU_APPROXIMATE.get(self.activation)
         if approximate == "none" and self.gelu_by_erf:
-            if inner.requires_grad:
-                activated: Tensor = _GeluByErf.apply(inner)  # type: ignore[no-untyped-call]
-                return activated
-            return inner * _normal_cdf(inner)
+            # x Phi(x), where Phi is the distribution function of the standard normal distribution.
+            return inner * torch.erf(inner * math.sqrt(0.5)).mul_(0.5).add_(0.5)
         if approximate is not None:
             return functional.gelu(inner, approximate=approximate)
         return functional.relu(inner) if self.activation == "relu" else functional.silu(inner)
-
-
-class _GeluByErf(torch.autograd.Function):
-    """GELU by the error function, with its derivative in few passes over memory."""
-
-    @staticmethod
-    def forward(ctx: FunctionCtx, inner: Tensor) -> Tensor:
-        """Computes x Phi(x), and keeps both factors."""
-        cdf = _normal_cdf(inner)
-        ctx.save_for_backward(inner, cdf)
-        return inner * cdf
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: FunctionCtx, gradient: Tensor) -> Tensor:
-        """Multiplies by Phi(x) + x phi(x)."""
-        inner, cdf = ctx.saved_tensors  # type: ignore[attr-defined]
-        density = (inner * inner).mul_(-0.5).exp_().mul_(1 / math.sqrt(2 * math.pi))
-        derivative: Tensor = density.mul_(inner).add_(cdf)
-        return derivative.mul_(gradient)
-
-
-def _normal_cdf(values: Tensor) -> Tensor:
-    """Phi, the distribution function of the standard normal distribution, of each number."""
-    return torch.erf(values * math.sqrt(0.5)).mul_(0.5).add_(0.5)

@@ -47,7 +47,6 @@ def causal_mask(
     Args:
         query_length: Q.
         key_length: K, at least Q; the queries are the last positions. None means Q.
-        device: where the mask goes.
 
     Raises:
         ConfigurationError: there are fewer keys than queries.
@@ -65,16 +64,13 @@ def causal_mask(
 def join_masks(
     key_padding_mask: Tensor | None,
     attention_mask: Tensor | None,
-    *,
-    batch_size: int,
-    num_heads: int,
-    query_length: int,
-    key_length: int,
+    shape: tuple[int, int, int, int],
 ) -> Tensor | None:
-    """Joins both masks to bool that broadcasts to [B, H, Q, K]; reads no values, so no GPU waits.
+    """Joins both masks to bool that broadcasts to a shape [B, H, Q, K]; reads no values.
 
     Args and errors are those of `MultiHeadAttention.forward`; None without a mask.
     """
+    batch_size, num_heads, query_length, key_length = shape
     masked = None
     if key_padding_mask is not None:
         _check(key_padding_mask, "key_padding_mask", [(batch_size, key_length)])

@@ -63,9 +63,9 @@ class Engine:
         self._preload_gradients = preload_gradients
         self._load = load
         self._backend = backend
-        self.max_batch_tokens = (
-            backend.default_batch_tokens if max_batch_tokens == "auto" else max_batch_tokens
-        )
+        if max_batch_tokens != "auto":
+            backend.default_batch_tokens = max_batch_tokens
+        self.max_batch_tokens = backend.default_batch_tokens
         self._max_queue_tokens = max_queue_tokens
         self._watchdog_seconds = watchdog_seconds
         self._metrics = metrics
@@ -336,7 +336,8 @@ def _measure_here(predictor: Predictor, backend: Backend, max_batch_tokens: int)
     long = predictor.encode(WARM_UP_TEXT * _TIMES_LONG)
     length, most = len(text.input_ids), len(long.input_ids)
     whole = [long] * max(1, max_batch_tokens // most)
-    options = [AttentionOptions(text)] * max(1, max_batch_tokens // length)
+    explained = min(max_batch_tokens, backend.explained_tokens)
+    options = [AttentionOptions(text)] * max(1, explained // length)
     timed: list[tuple[PathName, Callable[[], object], int]] = [
         (FUSED, lambda: predictor.predict(whole), most * len(whole)),
         (EXPLICIT, lambda: predictor.explain_batch(options), length * len(options)),

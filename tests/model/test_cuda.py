@@ -1,13 +1,18 @@
 """The model on a real GPU: right numbers, no waiting within a pass, steady memory."""
 
-from collections.abc import Iterator
+import gc
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
-from model import AttentionOptions, Checkpoint, Predictor, open_checkpoint
+from model import AttentionOptions, Checkpoint, Encoding, Predictor, open_checkpoint
 from model.backends.base import Selection
 from model.backends.cuda import CudaRunner
 from model.backends.device import choose_backend
@@ -51,7 +56,31 @@ def dtype(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def predictor(checkpoint: Checkpoint, dtype: str) -> Predictor:
+    gc.collect()  # graphs of the last one
+    torch.cuda.empty_cache()
     return load_on(checkpoint, choose_backend(checkpoint, device="cuda:0", dtype=dtype))
+
+
+def runner_of(predictor: Predictor) -> CudaRunner:
+    runner = predictor._runner
+    assert isinstance(runner, CudaRunner)
+    return runner
+
+
+def texts_of(count: int, longest: int) -> list[Encoding]:
+    """Texts of random words, the last one the longest."""
+    draw = np.random.default_rng(count)
+    lengths = [*draw.integers(3, longest + 1, count - 1), min(longest, 512)]
+    return [
+        Encoding([101, *draw.integers(1000, 20_000, length - 2).tolist(), 102], truncated=False)
+        for length in lengths
+    ]
+
+
+def probabilities(logits: NDArray[np.float32]) -> NDArray[np.float32]:
+    powers: NDArray[np.float32] = np.exp(logits - logits.max(-1, keepdims=True))
+    shares: NDArray[np.float32] = powers / powers.sum(-1, keepdims=True)
+    return shares
 
 
 def test_probabilities_and_every_map_are_those_of_the_processor(
@@ -95,21 +124,101 @@ def _no_waiting() -> Iterator[None]:
 def test_nothing_waits_for_the_gpu_within_a_pass(
     predictor: Predictor, request: pytest.FixtureRequest
 ) -> None:
-    runner = predictor._runner
-    assert isinstance(runner, CudaRunner)
+    runner = runner_of(predictor)
     encodings = [predictor.encode(text) for text in TEXTS]
     predictor.warm_up()
     request.getfixturevalue("_no_waiting")  # not before: loading waits
 
     batch = runner.prepare(encodings)
-    started = [
-        runner.start(batch),
-        runner.start(batch, Selection((0, 5), (1, 2))),
-        runner.start(batch, Selection(tuple(range(6)), tuple(range(12)))),
+    computed = [
+        runner.compute(batch),
+        runner.compute(batch, Selection((0, 5), (1, 2))),
+        runner.compute(batch, Selection(tuple(range(6)), tuple(range(12)))),
     ]
+    lengths = np.array([len(encoding.input_ids) for encoding in encodings])
+    replayed = [runner._replay(shape, encodings, lengths) for shape in [(16, 512), (64, 512)]]
 
     torch.cuda.set_sync_debug_mode("default")
-    assert [runner.finish(each).logits.shape for each in started] == [(len(TEXTS), 3)] * 3
+    assert [logits.shape for logits, _ in computed] == [(len(TEXTS), 3)] * 3
+    for wait, logits in replayed:
+        wait()
+        assert np.isfinite(logits).all()
+
+
+def test_every_shape_is_a_graph_before_the_first_request(
+    predictor: Predictor, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then no first request builds anything, and all fits into 2 GB beside the context of CUDA."""
+    runner = runner_of(predictor)
+    predictor.warm_up()
+    assert not caplog.records
+    assert set(runner._replays) == set(runner.shapes)
+    assert len(runner.shapes) == 30
+
+    monkeypatch.setattr(CudaRunner, "capture", lambda *_: pytest.fail("a request waits"))
+    encoding = predictor.encode(TEXTS[3], with_tokens=True)
+    slowest = 0.0
+    first: list[Callable[[], object]] = [
+        *(partial(predictor.predict, texts_of(count, 2 * count)) for count in range(3, 250, 12)),
+        lambda: predictor.explain(encoding),
+        lambda: predictor.gradients.head_importance(encoding),
+    ]
+    for work in first:
+        began = time.perf_counter()
+        work()
+        slowest = max(slowest, time.perf_counter() - began)
+    assert slowest < 0.1
+    assert torch.cuda.memory_reserved() < 1.5 * 2**30
+
+
+def test_graphs_answer_as_kernels_one_by_one_do(
+    predictor: Predictor, exact: Predictor, dtype: str
+) -> None:
+    runner, bound = runner_of(predictor), BOUNDS[dtype][0]
+    for texts in [texts_of(1, 9), texts_of(3, 17), texts_of(70, 40), texts_of(300, 100)]:
+        found = probabilities(runner.run(texts).logits)
+        plain = probabilities(runner.compute(runner.prepare(texts))[0].cpu().numpy())
+        np.testing.assert_allclose(found, plain, atol=bound, rtol=0.0)
+        some = texts[::30]
+        expected = probabilities(exact._runner.run(some).logits)
+        np.testing.assert_allclose(found[::30], expected, atol=bound, rtol=0.0)
+
+
+def test_attention_is_not_that_of_cudnn(predictor: Predictor) -> None:
+    """It would build a plan for each new length."""
+    runner = runner_of(predictor)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        runner.compute(runner.prepare(texts_of(5, 77)))
+        runner.compute(runner.prepare(texts_of(1, 78)))
+    names = {event.key for event in profile.key_averages()}
+    attention = {name for name in names if name.startswith("aten::_scaled_dot_product")}
+    assert attention
+    assert not {name for name in attention if "cudnn" in name}
+
+
+def test_several_threads_have_their_own_answers(predictor: Predictor) -> None:
+    predictor.warm_up()
+    runner = runner_of(predictor)
+    texts = [texts_of(1 + number % 70, 5 + 7 * number % 500) for number in range(100)]
+    expected = [runner.run(each).logits for each in texts]
+    with ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(lambda each: runner.run(each).logits, texts * 3))
+    for one, other in zip(found, expected * 3, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-4, rtol=0.0)
+
+
+def test_memory_is_steady_over_1_000_replays(predictor: Predictor) -> None:
+    predictor.warm_up()
+    passes = [texts_of(1 + number % 300, 5 + number % 60) for number in range(50)]
+
+    def ask(rounds: int) -> tuple[int, int]:
+        for _ in range(rounds):
+            for texts in passes:
+                predictor.predict(texts)
+        torch.cuda.synchronize()
+        return torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
+
+    assert ask(1) == ask(20)
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from model.backends.base import Selection
+from model.backends.cuda import CudaRunner
 from model.backends.eager import EagerRunner, ready_copy
 from model.explain.on_demand import OnDemand
 from model.network.architecture import Network
@@ -59,13 +60,46 @@ def test_both_paths(make: Callable[[], Network], padded: bool, dtype: torch.dtyp
         runner = EagerRunner(network, OnDemand(lambda: plain), device=DEVICE, pad_token_id=0)
         batch = batch_on(device, padded=padded)
 
-        check(runner.start(batch).logits, TEXTS, LABELS)
+        check(runner.compute(batch)[0], TEXTS, LABELS)
         for layers, heads in chosen:
-            explained = runner.start(batch, Selection(layers, heads))
-            check(explained.logits, TEXTS, LABELS)
-            assert len(explained.weights) == len(layers)
-            for weights in explained.weights:
+            logits, explained = runner.compute(batch, Selection(layers, heads))
+            check(logits, TEXTS, LABELS)
+            assert len(explained) == len(layers)
+            for weights in explained:
                 check(weights, TEXTS, len(heads), TOKENS, TOKENS)
+
+
+class Capturing(CudaRunner):
+    """Runs what a graph holds, once, and looks at its result."""
+
+    def capture(self, compute: Callable[[], Tensor]) -> Callable[[], Tensor]:
+        check(compute(), 4, LABELS)
+        return compute
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(("make", "longest"), [(tiny_network, 16), (tiny_conv_network, 8)])
+def test_a_graph(
+    make: Callable[[], Network],
+    longest: int,
+    dtype: torch.dtype,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    plain = make()
+    ready = ready_copy(plain, dtype)
+    device = FakeDevice()
+    network = place(device, ready)
+    with device.on(), torch.inference_mode():
+        runner = Capturing(
+            network,
+            OnDemand(lambda: plain),
+            device=DEVICE,
+            pad_token_id=0,
+            max_length=longest,
+            batch_tokens=64,
+        )
+        runner._capture((4, longest))
+    assert not caplog.records
 
 
 def test_head_masks_and_gradients() -> None:

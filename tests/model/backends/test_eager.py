@@ -1,24 +1,16 @@
 """Backends that run the modules of a network as they are read."""
 
 from collections.abc import Callable
-from contextlib import nullcontext
-from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor
 
-from model.backends import cuda
-from model.backends.base import Selection
-from model.backends.cuda import CudaBackend, CudaRunner
-from model.backends.eager import CpuBackend, collate, ready_copy
-from model.checkpoint.opening import open_checkpoint
-from model.explain.on_demand import OnDemand
+from model.backends.eager import collate, ready_copy
 from model.network.architecture import Network
 from model.network.attention import MultiHeadAttention
 from model.network.encoder import EncoderClassifier
 from model.types import Batch, Encoding
-from tests.builders import tiny_checkpoint, tiny_conv_network, tiny_network
+from tests.builders import tiny_conv_network, tiny_network
 
 TEXTS = [Encoding([2, 5, 6, 7, 3], truncated=False), Encoding([2, 8, 3], truncated=False)]
 
@@ -26,45 +18,6 @@ TEXTS = [Encoding([2, 5, 6, 7, 3], truncated=False), Encoding([2, 8, 3], truncat
 def batch() -> Batch:
     """Two texts of unequal lengths."""
     return collate(TEXTS, pad_token_id=0)
-
-
-@pytest.mark.parametrize(
-    ("error", "code", "fatal"),
-    [
-        (RuntimeError("CUDA error: device-side assert triggered"), None, True),
-        (torch.AcceleratorError("CUDA error: an illegal memory access"), None, True),
-        (torch.OutOfMemoryError("CUDA out of memory: unknown error"), None, False),
-        (RuntimeError("CUDA error: invalid configuration argument"), None, False),
-        (ValueError("CUDA error: device-side assert triggered"), None, False),
-        # The code decides before the words.
-        (torch.AcceleratorError("CUDA error: invalid configuration argument"), 719, True),
-        (torch.AcceleratorError("CUDA error: unspecified launch failure"), 9, False),
-    ],
-    ids=lambda value: str(value)[:40],
-)
-def test_fatal_errors_of_a_gpu_are_told_apart(
-    error: Exception, code: int | None, fatal: bool
-) -> None:
-    if code is not None:
-        error.error_code = code  # type: ignore[attr-defined]
-
-    assert CudaBackend("cuda:0", "float32", threads=1).is_fatal(error) is fatal
-    assert not CpuBackend("cpu", "float32", threads=1).is_fatal(error)
-
-
-def test_a_gpu_has_exact_float32_and_no_attention_of_cudnn(tmp_path: Path) -> None:
-    matmul, conv = torch.backends.cuda.matmul, torch.backends.cudnn.conv  # type: ignore[attr-defined]
-    before = matmul.fp32_precision, conv.fp32_precision
-    matmul.fp32_precision = conv.fp32_precision = "tf32"
-    torch.backends.cuda.enable_cudnn_sdp(True)
-    backend = CudaBackend("cpu", "float32", threads=1)
-    try:
-        runner = backend.load(open_checkpoint(tiny_checkpoint(tmp_path / "tiny")))
-        assert isinstance(runner, CudaRunner)
-        assert (matmul.fp32_precision, conv.fp32_precision) == ("ieee", "ieee")
-        assert not torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
-    finally:
-        matmul.fp32_precision, conv.fp32_precision = before
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -137,38 +90,3 @@ def test_scores_are_float32_under_autocast_too() -> None:
     assert weights is not None
     assert weights.dtype is torch.float32
     torch.testing.assert_close(weights.sum(-1), torch.ones(1, 2, 24), atol=1e-5, rtol=0.0)
-
-
-def test_what_leaves_a_gpu_is_cut_stacked_and_copied_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """CUDA's part is played: copies and the event are only written down, in their order."""
-    told: list[object] = []
-
-    class Event:
-        def record(self) -> None:
-            told.append("record")
-
-        def synchronize(self) -> None:
-            told.append("wait")
-
-    def copy_out(tensor: Tensor) -> Tensor:
-        told.append(tuple(tensor.shape))
-        return tensor
-
-    monkeypatch.setattr(torch.cuda, "Event", Event)
-    monkeypatch.setattr(torch.cuda, "device", lambda _: nullcontext())
-    monkeypatch.setattr(cuda, "_copy_out", copy_out)
-    network = tiny_network().eval()
-    device = torch.device("cpu")
-    runner = CudaRunner(network, OnDemand(lambda: network), device=device, pad_token_id=0)
-
-    started = runner.start(batch(), Selection((1,), (0,)))
-    assert told == [(2, 2), (1, 2, 1, 5, 5), "record"]
-    output = runner.finish(started)
-    assert told[-1] == "wait"
-    with torch.inference_mode():
-        expected = network(batch(), need_weights=True).attention_weights[1][:, :1]
-    assert [layer.shape for layer in output.weights] == [(2, 1, 5, 5)]
-    torch.testing.assert_close(torch.from_numpy(output.weights[0]), expected)
-    told.clear()
-    assert runner.finish(runner.start(batch())).weights == ()
-    assert told == [(2, 2), "record", "wait"]
