@@ -56,6 +56,36 @@ def test_tokens_are_walked_through_and_heard(visit: Visit) -> None:
     assert visit.part(".lists h3").first.inner_text() == "Largest weights"
 
 
+def test_a_menu_is_opened_and_closed_and_changes_the_view(visit: Visit) -> None:
+    visit.ask("The plot drags.")
+    page, menu = visit.page, visit.part(".menu").first
+    controls = page.locator("#controls")
+    assert controls.count() == 0
+    menu.locator("summary").focus()
+    page.keyboard.press("Enter")
+    expect(controls).to_be_visible()
+    page.keyboard.press("Tab")
+    expect(controls.locator("input[value=map]")).to_be_focused()
+    with visit.redrawn():
+        page.keyboard.press("ArrowRight")
+    expect(visit.part(".lines svg")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(controls).to_have_count(0)
+    expect(menu.locator("summary")).to_be_focused()
+    visit.set("reduce", "rollout")
+    assert visit.part(".place").inner_text().startswith("Rollout")
+    for leave in (visit.part(".place").click, visit.part(".of-key").focus):
+        visit.menu("View")
+        expect(controls).to_be_visible()
+        leave()
+        expect(controls).to_have_count(0)
+    # On a phone it stays in the window.
+    page.set_viewport_size({"width": 320, "height": 700})
+    box = visit.menu("View").locator(".sheet").bounding_box()
+    assert box is not None
+    assert 0 <= box["x"] <= 320 - box["width"]
+
+
 def test_the_focus_is_seen_wherever_it_goes(visit: Visit) -> None:
     visit.ask("The plot drags.")
     page = visit.page

@@ -1,12 +1,17 @@
 """A sentence, its prediction, its heads: what the page shows is what the service answers."""
 
+from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import httpx
 import pytest
+from playwright.sync_api import Browser
 
-from tests.browser.visits import Visit
+from tests.browser.visits import Visit, window
+from tests.end_to_end.servers import RunningService
 
+SVG = "{http://www.w3.org/2000/svg}"
 SENTENCE = "The plot drags, but the cast is superb."
 
 
@@ -126,3 +131,48 @@ def test_special_tokens_are_hidden_and_nothing_else_changes(
     assert table(visit) == written(inner)
     assert "need not sum to 1" in visit.page.locator("#view-note").inner_text()
     assert visit.tokens() == [token["text"] for token in answer["tokens"][1:-1]]
+
+
+PIXELS = """async (bytes) => {
+  const image = await createImageBitmap(new Blob([Uint8Array.from(bytes)]));
+  const context = new OffscreenCanvas(image.width, image.height).getContext("2d");
+  context.drawImage(image, 0, 0);
+  const { data } = context.getImageData(0, 0, image.width, image.height);
+  return [...new Set(Array.from({ length: data.length / 4 }, (_, at) =>
+    data.slice(4 * at, 4 * at + 3).join(" ")))].concat(data.slice(0, 3).join(" "));
+}"""
+
+
+def test_a_saved_picture_is_light_and_is_the_one_on_a_dark_screen(
+    browser: Browser, running: RunningService, client: httpx.Client, tmp_path: Path
+) -> None:
+    saved = {}
+    with window(browser, running.url, scheme="dark") as visit:
+        visit.ask(SENTENCE)
+        visit.choose(3, 8)
+        shown = visit.part(".map canvas").evaluate(
+            "canvas => [...canvas.getContext('2d').getImageData(0, 0, 13, 13).data]"
+        )
+        for form in ("svg", "png"):
+            with visit.page.expect_download() as waiting:
+                button = visit.menu("Save").get_by_role("button", name=form.upper(), exact=True)
+                button.click()
+            assert waiting.value.suggested_filename == f"headlight-layer-3-head-8.{form}"
+            waiting.value.save_as(tmp_path / form)
+            saved[form] = (tmp_path / form).read_bytes()
+        pixels = visit.page.evaluate(PIXELS, list(saved["png"]))
+
+    picture = ElementTree.fromstring(saved["svg"])  # noqa: S314 - of the page
+    cells = [each for each in picture.iter(f"{SVG}rect") if each.get("data-weight")]
+    weights = [float(cell.get("data-weight", "")) for cell in cells]
+    expected = answer_of(client, layer=[3], head=[8])["attention"][0][0]
+    assert weights == pytest.approx([weight for row in expected for weight in row])
+    texts = [each.text for each in picture.iter(f"{SVG}text")]
+    assert {SENTENCE, "Layer 3, head 8"} <= set(texts)
+    # The darkest cell is the largest weight, on white: in the file, and in the window.
+    shares = [weight / max(weights) for weight in weights]
+    for channel, full in enumerate((11, 92, 173)):
+        drawn = [255 + share * (full - 255) for share in shares]
+        assert shown[channel::4] == pytest.approx(drawn, abs=1)
+    assert pixels[-1] == "255 255 255"
+    assert "11 92 173" in pixels

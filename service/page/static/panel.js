@@ -3,7 +3,7 @@
 import { post } from "./api.js";
 import { captioned, drawSmall, pngOf, Picture } from "./drawing.js";
 import { grouped, isSame, offer, percent, POINT, ProblemAt, quoted, range, Segments, tinted } from "./parts.js";
-import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./preact.js";
+import { html, useLayoutEffect, useMemo, useRef, useState } from "./preact.js";
 import { completed, Steps } from "./steps.js";
 import { announce, fail } from "./store.js";
 import {
@@ -141,7 +141,7 @@ function Menu({ name, children }) {
     summary.current.focus();
   };
   const menu = useRef(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const leave = ({ target }) => !menu.current.contains(target) && open(false);
     const events = isOpen ? ["pointerdown", "focusin"] : [];
     for (const each of events) document.addEventListener(each, leave);
