@@ -92,7 +92,8 @@ async function restore() {
     read(state.page.text, true); // a first visit, which begins with an example
   } else if (tab === "model") {
     const isOther = heads.isBusy || writeFragment(view) !== writeFragment(heads.wish);
-    if (text !== null || kept || (isAsked && isOther)) submit(view);
+    const isBare = ["#model", "#heads"].includes(window.location.hash) && !("keys" in document.documentElement.dataset);
+    if (text !== null || kept || (isAsked ? isOther : isBare)) submit(view);
     else if (!isAsked) change("heads", { wish: view });
   }
 }

@@ -251,7 +251,7 @@ function Groups({ patterns, head: { row, column }, marks, marking, question, vie
       onClick=${() => onChoose(each.row, each.column)}>${each.row}.${each.column}</button>`);
   const most = marks && weights.places().sort((a, b) => marks[b.row][b.column] - marks[a.row][a.column]);
   const count = (places) => places.length > CHIPS && html`<span class="note">of ${places.length}</span>`;
-  return html`<div class="row"><h3>Heads by what they do</h3><p class="note">3.8 is layer 3, head 8, from 0.</p></div>
+  return html`<div class="row"><h3>Heads by what they do</h3><p class="note">A head is one way of looking; 3.8 is head 8 of layer 3.</p></div>
     <dl class="groups">
       ${groupsOf(patterns).slice(0, GROUPS).map(({ kind, heads }) => html`
         <dt>look at ${(DONE[kind] ?? kind).replace("token", view.level)}</dt><dd>${chips(heads)}${count(heads)}</dd>`)}
