@@ -33,7 +33,7 @@ def table(visit: Visit) -> list[list[str]]:
     visit.part("details.table").evaluate("part => { part.open = true; }")
     found: list[list[str]] = visit.part(".table table").evaluate(
         "table => [...table.tBodies[0].rows].map(row => "
-        "[...row.querySelectorAll('td [title]')].map(cell => cell.title))"
+        "[...row.querySelectorAll('td[title]')].map(cell => cell.title))"
     )
     return found
 

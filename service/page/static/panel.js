@@ -4,7 +4,7 @@ import { post } from "./api.js";
 import { captioned, drawSmall, pngOf, Picture } from "./drawing.js";
 import { grouped, isSame, offer, percent, POINT, ProblemAt, quoted, range, Segments, tinted } from "./parts.js";
 import { html, useLayoutEffect, useMemo, useRef, useState } from "./preact.js";
-import { completed, Steps } from "./steps.js";
+import { completed, Numbers, Steps } from "./steps.js";
 import { announce, fail } from "./store.js";
 import {
   fieldsOf, full, gives, groupsOf, isNothing, largestOf, NOTHING, pairsOf, patternText, placeFields, placeName,
@@ -91,7 +91,7 @@ export function Panel(panel) {
           <${Readout} ...${part} />${pair}`}
         <${ProblemAt} place="steps" />
         ${isOne && question.windows === 1 && html`<${Switch} ...${part} />`}
-        ${!isTurned && html`<${Scale} ...${head} /><${TableOf} head=${head} />`}
+        ${!isTurned && html`<${Scale} ...${head} /><${Table} head=${head} />`}
         <p id="view-note" class="note">${[view.reduce, view.level, !view.special && "special"].map((each) => NOTES[each]).filter(Boolean).join(" ")}</p>
       </section>
       <section class="overview" aria-label="All heads">
@@ -368,26 +368,12 @@ function Lists({ head, chosen: { query, key } }) {
   return [of(query, true, "looks most at", "out"), of(key, false, "is looked at most by", "into")];
 }
 
-/** The weights as a table, once it is opened; a large one is only in the saved file. */
-function TableOf({ head }) {
-  const [isOpen, open] = useState(false);
-  const table = useMemo(() => isOpen && html`<${Numbers} head=${head} />`, [isOpen, head]);
-  return html`<details class="table" onToggle=${({ target }) => open(target.open)}><summary>The numbers as a table</summary>
-    <div class="scroll" tabindex="0" role="region" aria-label="Table of weights">${table}</div></details>`;
-}
-
-function Numbers({ head }) {
-  const { weights: { tokens }, shown, name } = head;
-  if (shown.length ** 2 > MOST_CELLS) {
-    return html`<p class="note">${shown.length ** 2} numbers are too many to read here: save them as JSON.</p>`;
-  }
+/** The weights as a table; a large one is only in the saved file. */
+function Table({ head }) {
+  const { weights: { tokens }, shown } = head;
+  const count = shown.length ** 2;
+  if (count > MOST_CELLS) return html`<p class="note">${grouped(count)} numbers are too many for a table: save them as JSON.</p>`;
   const weightOf = reader(head);
-  const heading = (scope, position) => html`<th scope=${scope}>${tokens[position].text}</th>`;
-  const cell = (weight) => html`<td><span class="figure" title=${full(weight)}>${short(weight)}</span></td>`;
-  return html`<table>
-    <caption>${name}: a row is a token that looks, a column one that is looked at</caption>
-    <thead><tr><td />${shown.map((key) => heading("col", key))}</tr></thead>
-    <tbody>${shown.map((query) => html`
-      <tr>${heading("row", query)}${shown.map((key) => cell(weightOf(query, key)))}</tr>`)}</tbody>
-  </table>`;
+  const columns = () => shown.map((key) => [tokens[key].text, shown.map((query) => weightOf(query, key))]);
+  return html`<${Numbers} title="The numbers as a table" columns=${columns} tokens=${shown.map((at) => tokens[at])} causes=${[head]} />`;
 }

@@ -6,9 +6,9 @@
 import { post, Problem, requireModel } from "./api.js";
 import { drawRow } from "./drawing.js";
 import { quoted, range, tinted } from "./parts.js";
-import { html, useEffect, useState } from "./preact.js";
+import { html, useEffect, useMemo, useState } from "./preact.js";
 import { announce } from "./store.js";
-import { fieldsOf, gives, largestOf, pairsOf, ranked, reader, short } from "./weights.js";
+import { fieldsOf, full, gives, largestOf, pairsOf, ranked, reader, short } from "./weights.js";
 
 const LEAST = 5e-5; // a difference that four decimals show
 
@@ -65,6 +65,7 @@ const sumOf = (numbers) => numbers.reduce((total, each) => total + each, 0);
 function making({ answer, key, model }) {
   const { query_vector: query, keys, values, scale, scores, weights, result, tokens, layer, head } = answer;
   const size = result.length;
+  const causes = [answer, key];
   const heads = model.num_heads;
   const [from, to] = [quoted(tokens[answer.query]), quoted(tokens[key])];
   const vectors = [[`query of ${from}`, query], [`key of ${to}`, keys[key]]];
@@ -84,14 +85,14 @@ function making({ answer, key, model }) {
       <p>Head ${head} of layer ${layer} has its own projections. They turn the one token into a query and
         the other into a key, each of ${query.length} numbers.</p>
       <${Strips} named=${vectors} />
-      <${Numbers} title="The query and the key as a table" named=${vectors} />
+      <${Numbers} title="The query and the key as a table" columns=${() => vectors} causes=${causes} />
     <//>
     <${Step} title="The score" term="Scaled dot product" source="scaled_dot_product_score">
       <p>The products of both, feature by feature, add up to ${number(sumOf(products))}. Divided
         by √${size} = ${number(1 / scale)} this is the score: ${number(scores[key])}.</p>
       <${Strips} named=${[["query × key", products]]} />
       <${Numbers} title="The products as a table"
-        named=${[["query", query], ["key", keys[key]], ["query × key", products]]} />
+        columns=${() => [["query", query], ["key", keys[key]], ["query × key", products]]} causes=${causes} />
     <//>
     <${Step} title="The softmax of the row" term="Softmax" source="softmax">
       <p>${from} has a score for each of ${tokens.length} tokens; the largest is ${number(top)}.
@@ -105,13 +106,13 @@ function making({ answer, key, model }) {
             <bdi class="name">${text}</bdi><span class="figure">${short(weights[at])}</span></li>`)}
       </ol><//>
       <${Numbers} title="The row as a table" tokens=${tokens} marked=${key}
-        named=${[["score", scores], ["power", powers], ["weight", weights]]} />
+        columns=${() => [["score", scores], ["power", powers], ["weight", weights]]} causes=${causes} />
     <//>
     <${Step} title="The value’s part in the result" term="Weighted sum" source="multi_head_attention">
       <p>The value of ${to} counts ${weight} times. The result of the head is the sum of such parts over
         all ${tokens.length} tokens.</p>
       <${Strips} named=${parts} />
-      <${Numbers} title="The values as a table" named=${parts} />
+      <${Numbers} title="The values as a table" columns=${() => parts} causes=${causes} />
     <//>
     <${Step} title="The heads, one after the other" term="Concatenation" source="concatenate_heads">
       <p>The results of all ${heads} heads stand one after the other in ${heads * size} numbers. Those
@@ -141,12 +142,21 @@ function Strips({ named }) {
 const Frame = ({ label, children }) => html`
   <div class="made-scroll" tabindex="0" role="region" aria-label=${label}>${children}</div>`;
 
-/** A closed table with a column for each list of numbers, and a row for each token or feature. */
-const Numbers = ({ title, named, tokens, marked }) => html`
-  <details><summary>${title}</summary><${Frame} label=${title}><table>
-    <thead><tr>${[tokens ? "token" : "feature", ...named.map(([name]) => name)].map((name) => html`
-      <th scope="col">${name}</th>`)}</tr></thead>
-    <tbody>${named[0][1].map((_, at) => html`
-      <tr aria-current=${at === marked ? "true" : null}><th scope="row">${tokens?.[at].text ?? at}</th>
-        ${named.map(([, numbers]) => html`<td>${number(numbers[at])}</td>`)}</tr>`)}</tbody>
-  </table><//></details>`;
+/**
+ * A table that is filled once it is opened, and again for other causes: a column for each list of
+ * numbers, with its name, and a row for each token or feature.
+ */
+export function Numbers({ title, columns, tokens, marked, causes }) {
+  const [isOpen, open] = useState(false);
+  const table = useMemo(() => {
+    const named = isOpen ? columns() : [];
+    return isOpen && html`<table>
+      <thead><tr>${[tokens ? "token" : "feature", ...named.map(([name]) => name)].map((name) => html`
+        <th scope="col">${name}</th>`)}</tr></thead>
+      <tbody>${named[0][1].map((_, at) => html`
+        <tr aria-current=${at === marked ? "true" : null}><th scope="row">${tokens?.[at].text ?? at}</th>
+          ${named.map(([, numbers]) => html`<td title=${full(numbers[at])}>${number(numbers[at])}</td>`)}</tr>`)}</tbody></table>`;
+  }, [isOpen, ...causes]);
+  return html`<details class="table" onToggle=${({ target }) => open(target.open)}><summary>${title}</summary>
+    <${Frame} label=${title}>${table}<//></details>`;
+}
