@@ -176,7 +176,7 @@ export function captioned(svg, sentence, name) {
   const room = Math.floor((width - 2 * MARGIN) / FONT / CHARACTER);
   // XML has no way to write the other characters.
   const plain = sentence.replaceAll(/[^\x20-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]+/gu, " ").trim();
-  const lines = [...plain.matchAll(new RegExp(`(\\S.{0,${room - 1}})(?=\\s|$)|\\S{${room}}`, "gu")), [name]].map(([line]) => line.trim());
+  const lines = [...plain.matchAll(new RegExp(`(\\S.{0,${room - 1}})(?=\\s|$)|\\S{${room}}`, "gu")), [name]].map(([line]) => line.trim()).filter(Boolean);
   const top = MARGIN + LINE * lines.length;
   picture.querySelector("rect").setAttribute("y", String(-top));
   for (const [at, text] of lines.entries()) {
