@@ -137,3 +137,13 @@ def heard(visit: Visit, act: Callable[[], None], path: str = "predict") -> Answe
         act()
     answer: Answer = waiting.value.json()
     return {**answer, "asked": waiting.value.request.post_data_json}
+
+
+def ready(visit: Visit, *methods: str) -> None:
+    """The service names methods that it is ready for."""
+
+    def describe(route: Route) -> None:
+        route.fulfill(json=route.fetch().json() | {"methods": ["leave_out", *methods]})
+
+    visit.page.route("**/model", describe)
+    visit.page.reload()

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Route, expect
 
+from tests.browser.routes import ready
 from tests.browser.table_of_many import Many
 from tests.browser.visits import NARROW, Visit, come, read
 
@@ -26,6 +27,7 @@ def answered(visit: Visit) -> None:
 
 def opened(visit: Visit) -> None:
     """All that can be opened is open."""
+    ready(visit)
     answered(visit)
     visit.set("picture", "lines")
     visit.part(".table summary").click()

@@ -6,7 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import Browser, Route, expect
 
-from tests.browser.routes import Replaced, body_of, heard, hold, questions, refuse
+from tests.browser.routes import Replaced, body_of, heard, hold, questions, ready, refuse
 from tests.browser.visits import Visit, percent, window
 
 TEXT = "The plot drags, but the cast is superb."
@@ -154,16 +154,6 @@ def test_a_replacement_under_way_is_said_and_can_be_tried_again(asked: Visit) ->
     asked.try_again()
     assert (version(asked), len(places(asked))) == (new.version, 48)
     expect(asked.menu("View").locator("input[name=level][value=word]")).to_be_checked()
-
-
-def ready(visit: Visit, *methods: str) -> None:
-    """The service names methods that it is ready for."""
-
-    def describe(route: Route) -> None:
-        route.fulfill(json=route.fetch().json() | {"methods": ["leave_out", *methods]})
-
-    visit.page.route("**/model", describe)
-    visit.page.reload()
 
 
 def matter(visit: Visit) -> list[str]:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.browser.routes import ready
 from tests.browser.visits import Visit
 
 SIXTY = (
@@ -18,8 +19,10 @@ def bottom(visit: Visit, selector: str) -> float:
 
 
 def test_grid_and_head_are_in_one_view(visit: Visit) -> None:
+    ready(visit, "importance")
     visit.ask(SIXTY)
     assert len(visit.tokens()) >= 60
+    visit.part(".grid.marked").wait_for()
     for picture in ("lines", "map"):
         visit.set("picture", picture)
         assert visit.page.evaluate("window.scrollY") == 0

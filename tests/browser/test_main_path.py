@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import httpx
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, expect
 
 from tests.browser.visits import Visit, window
 from tests.end_to_end.servers import RunningService
@@ -45,7 +45,7 @@ def written(weights: list[list[float]]) -> list[list[str]]:
 
 def test_before_anything_is_asked_the_page_explains_itself(visit: Visit) -> None:
     page = visit.page
-    assert page.get_by_role("heading", name="How to read this").count() == 1
+    expect(page.get_by_role("heading", name="How to read this")).to_have_count(1)
     page.locator("#how summary").click()
     text = page.locator("#how").inner_text()
     assert "they are not an explanation of the prediction (Jain and Wallace 2019" in text

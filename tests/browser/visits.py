@@ -41,6 +41,7 @@ class Visit:
 
     def ask(self, sentence: str) -> None:
         """Types a sentence, asks, and waits until the answer is drawn."""
+        self.page.locator("#heads-tab").wait_for()
         self.page.get_by_label("Text", exact=True).fill(sentence)
         with self.redrawn():
             self.page.get_by_role("button", name="Read it", exact=True).click()

@@ -257,7 +257,8 @@ const How = () => html`<details id="how">
     <li><strong>Choose a head, then ${POINT.toLowerCase()} a token.</strong> Blue is what the token looks
       at, orange is what looks at it.</li>
     <li><strong>A head matters</strong> if the verdict changes without it: by how much the log-odds of the
-      label do, as estimated by gradients (Michel et al. 2019) or found by switching each head off.</li>
+      label do, as estimated by gradients (Michel et al. 2019) or found by switching each head off. A bar
+      under its map says how much.</li>
   </ol>
   <p class="note">Attention weights show where a head looks; they are not an explanation of the
     prediction (Jain and Wallace 2019, <cite>Attention is not explanation</cite>; Wiegreffe and Pinter

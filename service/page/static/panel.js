@@ -324,8 +324,7 @@ function Grid({ weights, view, head: { row: chosenRow, column: chosenColumn, sho
   const title = oneColumn ? (count === 1 ? "One map" : `${count} maps`) : `${count} heads`;
   return html`
     <div class="row"><h3 class="overview-title">${title}</h3><p class="note overview-note">
-      ${oneColumn ? "" : "Layers down, heads right. "}Darkest: a map's largest, or six even
-      shares.${marks ? " Bar: how much a head matters." : ""}</p></div>
+      ${oneColumn ? "" : "Layers down, heads right. "}Darkest: a map's largest, or six even shares.</p></div>
     <div ref=${grid} class="grid ${columns === 1 ? "single" : ""} ${marks ? "marked" : ""}" role="grid" onKeyDown=${move}
       style=${{ "--columns": columns }} aria-label="Layers and heads; arrow keys go from map to map">${cells}</div>`;
 }
