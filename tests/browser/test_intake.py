@@ -187,6 +187,12 @@ def test_a_damaged_file_keeps_its_other_rows(many: Many) -> None:
         ("a;b\n" + "".join(f"Long text {at};{at}\n" for at in (1, 2, 5)), "a", "b"),
         ("a;month\n" + "".join(f"Long text {at};{at}\n" for at in (1, 2, 5)), "a", None),
         ("a;b\n" + "".join(f"Long text {at};{at}\n" for at in (1, 2, 7)), "a", None),
+        # Questions of a form are names, however long they are.
+        (
+            "How was your stay with us?,Likely to come again?\nLong text,9\nAnother,0",
+            "How was your stay with us?",
+            None,
+        ),
         ("a,stars,polarity\nLong text,?,+\nAnother text,-,-\n", "a", "polarity"),
     ],
 )

@@ -9,7 +9,8 @@ export const USUAL = ["negative", "neutral", "positive"];
 /** @type {[number, number][]} */
 const SCALES = [[0, 1], [-1, 1], [1, 5], [0, 4], [0, 5], [1, 10], [0, 10], [0, 100]];
 const STRICT = 2;
-const MOST_OUTSIDE = 0.02; // of the ratings: what stands for none, such as 99
+const MOST_OUTSIDE = 0.02; // of the ratings: what stands for none
+const CODES = [88, 97, 98, 99, 999]; // what surveys write for no answer
 const GLYPHS = /^(?=.)([★⭐🌟*]*)(½?)([☆✩]*)$/u;
 const NUMBER =
   /^(?:rated |rating:? ?)?([+-]?\d+(?:[.,]\d+)?) ?(?:(?:\/|out of|of|von|aus|sur|de|su) ?(\d{1,3}))? ?(stars?|stern\p{L}*|étoiles?|estrel\p{L}*|stell[ae]|points?|punkte?n?|[★⭐]|%)?$/u;
@@ -45,7 +46,7 @@ function namesOf(labels) {
  * How the values of a column are read as labels of a model: `labelOf(value)` is null where it is
  * none, and `note` says how numbers are read. Null if none can be read.
  */
-export function meaningOf(values, labels) {
+export function meaningOf(values, labels, column = "") {
   const all = values.map(folded);
   const named = namesOf(labels);
   const ratings = all.map(ratingOf).filter((rating) => rating !== null);
@@ -58,7 +59,7 @@ export function meaningOf(values, labels) {
     const note = `It is read as numbers of the classes: ${labels.map((label, at) => `${at} as ${label}`).join(", ")}.`;
     return { labelOf: (value) => labels[ratingOf(folded(value))?.number] ?? null, note };
   }
-  const scale = scaleOf(ratings);
+  const scale = scaleOf(ratings, column);
   if (!scale || !named("negative") || !named("positive")) return null;
   return { labelOf: (value) => rated(value, scale, named), note: noteOf(scale, named) };
 }
@@ -67,17 +68,20 @@ export function meaningOf(values, labels) {
  * The scale that ratings name, or the first one that holds them.
  * @returns {[number, number] | undefined}
  */
-function scaleOf(ratings) {
+function scaleOf(ratings, column) {
   const named = ratings.map(({ of }) => of).filter((of) => of !== null).sort((one, other) => one - other);
   if (named.length > 0) {
     const of = named[Math.floor(named.length / 2)];
     return [of === 100 || ratings.some(({ number }) => number < 1) ? 0 : 1, of];
   }
-  const holds = ([from, to], at) => {
-    const outside = ratings.filter(({ number }) => number < from || number > to).length;
-    return outside <= (at < STRICT ? 0 : MOST_OUTSIDE * ratings.length);
-  };
-  return ratings.length > 0 ? SCALES.find(holds) : undefined;
+  // Stars that are all 1 are the worst ones, and no classes.
+  const scales = RATED.test(folded(column)) && ratings.every(({ number }) => number >= 1) ? SCALES.slice(STRICT) : SCALES;
+  const holding = (some) => scales.find((scale) => {
+    const outside = some.filter(({ number }) => number < scale[0] || number > scale[1]).length;
+    return outside <= (SCALES.indexOf(scale) < STRICT ? 0 : MOST_OUTSIDE * some.length);
+  });
+  const coded = holding(ratings.filter(({ number }) => !CODES.includes(number)));
+  return ratings.length === 0 ? undefined : coded?.[1] <= 10 ? coded : holding(ratings);
 }
 
 /** The label of a rating: the middle of its scale is neutral. */
@@ -109,7 +113,7 @@ export function looksRated(name, values) {
   if (new Set(filled).size < 2 || 2 * (ratings.length + words) <= filled.length) return false;
   if (words > ratings.length) return true;
   const plain = ratings.filter(({ of, unit }) => of === null && unit === undefined).map(({ number }) => number);
-  if (plain.length < ratings.length / 2 || RATED.test(folded(name))) return scaleOf(ratings) !== undefined;
+  if (plain.length < ratings.length / 2 || RATED.test(folded(name))) return scaleOf(ratings, name) !== undefined;
   const isOfStars = plain.includes(1) && plain.includes(5) && plain.every((number) => number >= 1 && number <= 5);
   return isOfStars && !COUNTED.test(folded(name));
 }

@@ -10,6 +10,7 @@ const MOST_ROWS = 10_000;
 const MOST_BYTES = 50_000_000;
 const SAMPLE = 200; // rows that a guess is made from
 const MOST_NAME_WORDS = 5; // of the name of a column
+const VALUE = /^[+-]?\d+([.,]\d+)?$/; // and no name
 
 const KINDS = { csv: "csv", tsv: "tsv", tab: "tsv", json: "json", jsonl: "json", ndjson: "json", txt: "lines" };
 // Usual names of the column of texts, and of one that has labels or ratings.
@@ -128,7 +129,7 @@ function sheetOf(name, kind, records) {
     sheet.records = records.map((record) => (record.reason ? record : { ...record, cells: valuesOf(record.cells[0]) }));
   } else if (["csv", "tsv"].includes(kind) && records.length > 0) {
     sheet.isSure = hasKnownName(records);
-    return withHeader(sheet, sheet.isSure || !looksLikeRow(records));
+    return withHeader(sheet, sheet.isSure || standsAboveNumbers(records) || !looksLikeRow(records));
   }
   return guessColumns(sheet);
 }
@@ -166,7 +167,7 @@ function guessColumns(sheet) {
   const compared = usual.find((at) => rated.includes(at)) ?? rated[0] ?? usual[0] ?? -1;
   // A name above ratings is no rating itself.
   const isSure = sheet.isSure || (sheet.hasHeader && rated.length > 0);
-  const isOfStars = compared >= 0 && Boolean(meaningOf(valuesOf(compared), USUAL)?.note);
+  const isOfStars = compared >= 0 && Boolean(meaningOf(valuesOf(compared), USUAL, names[compared])?.note);
   return { ...sheet, column, compared, isSure, isOfStars };
 }
 
@@ -176,11 +177,19 @@ const written = (cell) => textOf(cell) ?? JSON.stringify(cell ?? "").replace(/^"
 /** Whether the first record of a table has a name that is known for a column. */
 const hasKnownName = ([{ cells }]) => cells.some((cell) => [...TEXTS, ...LABELS].includes(folded(cell)));
 
+/** Whether the first record has a word where all below it are numbers, as the answers of a form have. */
+function standsAboveNumbers([{ cells }, ...records]) {
+  return cells.some((cell, at) => {
+    const below = records.map((record) => record.cells[at]?.trim()).filter(Boolean);
+    return !VALUE.test(cell.trim()) && below.length > 1 && below.every((value) => VALUE.test(value));
+  });
+}
+
 /** Whether the first record is a row: it has a number, a text, or what comes again below it. */
 function looksLikeRow([{ cells }, ...records]) {
   const words = cells.map((cell) => cell.trim().split(/\s+/).length);
   if (words.some((count) => count > (cells.length === 1 ? 1 : MOST_NAME_WORDS))) return true;
-  if (cells.some((cell) => /^[+-]?\d+([.,]\d+)?$/.test(cell.trim()))) return true;
+  if (cells.some((cell) => VALUE.test(cell.trim()))) return true;
   return records.slice(0, SAMPLE).some((below) => cells.some((cell, at) => cell.trim() && cell === below.cells[at]));
 }
 

@@ -128,8 +128,8 @@ async function go() {
 
 /** Begins a table of labels, with the comparison that is chosen now; what is scored stays. */
 function beginTable(labels) {
-  const { rows, view, sheet: { compared } } = state.many;
-  const meaning = meaningOf(rows.map(({ cells }) => cells[compared] ?? ""), labels);
+  const { rows, view, sheet: { columns, compared } } = state.many;
+  const meaning = meaningOf(rows.map(({ cells }) => cells[compared] ?? ""), labels, columns[compared]);
   for (const row of rows) row.expected = meaning?.labelOf(row.cells[compared] ?? "") ?? undefined;
   set({ labels, meaning, view: { ...WHOLE, by: view.by, ...(meaning ? DISAGREEING : {}) } });
 }
@@ -258,7 +258,7 @@ function Chosen({ many: { sheet, isChanging, rows, labels } }) {
       <button type="button" class="quiet" aria-expanded=${isChanging} aria-controls="many-how"
         onClick=${() => set({ isChanging: !isChanging })}>Change</button>
       <button type="button" class="quiet" onClick=${remove}>Remove the file</button></div>
-    ${isTable && (isChanging || !(isSure && hasHeader)) && html`<p id="many-header">${hasHeader
+    ${isTable && sheet.records.length > 0 && (isChanging || !(isSure && hasHeader)) && html`<p id="many-header">${hasHeader
       ? "The first line is read as the names of the columns. "
       : "The first line is read as a row, not as names of columns. "}
       <button type="button" class="quiet" onClick=${() => mayGo() && take(intake.withHeader(sheet, !hasHeader))}>${hasHeader ? "It is a row" : "It has the names"}</button></p>`}
