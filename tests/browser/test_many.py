@@ -355,54 +355,45 @@ def test_another_choice_never_stands_above_old_rows(rated: Many) -> None:
         rated.score("Done: 5 of 5 rows scored.")
 
 
-def test_a_file_of_a_german_excel_is_read_and_it_is_said(many: Many) -> None:
-    MadeUp(by_number).stand_in(many.visit)
-    lines = [f"Sch\u00f6n {at};{stars}" for at, stars in ((900, "4,0"), (100, "n/a"), (200, "5,0"))]
-    content = "\r\n".join(["Text;Sterne", *lines, "Sch\u00f6n 800;", "Schlecht 150;1,0"])
+def test_a_messy_file_of_a_german_excel_is_compared_marked_and_grouped(
+    many: Many, tmp_path: Path
+) -> None:
+    foreign = {"warnings": ["not-english"]}
+    served = MadeUp(lambda text: by_number(text) | (foreign if "Sch\u00f6n" in text else {}))
+    served.stand_in(many.visit)
+    stars = ["4,0", "n/a", "5,0", "", "1,0", "2"]
+    texts = ["Sch\u00f6n 900", "Film 100", "Film 200", "Film 800", "Film 150", "Film 300"]
+    rows = [
+        f"{text};{star};{'Lampe' if at < 4 else 'Zelt'};0{1 + at}.{1 + at // 3}.2024"
+        for at, (text, star) in enumerate(zip(texts, stars, strict=True))
+    ]
+    content = "\r\n".join(["Text;Sterne;Produkt;Tag", *rows])
     many.choose("alt.csv", content.encode("cp1252"))
-    assert many.note() == ("5 rows. It is not UTF-8, and is read as Windows-1252.")
+    assert many.note() == "6 rows. It is not UTF-8, and is read as Windows-1252."
     assert many.part("#many-guess").inner_text() == "Texts: Text. Stars: Sterne."
-    many.score("Done: 5 of 5 rows scored.")
-    assert many.column(1)[0] == "Sch\u00f6n 200"
+    many.score("Done: 6 of 6 rows scored.")
+    # Where the verdict disagrees comes first.
+    assert many.column(1)[0] == "Film 200"
     agreement = many.part("#agreement p")
-    expect(agreement.first).to_contain_text("The verdict agrees with “Sterne” in 2 of 3 (66.7 %).")
+    expect(agreement.first).to_contain_text("The verdict agrees with “Sterne” in 3 of 4 (75.0 %).")
     expect(agreement.last).to_contain_text("Not compared: line 3 (“n/a”), 1 row without a value.")
     many.button("Show them").click()
     assert many.column(0) == ["2", "4"]
 
-
-def test_a_text_in_another_language_is_marked(many: Many, tmp_path: Path) -> None:
-    foreign = {"warnings": ["not-english"]}
-    served = MadeUp(lambda text: by_number(text) | (foreign if "Nicht" in text else {}))
-    served.stand_in(many.visit)
-    many.paste("Good 900", "Nicht gut 800", "Bad 100")
-    many.score()
-    assert many.column(4) == ["", "not English", ""]
     assert many.counts()["not English"] == "1"
-    many.part("#filters").get_by_label("Label").select_option("not English")
-    assert many.column(0) == ["2"]
-    saved = many.save(tmp_path).read_text(encoding="utf-8-sig")
-    records = csv.DictReader(io.StringIO(saved, newline=""))
-    assert [each["warnings"] for each in records] == ["", "not-english", ""]
-
-
-def test_bars_by_a_column_or_by_month_lead_to_their_rows(many: Many) -> None:
-    MadeUp(by_number).stand_in(many.visit)
-    days = ["03.02.2024", "28.02.2024", "01.11.2023", "05.11.2023"]
-    rows = (
-        f"Film {at},{'Lamp' if at < 700 else 'Tent'},{days[at % 4]}" for at in range(0, 1000, 50)
-    )
-    many.choose("sold.csv", "\n".join(["text,product,day", *rows]))
-    many.score()
+    many.part("#counts").get_by_role("button", name="not English").click()
+    assert [row[0] + row[4] for row in many.rows()] == ["1not English"]
     bars = many.part("#groups")
-    assert bars.get_by_role("button").all_inner_texts() == ["Lamp", "Tent"]
-    assert bars.get_by_role("img").first.get_attribute("aria-label") == (
-        "negative 11 (78.6 %), positive 3 (21.4 %)"
-    )
-    many.part(".by select").select_option("day")
-    assert bars.get_by_role("button").all_inner_texts() == ["2023-11", "2024-02"]
-    bars.get_by_role("button", name="2023-11").click()
-    assert many.part("#range").inner_text() == "Rows 1 to 10 of 10, of “2023-11”"
+    assert bars.get_by_role("button").all_inner_texts() == ["Lampe", "Zelt"]
+    name = bars.get_by_role("img").first.get_attribute("aria-label")
+    assert name == "negative 2 (50.0 %), positive 2 (50.0 %)"
+    many.part(".by select").select_option("Tag")
+    assert bars.get_by_role("button").all_inner_texts() == ["2024-01", "2024-02"]
+    bars.get_by_role("button", name="2024-02").click()
+    assert many.part("#range").inner_text() == "Rows 1 to 3 of 3, of “2024-02”"
+    saved = io.StringIO(many.save(tmp_path).read_text(encoding="utf-8-sig"), newline="")
+    records = csv.DictReader(saved, delimiter=";")
+    assert [each["warnings"] for each in records] == ["not-english", *[""] * 5]
 
 
 def test_verdicts_that_are_not_downloaded_go_only_after_a_question(
@@ -442,11 +433,7 @@ def test_verdicts_that_are_not_downloaded_go_only_after_a_question(
         (["1.5", "200"], "np", None),
         (["★★★★☆", "★", "⭐️⭐️⭐️", "x"], "nzp", ["positive", "negative", "neutral", None]),
         (["4,0", "2,5", "n/a", "3"], "nzp", ["positive", "negative", None, "neutral"]),
-        (
-            ["4 out of 5", "1/5", "5 Sterne", "1 of 9"],
-            "np",
-            ["positive", "negative", "positive", None],
-        ),
+        (["4 out of 5", "1/5", "1 of 9"], "np", ["positive", "negative", None]),
         (["90 %", "10%", "-"], "np", ["positive", "negative", None]),
         (["0", "1", "2"], "zrp", ["neutral", "red light", "positive"]),
         (["1", "5", "99"], "np", ["negative", "positive", None]),
@@ -469,28 +456,43 @@ def test_labels_and_ratings_are_read(
 
 
 @pytest.mark.parametrize(
-    ("limits", "sizes"),
+    ("limits", "most", "sizes"),
     [
-        ({"max_sentences": 30}, [30, 30, 30, 10]),
-        ({}, [32, 64, 4]),
+        ({"max_sentences": 30}, 256, [30, 30, 30, 10]),
+        ({}, 256, [32, 64, 4]),
         # An answer that takes long halves the next request.
-        ({"request_timeout": 0}, [32, 16, 8, 4, 2, *[1] * 38]),
+        ({"request_timeout": 0}, 256, [32, 16, 8, 4, 2, *[1] * 38]),
+        # After a request that is too much, none is larger than what went through.
+        ({}, 10, [32, 16, *[8] * 12, 4]),
     ],
 )
 def test_requests_keep_the_limits_and_their_time(
-    many: Many, limits: dict[str, float], sizes: list[int]
+    many: Many, limits: dict[str, float], most: int, sizes: list[int]
 ) -> None:
+    kinds = [(413, "too-much-work"), (504, "timeout")]
+    asked: list[int] = []
+
     def model(route: Route) -> None:
         answer = route.fetch().json()
         answer["limits"] |= limits
         route.fulfill(json=answer)
 
+    def refuse_large(route: Route, at: int) -> bool:
+        asked.append(len((route.request.post_data_json or {})["sentences"]))
+        if asked[-1] > most:
+            route.fulfill(**problem_of(*kinds[at]))
+        return asked[-1] > most
+
     many.visit.page.route("**/model", model)
-    served = MadeUp(by_number)
+    served = MadeUp(by_number, refuse_large)
     served.stand_in(many.visit)
-    many.paste(*(f"Film {at:03}, of which there is much to say" for at in range(100)))
+    texts = [f"Film {at}" for at in range(100)]
+    many.paste(*texts)
     many.score("Done: 100 of 100 rows scored.")
-    assert [len(sentences) for sentences in served.asked] == sizes
+    assert asked == sizes
+    for status, _ in kinds if most < max(sizes) else []:
+        many.visit.complained(str(status))
+    assert [text for sentences in served.asked for text in sentences] == texts
 
 
 def test_a_run_is_stopped_and_goes_on(many: Many) -> None:
@@ -547,30 +549,6 @@ def test_a_busy_service_is_asked_again_and_named_if_it_stays_busy(many: Many) ->
     many.visit.page.get_by_role("button", name="Try again").click()
     many.wait("Done: 2 of 2 rows scored.")
     assert many.visit.page.locator("#problem").count() == 0
-
-
-def test_a_request_that_is_too_much_is_halved(many: Many) -> None:
-    sizes: list[int] = []
-    kinds = [(413, "too-much-work"), (504, "timeout")]
-
-    def refuse_large(route: Route, _: int) -> bool:
-        count = len((route.request.post_data_json or {})["sentences"])
-        sizes.append(count)
-        if count > 10:
-            route.fulfill(**problem_of(*kinds[len(sizes) % 2]))
-        return count > 10
-
-    served = MadeUp(by_number, refuse_large)
-    served.stand_in(many.visit)
-    texts = [f"Film {at}" for at in range(50)]
-    many.paste(*texts)
-    many.score("Done: 50 of 50 rows scored.")
-
-    # Later requests begin with the size that went through.
-    assert sizes == [32, 16, *[8] * 6, 2]
-    assert [text for sentences in served.asked for text in sentences] == texts
-    many.visit.complained("413")
-    many.visit.complained("504")
 
 
 def test_a_row_that_is_refused_by_itself_is_bad_and_the_rest_goes_on(many: Many) -> None:

@@ -57,6 +57,7 @@ FILES: dict[str, str | bytes] = {
     "bracket.csv": "sep=]\ntext]label\nOne, two]1\nTwo]0\n",
     "backslash.csv": "sep=\\\ntext\\label\nOne or more\\1\nTwo\\0\n",
     "caret.csv": "sep=^\ntext^label\nOne^1\n",
+    "damaged.csv": b"text,id\nSch\xc3\xb6n \xc3\xb6de,1\ncaf\xe9,2\n",
     "names.csv": "A lamp shines,good\nThe tent leaks,bad\nA shoe fits,good\n",
     "trailing.csv": "text,label,,\nOne,1,,\nTwo,0\nThree,1,,x\n",
 }
