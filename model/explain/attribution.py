@@ -31,6 +31,8 @@ Method = Literal["integrated_gradients", "gradient_x_input"]
 STEPS = 32
 MOST_STEPS = 256
 _MAX_BATCH_TOKENS = 512
+# A pass keeps the states of all layers for the way back, 150 kB a token of the default network.
+_MOST_TOKENS = 2_048
 
 
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
@@ -106,7 +108,7 @@ class Attributor:
 
     def pieces(self, max_batch_tokens: int) -> list[range]:
         """Cuts the nodes into similar pieces of at most so many tokens, T a node, or one node."""
-        most = max(1, max_batch_tokens // len(self._encoding.input_ids))
+        most = max(1, min(max_batch_tokens, _MOST_TOKENS) // len(self._encoding.input_ids))
         count = -(-self._nodes // most)
         cuts = [self._nodes * piece // count for piece in range(count + 1)]
         return [range(*ends) for ends in pairwise(cuts)]

@@ -212,6 +212,7 @@ class Engine:
             max_queue_tokens=self._max_queue_tokens,
             computes_padding=backend.computes_padding,
             mixes_lengths=backend.shapes_passes,
+            explained_tokens=backend.explained_tokens,
             limits=self.limits,
             metrics=self._metrics,
             begin=self._begin_worker,

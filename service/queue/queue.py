@@ -90,7 +90,8 @@ class Queue:
         worth_sharing: the fewest tokens for which the only pass uses several threads.
         max_batch_tokens: limit of `longest * count` of a batch; a longer text goes by itself.
         computes_padding: whether padding goes through the network too.
-        mixes_lengths: whether texts of any length share a batch; see `Schedule`.
+        mixes_lengths: whether texts of any length share a batch; see `Schedule`, also for
+            `explained_tokens`.
         begin: called on the thread of a worker, with the weight that it takes, or None.
         use_threads: called before each pass with its number of threads.
         on_pass: called after each pass with its path, when it began, and its error or None.
@@ -111,6 +112,7 @@ class Queue:
         max_queue_tokens: int,
         computes_padding: bool = True,
         mixes_lengths: bool = False,
+        explained_tokens: float = math.inf,
         limits: WorkLimits = NO_LIMITS,
         metrics: Metrics,
         begin: Callable[[Weight | None], None] = lambda _: None,
@@ -121,7 +123,9 @@ class Queue:
         lock = threading.RLock()  # guards the schedule, the admission and what workers do
         self._changed = threading.Condition(lock)
         self._extra_wanted = threading.Condition(lock)
-        self._schedule = Schedule(max_batch_tokens, mixes_lengths=mixes_lengths)
+        self._schedule = Schedule(
+            max_batch_tokens, mixes_lengths=mixes_lengths, explained_tokens=explained_tokens
+        )
         self._limits = limits
         self._admission = Admission(
             self._schedule,

@@ -357,10 +357,18 @@ class Schedule:
 
     A batch has at most `max_batch_tokens` of `longest * count`; a longer text goes by itself. With
     `mixes_lengths`, its texts have any length, and the longest counts as the device pads it.
+    Maps of attention fill memory, so texts that are explained have a limit of their own.
     """
 
-    def __init__(self, max_batch_tokens: int, *, mixes_lengths: bool = False) -> None:
+    def __init__(
+        self,
+        max_batch_tokens: int,
+        *,
+        mixes_lengths: bool = False,
+        explained_tokens: float = math.inf,
+    ) -> None:
         self._max_batch_tokens = max_batch_tokens
+        self._explained_tokens = explained_tokens
         self._mixes_lengths = mixes_lengths
         self._buckets: dict[_Key, Bucket] = {}
         self._virtual_time = 0.0  # cost served to each waiting client so far
@@ -432,7 +440,8 @@ class Schedule:
         key = self._first_bucket(now, may_take)
         if key is None:
             return []
-        limit = min(self._max_batch_tokens, most_tokens)
+        explained = self._explained_tokens if key[0] == EXPLICIT else math.inf
+        limit = min(self._max_batch_tokens, most_tokens, explained)
         urgent = self._buckets[key].most_urgent(now)
         self._urgent_client = _client_of(urgent[-1].request) if urgent else None
         items = list(self._take_similar(key, limit, now))

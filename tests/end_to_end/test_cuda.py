@@ -32,4 +32,6 @@ def test_a_served_request(checkpoint_folder: Path, tmp_path: Path, dtype: str) -
             assert [sum(row) for row in rows] == pytest.approx([1.0] * len(rows), abs=1e-5)
             attributed = client.post("/attributions", json={"sentence": "good film"})
             assert attributed.status_code == 200, attributed.text
+            first = (answer, attention, attributed)
+            assert max(each.elapsed.total_seconds() for each in first) < 0.1
         assert running.errors() == []

@@ -135,6 +135,13 @@ def test_texts_of_any_length_go_together_in_their_order_while_there_is_room() ->
     assert [len(batch) for batch in batches(schedule)] == [1024, 1024, 251]
 
 
+def test_texts_that_are_explained_have_a_limit_of_their_own() -> None:
+    schedule = Schedule(1000, explained_tokens=40)
+    add(schedule, "maps", *[20] * 5, path=EXPLICIT)
+    add(schedule, "labels", *[20] * 5)
+    assert sorted(map(len, batches(schedule))) == [1, 2, 2, 5]
+
+
 def test_what_costs_more_goes_later() -> None:
     schedule = Schedule(20)
     add(schedule, "dear", 20, 20, client="a", cost=5.0)
