@@ -71,7 +71,6 @@ _TIMEOUT = parameter(
     "header",
     "Seconds until the answer is useless, up to the service's own limit.",
     schema={"type": "string", "pattern": "^[0-9]{1,9}([.][0-9]{1,9})?$"},
-    example="2.5",
 )
 _LIMITED = {
     "RateLimit-Policy": header("The limits of the client, if it has any.", '"requests";q=600;w=60'),

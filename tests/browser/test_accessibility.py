@@ -1,6 +1,8 @@
 """axe finds nothing to complain about in any state of the page, wide or narrow, light or dark."""
 
 import importlib.resources
+import json
+import subprocess
 from collections.abc import Callable
 from typing import Any
 
@@ -148,3 +150,20 @@ def test_axe_finds_nothing_and_nothing_is_too_wide(
     visit.page.emulate_media(color_scheme="dark")
     assert violations(visit) == []
     assert visit.overflow() == 0
+
+
+def test_the_interface_begins_with_an_example_that_runs_and_axe_finds_nothing(
+    visit: Visit,
+) -> None:
+    page = visit.page
+    page.goto(f"{visit.url}/docs")
+    page.locator(".opblock-summary-control").first.click()
+    page.get_by_role("button", name="Execute").click()
+    expect(page.locator(".curl")).not_to_contain_text("X-Request")
+    page.locator(".live-responses-table").wait_for()
+    command = page.locator("#first").inner_text()
+    done = subprocess.run(["bash", "-c", command], capture_output=True, check=True)
+    assert json.loads(done.stdout)["predictions"][0]["label"] == "positive"
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        assert violations(visit) == []

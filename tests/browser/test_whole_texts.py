@@ -42,7 +42,7 @@ def test_a_text_that_is_cut_is_read_whole_in_windows(
     with cut.redrawn():
         answer = heard(cut, lambda: page.keyboard.press("Enter"))
 
-    assert answer["asked"] == {"sentences": [TEXT], "on_error": "item", "truncation": "window"}
+    assert answer["asked"] == {"sentences": [TEXT], "truncation": "window"}
     (prediction,) = answer["predictions"]
     assert prediction["windows"] == 4
     assert cut.part(".label").inner_text() == prediction["label"]
@@ -88,6 +88,7 @@ def test_more_windows_than_are_read_leave_the_answer(cut: Visit) -> None:
     text = cut.problem()
     assert text.startswith("The text is too long.")
     assert "takes 12 windows of 32 tokens and may have at most 8" in text
+    cut.complained("422")
     assert cut.page.get_by_role("button", name="Try again").count() == 0
     assert cut.part(".cut").inner_text() == CUT
     expect(cut.menu("View").get_by_label("Read long texts whole")).not_to_be_checked()

@@ -29,18 +29,18 @@ function headersOf(given) {
   return headers;
 }
 
-/** Asks, and returns the response if its status is good; a proxy may show the page under a longer path. */
-async function send(path, options) {
+/** Asks, and returns the body of a good answer; a proxy may show the page under a longer path. */
+async function ask(path, options, form = "json") {
   const headers = headersOf(options.headers);
-  let response;
+  let response = null;
   try {
     response = await fetch(new URL(path.slice(1), document.baseURI), { ...options, headers });
+    if (response.ok) return await response[form]();
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Problem("unreachable", "The service cannot be reached.");
+    throw new Problem("unreachable", response ? "The answer broke off before its end." : "The service cannot be reached.");
   }
-  if (!response.ok) throw await problemOf(response, headers.has("Authorization"));
-  return response;
+  throw await problemOf(response, headers.has("Authorization"));
 }
 
 async function problemOf(response, hasKey) {
@@ -60,34 +60,11 @@ async function problemOf(response, hasKey) {
   }
 }
 
-async function read(response, form) {
-  try {
-    return await response[form]();
-  } catch (error) {
-    if (error.name === "AbortError") throw error;
-    throw new Problem("unreachable", "The answer broke off before its end.");
-  }
-}
+export const get = (path, signal) => ask(path, { signal });
 
-export async function get(path, signal) {
-  return read(await send(path, { signal }), "json");
-}
-
-export async function post(path, body, signal, form = "json") {
+export function post(path, body, signal, form = "json") {
   const headers = { "Content-Type": "application/json" };
-  return read(await send(path, { method: "POST", headers, body: JSON.stringify(body), signal }), form);
-}
-
-/** Asks for the predictions of texts; one that is refused by itself is a Problem. */
-export async function askPredictions(texts, fields, signal) {
-  const body = { sentences: texts, on_error: "item", ...fields };
-  const answer = await post("/predict", body, signal);
-  for (const { error } of answer.predictions) {
-    if (!error) continue;
-    const { type, status, title, detail } = error;
-    throw new Problem(type.split("/").pop(), detail, { title, isFinal: status < 500 });
-  }
-  return answer;
+  return ask(path, { method: "POST", headers, body: JSON.stringify(body), signal }, form);
 }
 
 export const isSameModel = (one, other) => one.name === other.name && one.version === other.version;

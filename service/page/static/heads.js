@@ -1,6 +1,6 @@
 /** Shows *Heads*: asks for the weights of a text, from one version of the model, and shows them. */
 
-import { askPredictions, post, requireModel } from "./api.js";
+import { post, requireModel } from "./api.js";
 import { Panel } from "./panel.js";
 import { byId, isSame, Latest, outcomeOf, percent, POINT, range } from "./parts.js";
 import { html } from "./preact.js";
@@ -47,7 +47,7 @@ async function askOnce(sentence, view, signal) {
   let document = { windows: 1 };
   if (view.whole) {
     // Which window can be asked for is known only then.
-    const answer = await askPredictions([sentence], { truncation: "window" }, signal);
+    const answer = await post("/predict", { sentences: [sentence], truncation: "window" }, signal);
     requireModel(answer, model);
     [document] = answer.predictions;
   }
@@ -166,7 +166,7 @@ async function leaveOut({ text, weights: { prediction }, question: { model } }, 
   const work = async () => {
     while (rest.length > 0) {
       const one = rest.shift();
-      const answer = await askPredictions([text], { head_mask: [one] }, signal);
+      const answer = await post("/predict", { sentences: [text], head_mask: [one] }, signal);
       requireModel(answer, model);
       marks[one.layer][one.head] = Math.abs(oddsOf(prediction) - oddsOf(answer.predictions[0]));
       if (!signal.aborted) set({ marking: `${count - rest.length} of ${count} switched off …` });
@@ -214,7 +214,7 @@ async function switchHeads(off) {
   set({ off, outcome: "" });
   if (off.length === 0) return;
   try {
-    const answer = await askPredictions([text], { head_mask: off }, signal);
+    const answer = await post("/predict", { sentences: [text], head_mask: off }, signal);
     requireModel(answer, model);
     const names = off.map(({ layer, head }) => `layer ${layer}, head ${head}`);
     const outcome = `Off: ${names.join("; ")}: ${outcomeOf(weights.prediction, answer.predictions[0])}`;

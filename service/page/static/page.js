@@ -16,14 +16,16 @@ const TABS = {
 const EXAMPLES = ["Not bad at all.", "The soup came cold.", "The plot drags, but the cast is superb."];
 
 const set = (fields) => change("page", fields);
-const modules = {}; // of tabs that were loaded
+const modules = {}; // of tabs that are loaded
+const loading = {};
 
 /** Loads what a tab needs; whether it is there, and still the tab that is open. */
 async function load(tab) {
   const [, module, style] = TABS[tab];
   try {
-    if (module && !modules[tab]) [modules[tab]] = await Promise.all([module(), loadStyle(style)]);
+    if (module) [modules[tab]] = await (loading[tab] ??= Promise.all([module(), loadStyle(style)]));
   } catch {
+    delete loading[tab];
     const message = "Check your connection and try again, or reload the page.";
     fail({ title: "This part of the page did not load", message }, () => enter(tab));
     return false;
@@ -73,40 +75,27 @@ async function enter(tab) {
   if (tab === "model" && heads.shown?.text !== text && !heads.isBusy && text.trim()) submit();
 }
 
-/** Restores what an address says; asks if it has a text, or if an answer is shown. */
+/** Shows what the address and the history say: at first, and after a link, a reload, Back or Forward. */
 async function restore() {
-  const { tab, view, text } = readFragment(window.location.hash);
+  const { tab, view, text: linked } = readFragment(window.location.hash);
   dropAddress();
   set({ tab, problem: null });
   if (!(await load(tab))) return;
-  const { reading, heads } = state;
-  const isAsked = Boolean(heads) && (heads.shown !== null || heads.isBusy);
-  // After a reload, or Back from another page, the text is in the history.
-  const { text: ofText, ofHeads } = history.state ?? {};
-  const isFirst = { review: reading.text === null, model: !isAsked }[tab];
-  const kept = text === null && isFirst && { review: ofText, model: ofHeads }[tab];
-  set({ text: text ?? (kept || state.page.text) });
-  if (tab === "review" && (text !== null || ofText)) {
-    if (state.page.text !== reading.text) submit();
-  } else if (tab === "review" && reading.text === null && !("keys" in document.documentElement.dataset)) {
-    read(state.page.text, true); // a first visit, which begins with an example
-  } else if (tab === "model") {
-    const isOther = heads.isBusy || writeFragment(view) !== writeFragment(heads.wish);
-    const isBare = ["#model", "#heads"].includes(window.location.hash) && !("keys" in document.documentElement.dataset);
-    if (text !== null || kept || (isAsked ? isOther : isBare)) submit(view);
+  const { page, reading, heads } = state;
+  const isAsked = tab === "model" && (heads.shown !== null || heads.isBusy);
+  const kept = { review: history.state?.text, model: isAsked ? null : history.state?.ofHeads }[tab];
+  const text = linked ?? kept;
+  const isNew = Boolean(text) && !(tab === "review" && text === reading.text);
+  if (isNew) set({ text, back: null });
+  // A first visit begins with an example, which would be refused without a key.
+  const isOpen = !("keys" in document.documentElement.dataset);
+  if (tab === "model") {
+    const isBare = isOpen && ["#model", "#heads"].includes(window.location.hash);
+    const isOther = writeFragment(view) !== writeFragment(heads.wish);
+    if (isNew || (isAsked ? isOther : isBare)) submit(view);
     else if (!isAsked) change("heads", { wish: view });
-  }
-}
-
-/** Follows Back and Forward: to a tab, and to the text that was read there. */
-async function follow() {
-  const { tab } = readFragment(window.location.hash);
-  set({ tab });
-  if (!(await load(tab)) || tab !== "review") return;
-  const { text } = history.state ?? {};
-  if (!text || text === state.reading.text) return;
-  set({ text, back: null });
-  submit();
+  } else if (isNew) submit();
+  else if (isOpen && tab === "review" && reading.text === null) read(page.text, true);
 }
 
 /** Reads a row of the table as a text, and offers the way back to it. */
@@ -184,8 +173,7 @@ function Form({ text }) {
   </form>`;
 }
 
-window.addEventListener("hashchange", restore);
-window.addEventListener("popstate", follow);
+window.addEventListener("popstate", restore);
 const lay = () => set({ layout: state.page.layout + 1 });
 window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", lay);
 window.addEventListener("resize", lay);

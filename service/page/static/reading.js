@@ -77,11 +77,11 @@ const wordsOf = (text) => [...text.matchAll(/\S+/gu)].flatMap(({ 0: found, index
 
 /** The sentences that the service found; it counts in code points, and browsers in UTF-16. */
 function sentencesOf(text, sentences) {
-  const characters = [...text];
-  const place = (at) => characters.slice(0, at).join("").length;
-  return sentences.map(({ start, end, ...each }) => {
-    const [from, to] = [place(start), place(end)];
-    return { ...each, start: from, end: to, text: text.slice(from, to) };
+  const places = [0];
+  for (const character of text) places.push(places.at(-1) + character.length);
+  return sentences.map((each) => {
+    const [start, end] = [places[each.start], places[each.end]];
+    return { ...each, start, end, text: text.slice(start, end) };
   });
 }
 
@@ -154,12 +154,13 @@ export async function read(text, isExample = false) {
 
 function show(shown, isExample) {
   const { text, prediction } = shown;
-  const { label, score, sentences = [] } = prediction;
+  const { label, score, sentences } = prediction;
   trying.stop();
   set({ shown, chosen: null, code: null, trial: text, outcome: "", whole: UNEXPLAINED, inner: UNEXPLAINED });
   announce(`${isExample ? "An example: " : ""}${label}, ${plain(score)}.`);
-  const [noun, parts] = sentences.length < 2 ? ["word", wordsOf(text)] : ["sentence", sentencesOf(text, sentences)];
-  explain("whole", text, noun, prediction, parts);
+  if (!sentences) set({ whole: { ...UNEXPLAINED, note: "There are too many sentences to leave out each." } });
+  else if (sentences.length > 1) explain("whole", text, "sentence", prediction, sentencesOf(text, sentences));
+  else explain("whole", text, "word", prediction, wordsOf(text));
   const verdict = byId("verdict"); // none, if another tab is open by now
   if (isExample || !verdict) return;
   verdict.focus({ preventScroll: true });
@@ -192,7 +193,7 @@ async function explain(name, text, noun, { label, score, token_count: tokens }, 
       });
     }
     if (parts.length < 2) put("There is only one word, so nothing can be left out.");
-    else put(tried.length < parts.length ? `Only the ${tried.length} ${noun}s that say it most clearly were left out.` : "");
+    else put(tried.length < parts.length ? `There was time to leave out ${tried.length} of ${grouped(parts.length)} ${noun}s.` : "");
     const [first] = telling(state.reading[name]);
     if (first) announce(`${label}, ${plain(score)}. ${first.moved > 0 ? "Because of" : "Against it"} ${named(first.text)}.`);
   } catch (problem) {
@@ -289,7 +290,7 @@ function Verdict({ model, prediction }) {
     <h2 id="verdict" class="verdict" tabindex="-1">${titled(label)}</h2>
     ${record && html`<p class="reliable">${record} · <button type="button" class="link" onClick=${about}>on which texts?</button></p>`}
     ${isForeign(prediction) && html`<p class="warning error">${NOT_ENGLISH}</p>`}
-    <${Bars} probabilities=${probabilities} figure=${plain} />
+    <${Bars} probabilities=${probabilities} />
     ${windows > 1 && html`<p class="extent note">A long text, read whole
       in ${windows} overlapping parts (${grouped(tokens)} tokens).</p>`}
   </div>`;
@@ -314,7 +315,7 @@ function Reasons({ label, noun, score, parts, note }) {
     ${list("Because of", found.filter(({ moved }) => moved > 0))}
     ${list("Against it", found.filter(({ moved }) => moved < 0))}
     </dl>
-    <p class="how note">${isNone ? `No single ${noun} moves it by 3 points: leave out any one, and the verdict stays about the same.` : note}</p>`;
+    <p class="how note">${isNone ? `No single ${noun} moves it by 3 points.` : note}</p>`;
 }
 
 /** The pieces of a text: its parts, each drawn, and what stands between them. */
