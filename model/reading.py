@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from itertools import chain, islice
+from typing import TypeVar, cast
 
 from model.errors import InputError, TokenizerError
 from model.explain.interventions import Head, leave_out, switch_off
@@ -179,16 +180,11 @@ def join_results(
     if text.sentences is None and len(text.windows) == 1 and not text.warnings:  # the usual case
         result = next(results)
         return TextResult(result) if isinstance(result, Prediction) else result
-    parts = [[next(results) for _ in part] for part in (text.windows, *(text.sentences or ()))]
-    joined: list[Prediction] = []
-    for part in parts:
-        windows: list[Prediction] = []
-        for result in part:
-            if not isinstance(result, Prediction):
-                return result
-            windows.append(result)
-        joined.append(predictor.join(windows))
-    whole, *sentences = joined
+    parts = [list(islice(results, len(part))) for part in (text.windows, *(text.sentences or ()))]
+    for result in chain.from_iterable(parts):
+        if not isinstance(result, Prediction):
+            return result
+    whole, *sentences = map(predictor.join, cast("list[list[Prediction]]", parts))
     if text.warnings:
         whole = whole.warned(*text.warnings)
     if text.sentences is None:

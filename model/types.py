@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from operator import mul
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
@@ -90,7 +91,7 @@ class Words:
     groups: tuple[tuple[int, ...], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class EncodedText:
     """A text as the model reads it.
 
@@ -109,7 +110,7 @@ class EncodedText:
     @property
     def encodings(self) -> list[Encoding]:
         """All that goes through the network: the whole, then the sentences."""
-        return [*self.windows, *(each for windows in self.sentences or () for each in windows)]
+        return list(chain(self.windows, *(self.sentences or ())))
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,7 +305,7 @@ class SentenceResult:
     prediction: Prediction
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TextResult:
     """The prediction of a text, and of its sentences in order; None if they were not read."""
 

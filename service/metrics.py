@@ -69,14 +69,15 @@ class AnswerCounts(Collector):
         self._lengths = [0] * (len(self._length_bounds) + 1)
         self._truncated = self._tokens = self._unknown_tokens = 0
 
-    def observe(self, answered: Iterable[tuple[Sequence[Encoding], Prediction]]) -> None:
+    def observe(self, answered: Sequence[tuple[Sequence[Encoding], Prediction]]) -> None:
         """Counts the answers of one request: of each text its windows and its prediction."""
-        for windows, prediction in answered:
+        for _, prediction in answered:
             self._scores[prediction.best][bisect_left(self._score_bounds, prediction.score)] += 1
             self._lengths[bisect_left(self._length_bounds, prediction.token_count)] += 1
             self._truncated += prediction.truncated
             self._tokens += prediction.token_count
-            self._unknown_tokens += count_unknown(windows, self._unknown_id)
+        windows = [window for each, _ in answered for window in each]
+        self._unknown_tokens += count_unknown(windows, self._unknown_id)
 
     def collect(self) -> Iterator[Metric]:
         """Yields what was counted, and the baseline if there is one."""

@@ -83,7 +83,7 @@ def count_unknown(encodings: Iterable[Encoding], unknown_id: int | None) -> int:
     """Counts the tokens that stand for what the vocabulary lacks; none if `unknown_id` is None."""
     if unknown_id is None:
         return 0
-    return sum(encoding.input_ids.count(unknown_id) for encoding in encodings)
+    return sum([encoding.input_ids.count(unknown_id) for encoding in encodings])
 
 
 class Tokenizer:

@@ -31,7 +31,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from enum import IntEnum
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Generic, TypeVar
 
 from model import Encoding
@@ -159,7 +159,7 @@ class Item:
 
     def __post_init__(self) -> None:
         """Counts the tokens of all rows."""
-        self.tokens = sum(len(encoding.input_ids) for encoding in self.encodings)
+        self.tokens = sum([len(encoding.input_ids) for encoding in self.encodings])
 
     def deliver(self, result: object) -> None:
         """Stores the result; an error is that of a prediction, or the answer to the request."""
@@ -407,7 +407,7 @@ class Schedule:
     def _class_of(self, request: Request, tokens: int) -> tuple[Weight, int]:
         if self._mixes_lengths:
             return _WEIGHTS.get(request.path, request.weight), 0
-        return request.weight, round(_BUCKETS_PER_DOUBLING * math.log2(max(tokens, 1)))
+        return request.weight, _length_class(tokens)
 
     def drop(self, request: Request) -> int:
         """Removes the waiting texts of a request, if there are any left; returns their tokens."""
@@ -523,3 +523,8 @@ class Schedule:
 
 def _client_of(request: Request) -> Hashable:
     return request if request.caller.client is None else request.caller.client
+
+
+@lru_cache(1024)
+def _length_class(tokens: int) -> int:
+    return round(_BUCKETS_PER_DOUBLING * math.log2(max(tokens, 1)))

@@ -82,8 +82,8 @@ async def answer_sentences(context: RequestContext, body: PredictRequest) -> Res
     )
     texts = Texts(body.sentences, options)
     results = await classify(context, texts, by_item=body.on_error == "item")
-    choice = choice_of(context, body.labels)
-    results = [each.among(choice) if isinstance(each, TextResult) else each for each in results]
+    if (choice := choice_of(context, body.labels)) is not None:
+        results = [each.among(choice) if isinstance(each, TextResult) else each for each in results]
     for result in results:
         if isinstance(result, ServiceError):
             state.metrics.count_problem(result)

@@ -123,12 +123,13 @@ async def classify(
     answered: list[tuple[Sequence[Encoding], Prediction]] = []
     remaining = iter(predicted)
     for index, item in enumerate(items):
-        result: TextResult | ServiceError = (
-            join_results(predictor, item, remaining) if isinstance(item, EncodedText) else item
-        )
-        if isinstance(item, EncodedText) and isinstance(result, TextResult):
+        if not isinstance(item, EncodedText):
+            results.append(item)
+            continue
+        result: TextResult | InternalError = join_results(predictor, item, remaining)
+        if isinstance(result, TextResult):
             answered.append((item.windows, result.prediction))
-        elif isinstance(result, InternalError):
+        else:
             result = _at(("body", *texts.locate(index)), result)
             if not by_item:
                 raise result
@@ -144,19 +145,21 @@ def _encode_items(
 ) -> Steps[list[EncodedText | ServiceError]]:
     """Encodes the texts; stops as soon as the first ones are too much work."""
     items: list[EncodedText | ServiceError] = []
-    tokens, predictor = 0, context.state.engine.predictor
+    tokens, engine = 0, context.state.engine
+    most = engine.limits.most_tokens(FUSED, context.client.seconds)
     with tokenizing(len(texts.items)):
-        for read in read_in_steps(predictor, texts.items, texts.options):
+        for read in read_in_steps(engine.predictor, texts.items, texts.options):
             yield
             if read is None:
                 continue
             index = len(items)
             if isinstance(read, EncodedText):
                 items.append(read)
-                tokens += sum(len(encoding.input_ids) for encoding in read.encodings)
+                tokens += sum([len(encoding.input_ids) for encoding in read.encodings])
             else:
                 items.append(_refusal(read, texts, index))
-            _check_work(context, FUSED, tokens, index)
+            if tokens > most:
+                _check_work(context, FUSED, tokens, index)
     errors = [item for item in items if isinstance(item, ServiceError)]
     if errors and not by_item:
         raise _join_errors(errors)
