@@ -176,8 +176,7 @@ def _write(file: _File, target: Target, scorer: Scorer, compared: "_Compared | N
     """Reads, scores and writes the pieces."""
     totals = _Totals()
     columns, source = file.columns, file.table.file
-    kinds = [(column.output_name, column.kind) for column in columns]
-    schema = pyarrow.schema([*kinds, *_ADDED])
+    schema = pyarrow.schema([*((each.output_name, each.kind) for each in columns), *_ADDED])
     delimiter = file.scan.delimiter if source.format == "csv" else ","
     if target.format == source.format and source.compression != "xlsx":
         target = replace(target, copied=len(columns))

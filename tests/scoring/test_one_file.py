@@ -451,12 +451,13 @@ def test_an_error_at_any_step_ends_all_and_leaves_nothing(
 
     monkeypatch.setattr("scoring.one_file._PIECE_BYTES", 20)
     path = write(tmp_path / "a.csv", "text\n" + "good bad film\n" * 90)
-    threads = threading.active_count()
+    threads, collected = threading.active_count(), gc.get_threshold()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(place, on_call(3, place, fail))
         assert run(path) == 1
 
     assert refusal(capsys).startswith("memory ran out: ")
+    assert gc.get_threshold() == collected
     assert [each.name for each in tmp_path.iterdir()] == ["a.csv"]
     assert threading.active_count() == threads
 
