@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 _SHARD = re.compile(r"([1-9]\d*)/([1-9]\d*)")
 _EXTRAS = {"ray": "score,ray"}
 _SHOWN = 5
-# While one writes, the others keep the GPU busy; Python runs on a core in each.
-_PROCESSES_A_GPU = 4
+_PROCESSES_A_GPU = 4  # while one writes, the others keep it busy
 _NOTHING = (
     "nothing is written; run the same command again, or with --parts --output DIR, which goes on "
     "where it was interrupted"

@@ -180,7 +180,6 @@ def _write(file: _File, target: Target, scorer: Scorer, compared: "_Compared | N
     delimiter = file.scan.delimiter if source.format == "csv" else ","
     if target.format == source.format and source.compression != "xlsx":
         target = replace(target, copied=len(columns))
-    typed = target.format == "parquet"
     pieces = file.scan.pieces
 
     def write(rows: Rows, answers: Answers) -> None:
@@ -190,7 +189,7 @@ def _write(file: _File, target: Target, scorer: Scorer, compared: "_Compared | N
             compared.add(rows, answers.labels, scores.tolist())
         added = [answers.labels, pyarrow.array(scores, from_pandas=True)]
         table = pyarrow.table(added, schema=_ADDED)
-        output.write(join_answers(rows.values, columns, table, typed=typed))
+        output.write(join_answers(rows.values, columns, table, typed=target.format == "parquet"))
 
     with (
         progress(file.scan.rows, "score") as advance,

@@ -77,7 +77,7 @@ class PartScorer:
             threads=job.threads,
             trial=False,  # the process that planned the job has tried it
         )
-        self._pipeline = Pipeline(scorer, self._read)
+        self._pipeline = Pipeline(scorer, lambda at: self._reader.read(job.manifest.units[at]))
         loaded = scorer.model
         if any(getattr(loaded, name) != getattr(wanted, name) for name in _SAME):
             raise ScoringError(
@@ -97,9 +97,6 @@ class PartScorer:
         """Closes the file that is open."""
         self._pipeline.close()
         self._reader.close()
-
-    def _read(self, number: int) -> Rows:
-        return self._reader.read(self._manifest.units[number])
 
     def _write(self, number: int, rows: Rows, answers: Answers) -> UnitRecord:
         """Writes a part, and returns what is recorded of it."""
