@@ -110,7 +110,11 @@ async function go() {
     await askAll(rows.filter(isLeft), model.limits, run.signal, {
       onAnswer(some) {
         if (!isCurrent()) return;
-        took(some);
+        const { labels, tick } = state.many;
+        const other = some.find(({ label, reason }) => !reason && !labels.includes(label));
+        // Another model has other classes: the table gets theirs too.
+        if (other) beginTable([...new Set([...labels, ...Object.keys(other.probabilities)])]);
+        set({ tick: tick + 1, wait: "", isKept: false });
         if (stepNow() > step && stepNow() < STEPS) announce(progressOf(state.many));
         step = stepNow();
       },
@@ -132,14 +136,6 @@ function beginTable(labels) {
   const meaning = meaningOf(rows.map(({ cells }) => cells[compared] ?? ""), labels, columns[compared]);
   for (const row of rows) row.expected = meaning?.labelOf(row.cells[compared] ?? "") ?? undefined;
   set({ labels, meaning, view: { ...WHOLE, by: view.by, ...(meaning ? DISAGREEING : {}) } });
-}
-
-function took(some) {
-  const { labels, tick } = state.many;
-  const other = some.find(({ label, reason }) => !reason && !labels.includes(label));
-  // Another model has other classes: the table gets theirs too.
-  if (other) beginTable([...new Set([...labels, ...Object.keys(other.probabilities)])]);
-  set({ tick: tick + 1, wait: "", isKept: false });
 }
 
 function progressOf({ rows, ended, wait }) {
@@ -193,7 +189,6 @@ export function Many({ many, onOpen }) {
   const { sheet, note, rows, labels, run, ended, view, isDropping } = many;
   const left = rows.filter(isLeft).length;
   const { act, name } = actionOf(many);
-  const scored = rows.length > left;
   return html`<section id="many-tab" aria-label="Many texts" class=${isDropping ? "dropping" : ""}>
     <form id="many-form" onSubmit=${(event) => event.preventDefault()}>
       <${Fields} lines=${many.lines} hidden=${isFile(sheet)} />
@@ -205,7 +200,7 @@ export function Many({ many, onOpen }) {
         ${(run || ended) && html`<span id="many-bar" class="row">
           <progress aria-label="Rows that are done" max=${rows.length} value=${rows.length - left} />
           <span id="many-state">${progressOf(many)}</span></span>`}
-        ${name !== "Download CSV" && scored && labels.length > 0 && html`<button type="button" class="quiet"
+        ${name !== "Download CSV" && labels.length > 0 && html`<button type="button" class="quiet"
           onClick=${() => save(rows)}>Download CSV</button>`}
       </div>
     </form>
