@@ -359,10 +359,12 @@ INTERRUPTED = (
 )
 
 
-def hit(function: Callable[..., Any], number: int) -> Callable[..., Any]:
-    """Lets a function send this process a signal before it works; twice, as some terminals do."""
+def hit(function: Callable[..., Any], number: int | None) -> Callable[..., Any]:
+    """Lets a function fail, or send this process a signal first; twice, as some terminals do."""
 
     def called(*given: Any, **named: Any) -> Any:  # noqa: ANN401
+        if number is None:
+            raise MemoryError
         for _ in range(2):
             os.kill(os.getpid(), number)
         return function(*given, **named)
@@ -370,7 +372,7 @@ def hit(function: Callable[..., Any], number: int) -> Callable[..., Any]:
     return called
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, None])
 @pytest.mark.parametrize(
     "place",
     [
@@ -383,18 +385,19 @@ def hit(function: Callable[..., Any], number: int) -> Callable[..., Any]:
         "os.fsync",
     ],
 )
-def test_an_interruption_is_no_fault_of_a_text_and_leaves_nothing(
-    place: str, number: int, run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_an_interruption_or_a_failure_is_no_fault_of_a_text_and_leaves_nothing(
+    place: str, number: int | None, run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = write(tmp_path / "a.csv", "text\n" + "good bad film\n" * 9)
-    threads = threading.active_count()
+    threads, collected = threading.active_count(), gc.get_threshold()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(place, hit(pkgutil.resolve_name(place), number))
-        assert run(path) == 128 + number
+        assert run(path) == (128 + number if number else 1)
 
     wait_until(lambda: threading.active_count() == threads)
+    assert gc.get_threshold() == collected
     *progress, said = capsys.readouterr().err.splitlines()
-    assert said == f"headlight-score: {INTERRUPTED}"
+    assert said.startswith(f"headlight-score: {INTERRUPTED if number else 'memory ran out: '}")
     assert all(line.startswith("score: 9/9") for line in progress)
     assert [each.name for each in tmp_path.iterdir()] == ["a.csv"]
     assert run(path, "--parts", "--output", tmp_path / "parts") == 0
@@ -436,30 +439,6 @@ def test_a_piece_is_at_each_step_at_once_and_the_rows_keep_their_order(
     answers = Scorer(checkpoint_folder).score(texts)
     assert [(row[0], row[1]) for row in rows] == list(zip(texts, answers.labels, strict=True))
     assert [float(row[2]) for row in rows] == pytest.approx(answers.scores.tolist(), abs=2e-6)
-
-
-@pytest.mark.parametrize("place", STEPS)
-def test_an_error_at_any_step_ends_all_and_leaves_nothing(
-    place: str,
-    run: Run,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def fail() -> None:
-        raise MemoryError
-
-    monkeypatch.setattr("scoring.one_file._PIECE_BYTES", 20)
-    path = write(tmp_path / "a.csv", "text\n" + "good bad film\n" * 90)
-    threads, collected = threading.active_count(), gc.get_threshold()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(place, on_call(3, place, fail))
-        assert run(path) == 1
-
-    assert refusal(capsys).startswith("memory ran out: ")
-    assert gc.get_threshold() == collected
-    assert [each.name for each in tmp_path.iterdir()] == ["a.csv"]
-    assert threading.active_count() == threads
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
