@@ -13,6 +13,7 @@ const AT_ONCE = 4000; // tokens of the texts that are asked about together
 const LEAST = 0.03; // change of the probability that is shown
 const LEAST_SHARE = 0.2; // of the largest change
 const MOST_SHOWN = 5;
+const MOST_AGAINST = 2; // of them
 const QUOTED = 160; // characters
 const ENOUGH = 50; // texts of a record that a sentence may speak of
 const WHOLE = { truncation: "window" };
@@ -201,11 +202,14 @@ async function explain(name, text, noun, { label, score, token_count: tokens }, 
   }
 }
 
-/** The parts that move the verdict, the most first. */
+/** The parts that move the verdict, the most first; few of them speak against it. */
 function telling({ parts }) {
   const size = ({ moved = 0 }) => Math.abs(moved);
   const least = Math.max(LEAST, LEAST_SHARE * Math.max(...parts.map(size)));
-  return parts.filter((part) => size(part) >= least).sort((one, other) => size(other) - size(one)).slice(0, MOST_SHOWN);
+  const found = parts.filter((part) => size(part) >= least).sort((one, other) => size(other) - size(one));
+  const against = found.filter(({ moved }) => moved < 0).slice(0, MOST_AGAINST);
+  const most = found.filter(({ moved }) => moved > 0).slice(0, MOST_SHOWN - against.length);
+  return found.filter((part) => most.includes(part) || against.includes(part));
 }
 
 /** Looks into a sentence, or no more. */
