@@ -3,7 +3,10 @@
 import math
 
 import numpy as np
+import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from model import Choice, Encoding
 from model.network.labels import choose_among
@@ -36,6 +39,29 @@ def test_a_choice_is_the_softmax_of_its_logits() -> None:
     assert list(narrowed.logits) == [1.0, 2.0]
     assert narrowed.warnings == ("not-english",)
     assert narrowed.log_odds("positive", temperature=0.5) == pytest.approx(2)
+
+
+@given(st.lists(st.lists(st.floats(-30, 30, width=32), min_size=3, max_size=3), min_size=1))
+def test_answers_have_every_digit_of_a_softmax_in_python(rows: list[list[float]]) -> None:
+    texts = [Encoding([1] * count, truncated=False) for count in range(1, len(rows) + 1)]
+    pair = Choice(("negative", "positive"), 0.5)
+    for made, row, text in zip(
+        Prediction.of_batch(np.array(rows, np.float32), texts, THREE, 1.3), rows, texts, strict=True
+    ):
+        assert isinstance(made, Prediction)
+        for said, logits, labels, temperature in (
+            (made, row, THREE, 1.3),
+            (pair.narrow(made), row[::2], pair.labels, pair.temperature),
+        ):
+            powers = [math.exp((each - max(logits)) / temperature) for each in logits]
+            shares = [power / math.fsum(powers) for power in powers]
+            assert orjson.loads(orjson.dumps(said.members())) == {
+                "label": labels[shares.index(max(shares))],
+                "score": max(shares),
+                "probabilities": dict(zip(labels, shares, strict=True)),
+                "token_count": len(text.input_ids),
+                "truncated": False,
+            }
 
 
 def test_of_equal_classes_the_first_is_taken() -> None:
