@@ -98,14 +98,12 @@ def partial(visit: Visit) -> None:
 def mean(visit: Visit) -> None:
     """A view, as a heat map by words."""
     visit.open("#reduce=mean&level=word&view=map&special=off")
-    visit.page.reload()
     visit.ask(SENTENCE)
 
 
 def windowed(visit: Visit) -> None:
     """A text of many sentences, read whole."""
     visit.open("#reduce=mean&whole=on&window=1")
-    visit.page.reload()
     visit.ask("The plot drags, but the cast is superb. We waited an hour for cold soup. " * 32)
 
 

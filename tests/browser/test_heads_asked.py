@@ -3,10 +3,11 @@
 import math
 from urllib.parse import parse_qs, urlsplit
 
+import httpx
 import pytest
-from playwright.sync_api import Browser, Route, expect
+from playwright.sync_api import Browser, expect
 
-from tests.browser.routes import Replaced, body_of, heard, hold, questions, ready, refuse
+from tests.browser.routes import Replaced, heard, hold, questions, ready, refuse
 from tests.browser.visits import Visit, percent, window
 
 TEXT = "The plot drags, but the cast is superb."
@@ -89,7 +90,6 @@ def test_an_address_restores_the_view_without_the_text(asked: Visit, browser: Br
     assert address.query == ""
     with window(browser, asked.url) as other:
         other.open(f"#{address.fragment}")
-        other.page.reload()
         assert other.page.locator("#results").count() == 0
         other.ask("Another text altogether.")
         assert other.part(".place").inner_text() == "Layer 4, mean of heads 0 to 11"
@@ -156,24 +156,18 @@ def test_a_replacement_under_way_is_said_and_can_be_tried_again(asked: Visit) ->
     expect(asked.menu("View").locator("input[name=level][value=word]")).to_be_checked()
 
 
-def matter(visit: Visit) -> list[str]:
-    """The heads that matter most."""
+def matter(visit: Visit, importance: list[float]) -> str:
+    """The head that matters most, once those with the largest importance are named."""
+    most = sorted(range(72), key=lambda at: -importance[at])[:2]
     chips = visit.part(".matter .chip")
-    expect(chips).to_have_count(2)
-    return chips.all_inner_texts()
-
-
-def largest(importance: list[list[float]]) -> list[str]:
-    places = [(layer, head) for layer in range(6) for head in range(12)]
-    most = sorted(places, key=lambda place: -importance[place[0]][place[1]])[:2]
-    return [f"{layer}.{head}" for layer, head in most]
+    expect(chips).to_have_text([f"{at // 12}.{at % 12}" for at in most])
+    return chips.first.inner_text()
 
 
 def test_what_matters_is_asked_where_the_service_is_ready(visit: Visit) -> None:
     ready(visit, "importance")
     answer = heard(visit, lambda: visit.ask(TEXT), path="importance")
-    assert matter(visit) == largest(answer["importance"])
-    assert visit.part(".grid.marked .mark").count() == 72
+    matter(visit, [each for row in answer["importance"] for each in row])
     # An answer of another model marks nothing, and nothing is complained about.
     Replaced(6).stand_in(visit, "importance")
     heard(visit, lambda: visit.ask(SENTENCE), path="importance")
@@ -181,32 +175,26 @@ def test_what_matters_is_asked_where_the_service_is_ready(visit: Visit) -> None:
     assert visit.part(".grid.marked").count() == 0
 
 
-def test_nothing_is_imported_for_a_visitor_who_wants_to_know_what_matters(visit: Visit) -> None:
+def test_no_visit_imports_anything_to_know_what_matters(visit: Visit, client: httpx.Client) -> None:
     ready(visit)
     asked = questions(visit)
-    before = heard(visit, lambda: visit.ask(TEXT), path="attention")["prediction"]
-    expect(visit.part(".find")).to_be_visible()
+    visit.ask(TEXT)
     assert asked == ["/attention"]
-
-    masked: dict[tuple[int, int], float] = {}
-
-    def note(route: Route) -> None:
-        answer = route.fetch()
-        ((place,),) = [body_of(route)["head_mask"]]
-        (prediction,) = answer.json()["predictions"]
-        shares = [each["probabilities"][before["label"]] for each in (before, prediction)]
-        odds = [math.log(share / (1 - share)) for share in shares]
-        masked[place["layer"], place["head"]] = abs(odds[0] - odds[1])
-        route.fulfill(response=answer)
-
-    visit.page.route("**/predict", note)
     visit.part(".find").click()
-    found = matter(visit)
-    assert len(masked) == 72
-    assert found == largest([[masked[layer, head] for head in range(12)] for layer in range(6)])
-    assert set(asked[1:]) == {"/predict"}
+    visit.part(".grid.marked").wait_for()
+    assert asked[1:] == ["/predict"] * 72
+
+    titles = visit.part(".cell button").evaluate_all("all => all.map(({ title }) => title)")
+    changes = [float(title.partition("Importance ")[2][:-1]) for title in titles]
+    layer, head = matter(visit, changes).split(".")
+    odds = []
+    for mask in ([], [{"layer": int(layer), "head": int(head)}]):
+        body = {"sentences": [TEXT], "head_mask": mask} if mask else {"sentences": [TEXT]}
+        (prediction,) = client.post("/predict", json=body).json()["predictions"]
+        share = prediction["probabilities"]["positive"]
+        odds.append(math.log(share / (1 - share)))
+    assert max(changes) == pytest.approx(abs(odds[0] - odds[1]), abs=1e-4)
     visit.part(".matter .chip").first.click()
-    layer, head = found[0].split(".")
     expect(visit.part(".place")).to_have_text(f"Layer {layer}, head {head}")
 
 

@@ -143,19 +143,3 @@ def test_a_problem_is_shown_where_the_action_was(visit: Visit) -> None:
         page.unroute(f"**/{path}")
         page.get_by_role("button", name="Try again").click()
         expect(page.locator("#problem")).to_be_hidden()
-
-
-def test_a_failed_save_is_saved(visit: Visit) -> None:
-    visit.ask(SENTENCE)
-    visit.choose(3, 8)
-    refuse(visit, 503, "overloaded")
-    button = visit.menu("Save").get_by_role("button", name="JSON", exact=True)
-    button.click()
-    visit.problem()
-    visit.complained("503")
-    visit.page.unroute("**/attention")
-    with visit.page.expect_download() as waiting:
-        visit.page.get_by_role("button", name="Try again").click()
-    assert waiting.value.suggested_filename == "headlight-layer-3-head-8.json"
-    expect(button).to_be_focused()
-    assert visit.page.locator("#problem").count() == 0

@@ -37,7 +37,10 @@ class Visit:
 
     def open(self, fragment: str = "#quiet") -> None:
         """Goes to the page: to its heads, without an example, if the fragment names no tab."""
+        was = self.page.url
         self.page.goto(f"{self.url}/{fragment}")
+        if was.startswith(self.url):
+            self.page.reload()
 
     def ask(self, sentence: str) -> None:
         """Types a sentence, asks, and waits until the answer is drawn."""

@@ -235,11 +235,8 @@ function Readout({ head, chosen: { query, key }, view: { picture } }) {
     ${isPair ? gives(head.weights.tokens, query, key, weight) : `${how} ${POINT} a token.`}</p>`;
 }
 
-const Scale = ({ largest, weights: { size } }) => html`
-  <div class="scale note"><span>0</span><span class="ramp" aria-hidden="true">
-      <span class="even" style=${{ left: `${100 / size / largest}%` }} /></span>
-    <span class="largest" title=${full(largest)}>${short(largest)}</span>
-    <span>Mark: an even share, ${short(1 / size)}.</span></div>`;
+const Scale = ({ largest, weights: { size } }) => html`<p class="scale note">The scale ends
+  at${" "}<span class="largest" title=${full(largest)}>${short(largest)}</span>; an even share is ${short(1 / size)}.</p>`;
 
 const DONE = { before: "the token before", after: "the token after", itself: "themselves" };
 
