@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 BUDGETS = {
     "service": 14_797,
     "model": 13_854,
-    "training": 7_415,
+    "training": 7_422,
     "scoring": 3_200,
     "client": 2_300,
     "benchmarks": 1_200,

@@ -58,17 +58,17 @@ def fit_head(
         features = predict_logits(network.eval(), encodings, **where)  # [N, D]
     network.classifier = classifier
     is_balanced = recipe.class_weights == "balanced"
-    weight, bias, loss = _regression(features, truth, recipe.seed, is_balanced=is_balanced)
+    weight, bias, loss = logistic_regression(features, truth, recipe.seed, is_balanced=is_balanced)
     table = network.embeddings.tokens.weight.detach().cpu().numpy()
     words = np.stack([table[encoding.input_ids].mean(axis=0) for encoding in encodings])  # [N, D]
-    *_, loss_of_words = _regression(words, truth, recipe.seed, is_balanced=is_balanced)
+    *_, loss_of_words = logistic_regression(words, truth, recipe.seed, is_balanced=is_balanced)
     with torch.no_grad():
         classifier.weight.copy_(torch.from_numpy(weight))
         classifier.bias.copy_(torch.from_numpy(bias))
     return bool(loss_of_words > _CLEARLY * loss)
 
 
-def _regression(
+def logistic_regression(
     features: NDArray[np.floating], truth: NDArray[np.integer], seed: int, *, is_balanced: bool
 ) -> tuple[NDArray[np.floating], NDArray[np.floating], float]:
     """Fits weights [C, D] and bias [C]; returns them and the log-loss in cross-validation."""

@@ -18,7 +18,8 @@ Count = Annotated[int, Field(ge=1)]
 
 _SUFFIX = ".toml"
 _SPECIAL_TOKENS = 2
-CHOSEN = "batch_size", "epochs", "patience", "learning_rate", "label_smoothing", "held_layers"
+_OPEN = "batch_size epochs patience learning_rate label_smoothing held_layers keep"
+CHOSEN = tuple(_OPEN.split())
 # Steps of a run, and epochs at least and at most, by docs/decisions/0031-own-classes.md.
 _BATCH, _STEPS, _LEAST_EPOCHS, _MOST_EPOCHS = 16, 80, 4, 15
 
@@ -100,7 +101,8 @@ class Recipe(_StrictModel):
             detokenized (`don't`).
         validation_share: None: a tenth, or more of few rows (see `split_validation`).
         validation_split: whether random rows of each class are for validation, or the last ones.
-        keep: the weights of the epoch with the least validation loss, or of the last epoch.
+        keep: the weights with the least validation loss, or of the last epoch; `end`: of the last
+            epoch, or the start if it is better by more than the noise of so few rows.
     """
 
     network: NetworkSizes | None = None
@@ -128,7 +130,7 @@ class Recipe(_StrictModel):
     average_decay: Share = 0.0
     validation_share: Annotated[float, Field(gt=0.0, le=0.5)] | None = None
     validation_split: Literal["random", "last"] = "random"
-    keep: Literal["best", "last"] = "best"
+    keep: Literal["best", "last", "end"] = "best"
     patience: Count = 3
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
 
@@ -161,7 +163,7 @@ class Recipe(_StrictModel):
             is_served: whether the weights serve the classes of the rows already (`fit_head`).
         """
         epochs = min(max(_STEPS * _BATCH // rows, _LEAST_EPOCHS), _MOST_EPOCHS)
-        learnt = dict(zip(CHOSEN, (_BATCH, epochs, epochs, 5e-4, 0.1, 0), strict=True))
+        learnt = dict(zip(CHOSEN, (_BATCH, epochs, epochs, 5e-4, 0.1, 0, "end"), strict=True))
         chosen = {"batch_size": 2 * _BATCH} if is_served else learnt
         return self.model_copy(
             update={name: value for name, value in chosen.items() if self.is_open(name)}

@@ -356,7 +356,12 @@ class Trainer:
             seconds=round(state.seconds, 3),
             is_best=validation.loss < min(losses, default=math.inf),
         )
-        if measurement.is_best or self._recipe.keep == "last":
+        is_kept = measurement.is_best or self._recipe.keep == "last"
+        if self._recipe.keep == "end":
+            noise = len(self._validation.encodings) ** -0.5  # nats, of the mean of so many rows
+            least = math.inf if state.start is None else state.start.loss + noise
+            is_kept = epoch + 1 == self._recipe.epochs and validation.loss < least
+        if is_kept:
             state.best_epoch = epoch + 1
             self._best = clone(self._averaged)
         state.history.append(measurement)

@@ -221,6 +221,15 @@ def test_the_start_is_kept_if_no_epoch_is_better(tmp_path: Path) -> None:
     assert torch.equal(logits(network), before)
 
 
+def test_the_last_epoch_is_kept_within_the_noise_of_the_start(tmp_path: Path) -> None:
+    """At so low a rate nothing changes."""
+    trainer = make_trainer(
+        tmp_path, still_network(), learning_rate=1e-9, may_keep_start=True, keep="end"
+    )
+    run(trainer)
+    assert trainer.state.best_epoch == 3
+
+
 def test_held_layers_keep_their_weights(tmp_path: Path) -> None:
     network = still_network()
     before = {name: each.clone() for name, each in network.state_dict().items()}
