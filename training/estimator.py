@@ -230,7 +230,8 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         recipe = self._recipe()
         which, share = recipe.validation_split, recipe.validation_share
         training, validation = split_validation(dataset, which=which, share=share, seed=recipe.seed)
-        return Run(recipe, training, validation, self._context(), folder=work)
+        context = self._context()
+        return Run(recipe, training, validation, context, folder=work, keeps_state=False)
 
     def _note(self, lines: Iterable[str]) -> None:
         """Prints lines if that is asked for, and warns the caller of `fit`."""

@@ -60,6 +60,7 @@ class Run:
         training: rows to learn from; the recipe may rewrite some of their texts.
         validation: rows that choose the epoch and the temperature.
         folder: what belongs to this run: its state, and what trackers must know to resume.
+        keeps_state: whether the run can be resumed; to write its state takes memory.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class Run:
         context: TrainingContext,
         *,
         folder: Path,
+        keeps_state: bool = True,
     ) -> None:
         seed = recipe.seed
         texts = detokenize_share(training.texts, share=recipe.detokenize_share, seed=seed)
@@ -104,7 +106,7 @@ class Run:
             training=rows,
             validation=encode_rows(tokenizer, validation.texts, validation.label_ids),
             accelerator=context.accelerator,
-            state_dir=self.state_dir,
+            state_dir=self.state_dir if keeps_state else None,
             fingerprint=self.fingerprint(recipe),
             may_keep_start=context.init_from is not None,
             ranks=context.ranks,
