@@ -70,7 +70,10 @@ _TIMEOUT = parameter(
     TIMEOUT,
     "header",
     "Seconds until the answer is useless, up to the service's own limit.",
-    schema={"type": "string", "pattern": "^[0-9]{1,9}([.][0-9]{1,9})?$"},
+    schema={
+        "type": "string",
+        "pattern": "^([1-9][0-9]{0,8}([.][0-9]{1,9})?|0[.][0-9]{0,8}[1-9])$",
+    },
 )
 _LIMITED = {
     "RateLimit-Policy": header("The limits of the client, if it has any.", '"requests";q=600;w=60'),

@@ -1,6 +1,7 @@
 """A text: its verdict first, then what leaving out each sentence or word changes, and trials."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from playwright.sync_api import Locator, Route, expect
 
 from tests.browser.routes import body_of, heard, problem_of
 from tests.browser.visits import Visit, explained, percent, read
+from tests.commands import ROOT
 
 TEXT = "The plot drags, but the cast is superb."
 TWICE = "a superb cast and a wonderful, lovely story that I loved."
@@ -216,7 +218,9 @@ def test_the_answer_is_given_to_programs_and_as_a_link(visit: Visit) -> None:
         shown[name] = part(visit, "#code").inner_text()
     done = subprocess.run(["bash", "-c", shown["curl"]], capture_output=True, check=True)
     assert json.loads(done.stdout) == json.loads(shown["JSON"])
-    run = subprocess.run([sys.executable, "-c", shown["Python"]], capture_output=True, check=True)
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "client")}
+    command = [sys.executable, "-c", shown["Python"]]
+    run = subprocess.run(command, capture_output=True, check=True, env=env)
     assert run.stdout.decode().split()[0] == json.loads(shown["JSON"])["predictions"][0]["label"]
     visit.page.goto("about:blank")
     visit.page.goto(shown["Copy link"])

@@ -258,7 +258,11 @@ def _examples(operation: dict[str, Any]) -> list[dict[str, Any]]:
         return [{"json": example["value"]} for example in media["examples"].values()]
     parameters = operation.get("parameters", [])
     query, headers = (
-        {item["name"]: _example(item) for item in parameters if item["in"] == place}
+        {
+            item["name"]: _example(item)
+            for item in parameters
+            if item["in"] == place and item.keys() & {"example", "content"}
+        }
         for place in ("query", "header")
     )
     return [{"params": query, "headers": headers}]
