@@ -122,7 +122,8 @@ def _ask(
     load: Load, port: int, first: int, step: int, warm_up: float, seconds: float
 ) -> tuple[list[float], float]:
     """Returns the seconds of each answer after the warm-up, and how long that took."""
-    requests, waits = _requests(load, first, step), []
+    requests = _requests(load, first, step)
+    waits: list[float] = []
     with selectors.DefaultSelector() as selector:
         for _ in range(load.connections):
             connection = _Connection()
