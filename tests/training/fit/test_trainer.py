@@ -83,7 +83,9 @@ def logits(network: EncoderClassifier) -> Tensor:
 def calibrated_loss(network: EncoderClassifier) -> float:
     """Of the dozen texts, at the best temperature."""
     found = logits(network).double()
-    return float(functional.cross_entropy(found / fit_temperature(found.numpy(), TRUTH.numpy()), TRUTH))
+    return float(
+        functional.cross_entropy(found / fit_temperature(found.numpy(), TRUTH.numpy()), TRUTH)
+    )
 
 
 @pytest.mark.parametrize("schedule", ["linear", "constant"])
