@@ -16,6 +16,7 @@ import re
 import sys
 import time
 import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ from training.measure.tfidf import fit_tfidf
 
 _RESULTS = Path("docs/decisions/own-classes.jsonl")
 _TEST_ROWS, _OTHER_ROWS = 1_000, 600  # the others chose the recipe
+_FEWEST_OF_A_CLASS = 2
 _SENTIMENT = {"negative": "bad", "neutral": "so-so", "positive": "good"}
 _STARS = {"0": "thumbs down", "1": "thumbs up"}
 _TOPICS = {
@@ -102,6 +104,18 @@ def topic(text: str, classes: Mapping[str, str]) -> tuple[str, str] | None:
     return (left, found[0]) if len(left) >= len("fifteen letters") else None
 
 
+def draw(rows: Rows, count: int, seed: int) -> Rows:
+    """Draws rows, at least two of each class."""
+    shuffled = random.Random(seed).sample(rows, len(rows))  # noqa: S311 - not for secrets
+    seen: Counter[str] = Counter()
+    first: list[bool] = []
+    for _, label in shuffled:
+        seen[label] += 1
+        first.append(seen[label] <= _FEWEST_OF_A_CLASS)
+    order = sorted(range(len(rows)), key=lambda at: not first[at])
+    return [shuffled[at] for at in order[:count]]
+
+
 def measure(known: Rows, unseen: Rows, seed: int, init_from: str) -> dict[str, Any]:
     """Fits the three ways, and measures them."""
     texts, truth = [text for text, _ in unseen], np.array([label for _, label in unseen])
@@ -160,9 +174,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if any(key.items() <= json.loads(line).items() for line in lines):
             continue
         known, unseen = read(parsed.data, task)
-        random.Random(seed).shuffle(known)  # noqa: S311 - not for secrets
         if rows <= len(known):
-            fit = {**key, **measure(known[:rows], unseen, seed, parsed.init_from)}
+            fit = {**key, **measure(draw(known, rows, seed), unseen, seed, parsed.init_from)}
             with parsed.results.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(fit) + "\n")
     fits = map(json.loads, parsed.results.read_text(encoding="utf-8").splitlines())

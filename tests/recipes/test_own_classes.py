@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from recipes.own_classes import main, read
+from recipes.own_classes import draw, main, read
 from tests.builders import tiny_checkpoint
 
 
@@ -36,3 +36,12 @@ def test_a_table_grows_by_what_is_missing(
     known, unseen = read(tmp_path, "verses")
     assert (len(known), len(unseen)) == (60, 30)
     assert not {text for text, _ in known} & {text for text, _ in unseen}
+
+
+def test_every_class_is_drawn_twice() -> None:
+    rows = [(f"text {number}", "rare" if number > 97 else "frequent") for number in range(100)]
+    drawn = draw(rows, 10, seed=0)
+
+    assert [label for _, label in drawn].count("rare") == 2
+    assert len(set(drawn)) == 10
+    assert drawn == draw(rows, 10, seed=0) != draw(rows, 10, seed=1)
