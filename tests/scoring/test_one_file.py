@@ -372,6 +372,8 @@ def hit(function: Callable[..., Any], number: int | None) -> Callable[..., Any]:
     return called
 
 
+# A second signal may end the wait for a thread that opens the file once more.
+@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, None])
 @pytest.mark.parametrize(
     "place",
