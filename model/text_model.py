@@ -82,7 +82,7 @@ class Predictions(list[Prediction]):
     def to_dataframe(self) -> Any:  # noqa: ANN401 - a table of pandas, which may be missing
         """Returns a table with a row for each text: of polars for a Series of polars.
 
-        Any other is of pandas, with the index of a Series.
+        Any other is a frame of pandas, with the index of a Series.
 
         Its columns are `label`, `score`, `probability_LABEL` for each label, `token_count`,
         `truncated`, `model_version` and `error`: a row that has one has nothing else.

@@ -73,7 +73,7 @@ export const Segments = ({ legend, name, choices, value, onChoose }) => html`
     <label><input type="radio" name=${name} value=${each} checked=${each === value}
       onChange=${() => onChoose(each)} /><span>${text}</span></label>`)}</fieldset>`;
 
-// Colours of the style sheet for classes; the line tells them apart without.
+// Colours of the style sheet for classes; without colour, the line separates them.
 const NAMED = { negative: ["into", "dashed"], neutral: ["grey", "dotted"], positive: ["out", "solid"] };
 const OTHERS = [["violet", "solid"], ["green", "dashed"], ["out", "dotted"], ["into", "double"]];
 const FAINTEST = 8; // percent of opacity at a probability that is chance

@@ -39,7 +39,7 @@ def test_an_epoch_is_one_line_and_the_best_so_far_is_marked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("epochs", "kept", "told"),
+    ("epochs", "kept", "words"),
     [
         (4, 0, "trained 4 of 4 epochs in 9 s; keeps what it began with"),
         (4, 4, "trained 4 of 4 epochs in 9 s; keeps the weights of epoch 4"),
@@ -51,8 +51,8 @@ def test_an_epoch_is_one_line_and_the_best_so_far_is_marked() -> None:
         ),
     ],
 )
-def test_the_end_tells_which_weights_are_kept(epochs: int, kept: int, told: str) -> None:
-    assert end_line(HISTORY, epochs=epochs, kept=kept) == told
+def test_the_end_names_the_weights_that_are_kept(epochs: int, kept: int, words: str) -> None:
+    assert end_line(HISTORY, epochs=epochs, kept=kept) == words
 
 
 def test_figures_have_macro_f1_and_the_recall_of_each_class() -> None:
@@ -185,17 +185,17 @@ def test_weights_are_advised_for_rare_classes_that_are_mostly_missed(
         "the other classes: try balanced class weights"
     )
 
-    told = result_warnings(found, 1.2, THREE, share=0.1, baseline=None)
+    words = result_warnings(found, 1.2, THREE, share=0.1, baseline=None)
 
-    assert told == ([advice] if advised else [])
+    assert words == ([advice] if advised else [])
     assert result_warnings(found, 1.2, THREE, share=0.1, baseline=None, is_balanced=True) == []
 
 
 def test_a_checkpoint_that_was_better_before_training_is_named() -> None:
     found = figures(600, 400)
-    told = result_warnings(found, 1.2, TWO, share=0.5, baseline=None, start=("a/b", 0.625))
+    words = result_warnings(found, 1.2, TWO, share=0.5, baseline=None, start=("a/b", 0.625))
 
-    assert told == [
+    assert words == [
         "a/b is better on the validation rows as it is: 62.50% against 60.00%; try a lower "
         "learning rate or more rows"
     ]
@@ -243,7 +243,7 @@ def test_results_that_are_poor(
     found: Figures, temperature: float, share: float, baseline: float | None, warnings: list[str]
 ) -> None:
     labels = THREE if len(found.f1) > 2 else TWO
-    told = result_warnings(found, temperature, labels, share=share, baseline=baseline)
+    words = result_warnings(found, temperature, labels, share=share, baseline=baseline)
 
-    assert len(told) == len(warnings)
-    assert all(map(str.startswith, told, warnings))
+    assert len(words) == len(warnings)
+    assert all(map(str.startswith, words, warnings))
