@@ -4,7 +4,7 @@ import sys
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -28,7 +28,7 @@ from scoring.columns import Column, choose_columns, join_answers, scan_table, sp
 from scoring.comparing import Comparison
 from scoring.errors import OutputError, ScoringError
 from scoring.inputs import GLOB, find_inputs
-from scoring.pipeline import Pipeline
+from scoring.pipeline import Pipeline, one_thread
 from scoring.scorer import Answers, Model, Scorer
 from scoring.stores import is_url
 
@@ -197,7 +197,7 @@ def _write(file: _File, target: Target, scorer: Scorer, compared: "_Compared | N
         closing(
             Pipeline(scorer, lambda at: file.read(pieces[at]), lambda rows: advance(rows, ""))
         ) as pipeline,
-        ThreadPoolExecutor(1) as thread,
+        one_thread() as thread,
     ):
         written: Future[None] = thread.submit(lambda: None)
         for at in range(len(pieces)):

@@ -4,8 +4,9 @@ Reading and encoding have a thread each; passes run on the one that calls, where
 """
 
 import gc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 
 from model.tables.pieces import Rows
 from model.types import EncodedText
@@ -27,7 +28,9 @@ class Pipeline:
         advance: Callable[[int], object] = lambda _: None,
     ) -> None:
         self._scorer, self._read, self._advance = scorer, read, advance
-        self._reading, self._encoding = ThreadPoolExecutor(1), ThreadPoolExecutor(1)
+        self._threads = ExitStack()
+        self._reading = self._threads.enter_context(one_thread())
+        self._encoding = self._threads.enter_context(one_thread())
         self._collected = gc.get_threshold()
         gc.set_threshold(50_000, 20, 100)  # beside torch, it takes half of the time of Python
         self._begun: dict[int, Future[tuple[Rows, list[EncodedText | Exception]]]] = {}
@@ -47,9 +50,21 @@ class Pipeline:
     def close(self) -> None:
         """Ends the threads, once their steps at work are done; no other step begins."""
         gc.set_threshold(*self._collected)
-        self._reading.shutdown(cancel_futures=True)
-        self._encoding.shutdown(cancel_futures=True)
+        self._threads.close()
 
     def _encode(self, reading: Future[Rows]) -> tuple[Rows, list[EncodedText | Exception]]:
         rows = reading.result()
         return rows, self._scorer.encode(rows.texts)
+
+
+@contextmanager
+def one_thread() -> Iterator[ThreadPoolExecutor]:
+    """Yields a thread for steps. Its end waits for the one at work, even if a signal comes."""
+    executor = ThreadPoolExecutor(1)
+    try:
+        yield executor
+    finally:
+        try:
+            executor.shutdown(cancel_futures=True)
+        finally:  # a signal ends the first wait, but what the step uses is closed after it
+            executor.shutdown()

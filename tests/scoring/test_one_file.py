@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -372,8 +373,6 @@ def hit(function: Callable[..., Any], number: int | None) -> Callable[..., Any]:
     return called
 
 
-# A second signal may end the wait for a thread that opens the file once more.
-@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, None])
 @pytest.mark.parametrize(
     "place",
@@ -403,6 +402,25 @@ def test_an_interruption_or_a_failure_is_no_fault_of_a_text_and_leaves_nothing(
     assert all(line.startswith("score: 9/9") for line in progress)
     assert [each.name for each in tmp_path.iterdir()] == ["a.csv"]
     assert run(path, "--parts", "--output", tmp_path / "parts") == 0
+
+
+@pytest.mark.parametrize("nth", range(3))
+def test_a_signal_in_the_end_of_a_thread_still_waits_for_it(
+    nth: int, run: Run, tmp_path: Path
+) -> None:
+    path = write(tmp_path / "a.csv", "text\n" + "good bad film\n" * 9)
+    end, calls, threads = ThreadPoolExecutor.shutdown, itertools.count(), threading.active_count()
+
+    def interrupted(executor: ThreadPoolExecutor, **options: bool) -> None:
+        if next(calls) == 2 * nth:  # of the two for each thread, it ends the first
+            signal.raise_signal(signal.SIGINT)
+        end(executor, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ThreadPoolExecutor, "shutdown", interrupted)
+        assert run(path) == 128 + signal.SIGINT
+    assert threading.active_count() == threads
+    assert [each.name for each in tmp_path.iterdir()] == ["a.csv"]
 
 
 STEPS = (
