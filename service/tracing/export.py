@@ -43,7 +43,8 @@ class Export:
         named = OTELResourceDetector().detect().attributes
         kept = {key: text for key, text in described.items() if key not in named}
         self._provider = TracerProvider(resource=Resource.create(kept), shutdown_on_exit=False)
-        self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+        self._exporter = OTLPSpanExporter()
+        self._provider.add_span_processor(BatchSpanProcessor(self._exporter))
         self.tracer: Tracer = self._provider.get_tracer("headlight", described["service.version"])
 
     def close(self) -> bool:
@@ -52,9 +53,11 @@ class Export:
         last = threading.Thread(target=self._provider.shutdown, name="last spans", daemon=True)
         last.start()
         last.join(FLUSH_SECONDS)
-        if last.is_alive():
-            logger.warning("the last spans were not sent in time", extra={"seconds": FLUSH_SECONDS})
-        return not last.is_alive()
+        if not last.is_alive():
+            return True
+        self._exporter.shutdown()  # or it tries again for as long as it may
+        logger.warning("the last spans were not sent in time", extra={"seconds": FLUSH_SECONDS})
+        return False
 
 
 def describe(version: str, model: str, model_version: str, device: str) -> dict[str, str]:

@@ -589,6 +589,7 @@ def test_all_is_done_with_the_keys(many: Many) -> None:
     page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="A file", exact=True)).to_be_focused()
     page.keyboard.press("Enter")
+    expect(many.part("#many-lines")).to_be_visible()
     for _ in range(4):
         page.keyboard.press("Tab")
     expect(many.part("#many-lines")).to_be_focused()

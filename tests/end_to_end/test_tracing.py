@@ -4,6 +4,7 @@ import json
 import re
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -388,11 +389,16 @@ def test_the_last_spans_are_sent_at_the_end(start: Start, collector: Collector) 
 
 def test_a_collector_that_is_not_there_is_logged_once(start: Start) -> None:
     [port] = free_ports(1)
-    settings = {ENDPOINT: f"http://user:secret@127.0.0.1:{port}/secret", **SOON}
+    settings = {
+        ENDPOINT: f"http://user:secret@127.0.0.1:{port}/secret",
+        "OTEL_EXPORTER_OTLP_TIMEOUT": "3600",
+        **SOON,
+    }
     with start(settings=settings) as running:
         ask(running, 10)
         wait_until(lambda: warnings(running) != [])
         ask(running, 10)
+    wait_until(lambda: not any("SpanRecord" in each.name for each in threading.enumerate()))
     first, *more = warnings(running)
     assert first["level"] == "warning"
     assert first["message"] == "traces could not be sent"
