@@ -1,8 +1,4 @@
-"""Defines the errors of scoring, besides `model.errors.TableError` for inputs.
-
-ScoringError        options that do not fit, or workers that cannot start
-└── OutputError     a folder that cannot be used, or a file that cannot be written
-"""
+"""Defines the errors of scoring, besides `model.errors.TableError` for inputs."""
 
 from model.errors import PortableError
 

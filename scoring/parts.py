@@ -5,11 +5,10 @@ Every engine calls `load` once in each process, and then `score_part`.
 
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pyarrow
@@ -148,21 +147,15 @@ def _good(values: Values, answers: Answers, refused: Collection[int]) -> tuple[V
     if not refused:
         return values, answers
     good = [index for index in range(len(answers.label_ids)) if index not in refused]
-    if isinstance(values, pyarrow.Table):
-        values = _keep_rows(values, good)
-    else:
+    if isinstance(values, list):
         values = [values[index] for index in good]
+    else:
+        try:
+            values = values.take(good or pyarrow.array([], pyarrow.int64()))
+        except pyarrow.ArrowNotImplementedError:  # of some types only slices can be taken
+            slices = (values.slice(index, 1) for index in good)
+            values = pyarrow.concat_tables([values.slice(0, 0), *slices])
     return values, answers.select(np.array(good, np.intp))
-
-
-def _keep_rows(table: Any, rows: Sequence[int]) -> Any:  # noqa: ANN401
-    """Returns some rows of a pyarrow.Table, in order; `rows` may be empty."""
-    mask = np.zeros(table.num_rows, np.bool_)
-    mask[list(rows)] = True
-    try:
-        return table.filter(pyarrow.array(mask))
-    except pyarrow.ArrowNotImplementedError:  # of some types only slices can be taken
-        return pyarrow.concat_tables([table.slice(0, 0), *(table.slice(row, 1) for row in rows)])
 
 
 class PartReader:
@@ -181,12 +174,8 @@ class PartReader:
         """
         manifest = self._manifest
         source = manifest.sources[unit.source]
-        file = TableFile(
-            source.path,
-            source.format,
-            source.compression,
-            partial(store_of(source.path).open, source.path),
-        )
+        opened = partial(store_of(source.path).open, source.path)
+        file = TableFile(source.path, source.format, source.compression, opened)
         if source.format == "parquet":
             kinds = {column.name: column.kind for column in manifest.columns}
             with closing(ParquetTable(file, kinds=kinds)) as parquet:
