@@ -327,11 +327,10 @@ class Predictor:
     def warm_up(self) -> None:
         """Runs all paths, so that the first request does not wait for lazy initialisation."""
         self._runner.warm_up()
-        encoding = self.encode(WARM_UP_TEXT, with_tokens=True)
-        self.predict([encoding])
-        self.explain(encoding)
+        self.probe("fused")
+        self.probe("explicit")
         if self._backend.gradient_cost is None:  # torch is there
-            self.gradients.probe(encoding)
+            self.probe("gradient")
 
     def probe(self, path: PathName = "fused") -> None:
         """Sends one short text through the network and raises its errors."""
@@ -351,13 +350,12 @@ class Predictor:
 
 
 def _check_encodings(encodings: Sequence[object], *, by: str) -> None:
-    if all(isinstance(each, Encoding) for each in encodings):
-        return
-    wrong = next(each for each in encodings if not isinstance(each, Encoding))
-    raise TypeError(
-        f"{by} takes encodings, got {kind_of(wrong)}: encode each text with predictor.encode, or "
-        "give texts to model.load(folder)"
-    )
+    for each in encodings:
+        if not isinstance(each, Encoding):
+            raise TypeError(
+                f"{by} takes encodings, got {kind_of(each)}: encode each text with "
+                "predictor.encode, or give texts to model.load(folder)"
+            )
 
 
 def _all(results: Sequence[Result | NotFiniteError]) -> list[Result]:

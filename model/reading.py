@@ -119,11 +119,7 @@ def read_units_in_steps(
 ) -> Generator[None, None, TextUnits]:
     """Encodes a text to leave its units out; yields after each part of it.
 
-    Args:
-        options: how the text is read; sentences are always found, and nothing is switched off.
-
-    Raises:
-        InputError, TokenizerError: see `read_window`.
+    Sentences are always found, and nothing is switched off. It raises as `read_window` does.
     """
     windows = _encode(predictor, text, options, with_tokens=True)
     yield
@@ -167,15 +163,9 @@ def leave_each_out(
 def join_results(
     predictor: Predictor, text: EncodedText, results: Iterator[Prediction | Error]
 ) -> TextResult | Error:
-    """Takes the results of one text and joins them.
+    """Takes the results of one text's `encodings` and joins them, or returns the first error.
 
-    Args:
-        text: one of the texts that were predicted.
-        results: in the order of `encodings`; those of this text are taken in any case, so that
-            those of the next text follow.
-
-    Returns:
-        The result of the text, or the first error among its parts.
+    It takes them all in any case, so that those of the next text follow.
     """
     if text.sentences is None and len(text.windows) == 1 and not text.warnings:  # the usual case
         result = next(results)
@@ -200,13 +190,8 @@ def predict_each(
 ) -> list[TextResult | Exception]:
     """Predicts what `read_each` returns, in passes of texts of similar length.
 
-    The same list always has the same answers, bit for bit, on the same kind of machine.
-
-    Args:
-        advance: called with the number of encodings of each pass, when it is done.
-
-    Raises:
-        Exception: the device fails for a valid text too.
+    The same list always has the same answers, bit for bit, on the same kind of machine. `advance`
+    gets the number of encodings of each pass. It raises if the device fails for a valid text too.
     """
     encodings = [each for text in texts if isinstance(text, EncodedText) for each in text.encodings]
     found: dict[int, Prediction | Exception] = {}

@@ -52,14 +52,10 @@ class PassOutput:
 
 
 class Runner(ABC):
-    """Passes of one loaded network; several threads may run them at once.
+    """Passes of one loaded network; several threads may run them at once."""
 
-    Args:
-        network: the same network in float32, for derivatives.
-    """
-
-    def __init__(self, network: "OnDemand[Network]") -> None:
-        self.network = network
+    #: the same network in float32, for derivatives
+    network: "OnDemand[Network]"
 
     @abstractmethod
     def run(self, encodings: Sequence[Encoding], selection: Selection | None = None) -> PassOutput:
@@ -111,11 +107,7 @@ class Backend(ABC):
 
     @abstractmethod
     def load(self, checkpoint: Checkpoint) -> Runner:
-        """Reads the weights, and prepares the network for passes.
-
-        Raises:
-            CheckpointError: as `Checkpoint.load_weights`.
-        """
+        """Reads the weights, and prepares the network; raises as `Checkpoint.load_weights`."""
 
     def is_out_of_memory(self, error: BaseException) -> bool:
         """Returns whether an error means that the machine or the device is out of memory."""
@@ -183,11 +175,7 @@ def join_head_masks(encodings: Sequence[Encoding]) -> NDArray[np.float32] | None
 def in_halves(
     run: Callable[[Sequence[Entry]], Sequence[Result]], entries: Sequence[Entry], backend: Backend
 ) -> list[Result]:
-    """Runs a pass, and repeats it in halves as long as memory runs out.
-
-    Raises:
-        Exception: any other error of `run`, or that of a single entry which is too large.
-    """
+    """Runs a pass, and repeats it in halves as long as memory runs out; raises all other errors."""
     try:
         return list(run(entries))
     except Exception as error:
@@ -211,15 +199,9 @@ def isolate(
 ) -> list[Result | Exception]:
     """Runs a pass, and repeats the halves of what fails, about log2 N times for one bad text of N.
 
-    Where everything fails, the search ends early: once two texts could have been found.
-
-    Args:
-        run: returns a result or an error for each entry, in order.
-        control: runs a sound text. It is called if every entry failed; if it fails too, the error
-            lies with the device or the weights.
-
-    Raises:
-        Exception: the device is lost, or `control` failed too.
+    Where everything fails, the search ends early: once two texts could have been found. Then
+    `control` runs a sound text; if that fails too, the error lies with the device or the weights.
+    It is raised, as that of a device that is lost.
     """
     results: list[Result | Exception] = []
     parts = [entries]  # the first one is last

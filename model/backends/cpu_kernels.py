@@ -93,7 +93,7 @@ class KernelRunner(Runner):
         weights.release()
         self._weights, self._config = weights, config
         self._exact = OnDemand(lambda: KernelEncoder(weights, config, dtype="float32"))
-        super().__init__(OnDemand(self._widen))
+        self.network = OnDemand(self._widen)
 
     def run(self, encodings: Sequence[Encoding], selection: Selection | None = None) -> PassOutput:
         """Classifies texts in one pass."""
@@ -135,12 +135,9 @@ class KernelRunner(Runner):
 
 
 class KernelEncoder:
-    """An encoder with packed weights, for inference.
+    """An encoder with packed weights, for inference; `dtype` is that of the factors of products.
 
-    Args:
-        weights: by our names; embeddings are used where they lie.
-        dtype: of the factors of products.
-        instructions: None: the fastest of this processor.
+    Embeddings are used where they lie. Without `instructions` it takes the processor's fastest.
     """
 
     def __init__(
@@ -236,8 +233,8 @@ class KernelEncoder:
         ids = np.fromiter(chain.from_iterable(each.input_ids for each in encodings), np.int64)
         lengths = np.fromiter((len(each.input_ids) for each in encodings), np.int64)
         mask = join_head_masks(encodings)  # [L, B, H]
-        results = (None if each is None else each.ctypes.data for each in (weights, states))
-        to_weights, to_states = results
+        optional = (None if each is None else each.ctypes.data for each in (weights, mask, states))
+        to_weights, to_mask, to_states = optional
         status = self._encode(
             byref(network),
             ids.ctypes.data,
@@ -247,7 +244,7 @@ class KernelEncoder:
             logits.ctypes.data,
             to_weights,
             longest,
-            None if mask is None else mask.ctypes.data,
+            to_mask,
             to_states,
         )
         if status == OUT_OF_MEMORY:
@@ -352,14 +349,10 @@ def widen(numbers: NDArray[np.uint16]) -> Floats:
 
 
 def quantize(weight: Floats) -> tuple[NDArray[np.int8], Floats, Floats]:
-    """Quantizes the weight of a projection, float32 [columns, sum], to bytes.
+    """Quantizes a weight [columns, sum]; returns each column's bytes, scale, and sum times scale.
 
     A weight has a scale for each column, and an input one for each token (Dettmers et al. 2022,
     "LLM.int8()", section 2, without outliers), so that no scale depends on other texts of a batch.
-
-    Returns:
-        The bytes, int8 [columns, sum]; and float32 [columns] twice: the scale of each column, and
-        the sum of its bytes times that scale.
     """
     pairs = weight.reshape(len(weight), -1, 2)
     positive, negative = np.maximum(pairs, 0).sum(2), np.minimum(pairs, 0).sum(2)
@@ -370,12 +363,7 @@ def quantize(weight: Floats) -> tuple[NDArray[np.int8], Floats, Floats]:
 
 
 def pack(weight: NDArray[Any], panel: int) -> NDArray[Any]:
-    """Packs a weight [columns, factors of a sum] in panels of some columns.
-
-    Returns:
-        The same type [panels, words, columns, factors of a word]; the last panel is filled with
-        zeros.
-    """
+    """Packs a weight [columns, sum] in panels, the last filled with zeros, for `product.h`."""
     factors = _WORD_BYTES // weight.itemsize
     columns, length = weight.shape
     filled = np.pad(weight, ((0, -columns % panel), (0, 0)))

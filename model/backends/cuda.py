@@ -11,6 +11,7 @@ import math
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property, partial
 from itertools import chain
 
@@ -22,9 +23,7 @@ from torch import Tensor
 from model.backends.base import PassOutput, Selection
 from model.backends.eager import EagerRunner, TorchBackend
 from model.checkpoint.opening import Checkpoint
-from model.explain.on_demand import OnDemand
-from model.network.architecture import Network
-from model.types import Batch, Classifier, Encoding
+from model.types import Batch, Encoding
 
 #: B and T of a pass
 Shape = tuple[int, int]
@@ -50,6 +49,7 @@ _FATAL_MESSAGES = re.compile(
 )
 
 
+@dataclass(eq=False)
 class CudaRunner(EagerRunner):
     """Passes on a GPU: graphs, or kernel by kernel for maps, head masks and derivatives.
 
@@ -58,33 +58,27 @@ class CudaRunner(EagerRunner):
         batch_tokens: the most tokens of a graph, padding counted, unless a text has more.
     """
 
-    def __init__(
-        self,
-        served: Classifier,
-        network: OnDemand[Network],
-        *,
-        device: torch.device,
-        pad_token_id: int,
-        max_length: int,
-        batch_tokens: int,
-    ) -> None:
-        super().__init__(served, network, device=device, pad_token_id=pad_token_id)
-        self._batch_tokens = batch_tokens
-        doubled = [_FEWEST_COLUMNS << times for times in range(max_length.bit_length())]
-        columns = [*(each for each in doubled if each < max_length), max_length]
+    _: KW_ONLY
+    max_length: int
+    batch_tokens: int
+
+    def __post_init__(self) -> None:
+        most = self.max_length
+        doubled = [_FEWEST_COLUMNS << times for times in range(most.bit_length())]
+        columns = [*(each for each in doubled if each < most), most]
         self._columns = np.array(columns)
         shapes = [(rows, width) for width in columns for rows in _ROWS if self._fits(rows, width)]
         #: of passes, the largest first, whose memory is enough for the others
         self.shapes: list[Shape] = sorted(shapes, key=math.prod, reverse=True)
         self._replays: dict[Shape, Callable[[], Tensor]] = {}
         # What all graphs read: the length of each row, and its ids.
-        most = max(rows * (1 + width) for rows, width in shapes)
-        self._input = torch.empty(most, dtype=torch.int32, device=self._device)
+        numbers = max(rows * (1 + width) for rows, width in shapes)
+        self._input = torch.empty(numbers, dtype=torch.int32, device=self.device)
         # A pass is queued whole before the next, from the copy of its ids to that of its logits.
         self._launching = threading.Lock()
 
     def _fits(self, rows: int, columns: int) -> bool:
-        return rows == 1 or rows * columns <= self._batch_tokens
+        return rows == 1 or rows * columns <= self.batch_tokens
 
     def warm_up(self) -> None:
         """Captures the graphs of all shapes; without this, the first pass of a shape does."""
@@ -134,10 +128,10 @@ class CudaRunner(EagerRunner):
         rows, columns = shape
         # torch gives this memory to nobody else before the copy has run.
         host = torch.empty(
-            rows * (1 + columns), dtype=torch.int32, pin_memory=self._device.type == "cuda"
+            rows * (1 + columns), dtype=torch.int32, pin_memory=self.device.type == "cuda"
         )
         table = host.numpy().reshape(rows, 1 + columns)
-        table.fill(self._pad_token_id)
+        table.fill(self.pad_token_id)
         table[:, 0] = 1  # of a row without a text too: softmax over nothing is not a number
         table[: len(lengths), 0] = lengths
         is_text = np.arange(columns) < lengths[:, None]  # [N, T]
@@ -171,7 +165,7 @@ class CudaRunner(EagerRunner):
 
     @cached_property
     def _stream(self) -> torch.cuda.Stream | None:
-        return torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
+        return torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
 
     @cached_property
     def _pool(self) -> "torch.cuda._POOL_HANDLE":
@@ -182,7 +176,7 @@ class CudaRunner(EagerRunner):
 
         What queues it again has a result that lasts until the next replay of any graph.
         """
-        torch.cuda.synchronize(self._device)  # until the weights are there
+        torch.cuda.synchronize(self.device)  # until the weights are there
         for _ in range(_PASSES_BEFORE):
             compute()
         graph = torch.cuda.CUDAGraph()

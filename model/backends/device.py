@@ -130,11 +130,7 @@ def _choose(device: str, precision: Sequence[Precision]) -> tuple[str, str]:
 def choose_backend(
     checkpoint: Checkpoint, *, device: str, dtype: str | DtypeChoice, threads: int = 0
 ) -> Backend:
-    """Chooses the backend for a checkpoint.
-
-    Raises:
-        ConfigurationError: the network cannot compute in that type.
-    """
+    """Chooses a backend; raises ConfigurationError if the network cannot compute in that type."""
     config = checkpoint.config
     choice = dtype if isinstance(dtype, DtypeChoice) else DtypeChoice(dtype, "set by the caller")
     dtype = choice.dtype

@@ -5,6 +5,7 @@ Legend: B batch, T tokens, L chosen layers, H heads, C classes.
 
 import copy
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from itertools import chain
 from typing import Any
 
@@ -26,26 +27,15 @@ from model.types import Batch, Classifier, Encoding
 _CPU_MESSAGES = ("can't allocate memory", "not enough memory")
 
 
+@dataclass(eq=False)
 class EagerRunner(Runner):
-    """Passes of a network of torch.
+    """Passes of a network of torch, which `served` computes."""
 
-    Args:
-        served: what computes passes.
-        network: what `served` was made from, in float32.
-    """
-
-    def __init__(
-        self,
-        served: Classifier,
-        network: OnDemand[Network],
-        *,
-        device: torch.device,
-        pad_token_id: int,
-    ) -> None:
-        super().__init__(network)
-        self.served = served
-        self._device = device
-        self._pad_token_id = pad_token_id
+    served: Classifier
+    network: OnDemand[Network]
+    _: KW_ONLY
+    device: torch.device
+    pad_token_id: int
 
     def run(self, encodings: Sequence[Encoding], selection: Selection | None = None) -> PassOutput:
         """Classifies texts in one pass."""
@@ -54,7 +44,7 @@ class EagerRunner(Runner):
 
     def prepare(self, encodings: Sequence[Encoding]) -> Batch:
         """Pads texts to a batch on the device."""
-        return collate(encodings, pad_token_id=self._pad_token_id, device=self._device)
+        return collate(encodings, pad_token_id=self.pad_token_id, device=self.device)
 
     def embed(self, encodings: Sequence[Encoding]) -> NDArray[np.float32]:
         """Returns what the classifier reads of B texts, float32 [B, features], in one pass."""
@@ -185,24 +175,23 @@ def collate(
         raise ValueError(f"text {lengths.argmin()} of the batch has no tokens, needs at least 1")
     # One flat array: a list for each row costs several times as much.
     ids = np.fromiter(chain.from_iterable(item.input_ids for item in encodings), np.int64)
-    masks = join_head_masks(encodings)
-    mask = None if masks is None else torch.from_numpy(masks)
+    padding: NDArray[np.bool_] | None = None
     if lengths.min() == longest:
-        batch = Batch(torch.from_numpy(ids.reshape(len(lengths), longest)), None, mask)
+        table = ids.reshape(len(lengths), longest)
     else:
         padding = np.arange(longest) >= lengths[:, None]  # [B, T]
-        padded = np.full(padding.shape, pad_token_id)
-        padded[~padding] = ids
-        batch = Batch(torch.from_numpy(padded), torch.from_numpy(padding), mask)
-    return batch if device is None else _send_batch(batch, device)
+        table = np.full(padding.shape, pad_token_id)
+        table[~padding] = ids
+    mask = join_head_masks(encodings)
 
+    def put(array: NDArray[Any]) -> Tensor:
+        tensor = torch.from_numpy(array)
+        return tensor if device is None else send(tensor, device)
 
-def _send_batch(batch: Batch, device: torch.device) -> Batch:
-    padding, mask = batch.key_padding_mask, batch.head_mask
     return Batch(
-        send(batch.input_ids, device),
-        None if padding is None else send(padding, device),
-        None if mask is None else send(mask, device),
+        put(table),
+        None if padding is None else put(padding),
+        None if mask is None else put(mask),
     )
 
 

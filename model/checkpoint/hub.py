@@ -125,11 +125,7 @@ def download(listing: Listing, names: Collection[str], *, output: Path | None = 
 
 
 def download_checkpoint(reference: Reference) -> Path:
-    """Returns the folder in the cache of a checkpoint, which is downloaded once.
-
-    Raises:
-        HubError: it cannot be downloaded.
-    """
+    """Returns the folder of a checkpoint in the cache, downloaded once; raises HubError."""
     listing = list_files(reference)
     return download(listing, choose_files(listing))
 

@@ -17,15 +17,14 @@ from model.checkpoint.manifest import MARK, Manifest, seal
 from model.checkpoint.records import Baseline, Precision, Thresholds
 from model.checkpoint.weights import (
     MappedWeights,
-    Shapes,
     check_weights,
     digest_weights,
     map_weights,
     read_weights,
 )
-from model.errors import NEEDS_TORCH, CheckpointError, describe_faults
+from model.errors import CheckpointError, describe_faults
 from model.files import CONFIG, MANIFEST, WEIGHTS, check_folder, digest, read_object
-from model.network.config import EncoderConfig, NetworkConfig, encoder_kind, read_config
+from model.network.config import NetworkConfig, encoder_kind, read_config
 from model.tokenization.reader import load_tokenizer
 from model.tokenization.sandbox import try_tokenizer
 from model.tokenization.tokenizer import Tokenizer
@@ -57,7 +56,7 @@ class Checkpoint:
     @property
     def parameters(self) -> int:
         """How many numbers the network learned."""
-        return sum(map(math.prod, _shapes(self.config, self.path / CONFIG).values()))
+        return sum(map(math.prod, self.config.parameter_shapes().values()))
 
     def load_weights(self) -> MappedWeights:
         """Maps the weights into memory, by our names.
@@ -78,7 +77,7 @@ class Checkpoint:
                 f"is version {sha256[:_VERSION_LENGTH]} now, and was {self.version} when it was "
                 "checked: start again",
             )
-        names = _shapes(self.config, self.path / CONFIG)
+        names = self.config.parameter_shapes()
         return read_weights(path, maps, names, encoder_kind(self.config))
 
     def load_network(self) -> "Network":
@@ -111,7 +110,7 @@ def open_checkpoint(path: str | Path, *, trial: bool = False) -> Checkpoint:
     if manifest.max_length > (limit := config.length_limit):
         fault = f"max_length is {manifest.max_length}, {CONFIG} has {limit} positions"
         raise CheckpointError(path / MANIFEST, fault)
-    check_weights(path / WEIGHTS, _shapes(config, path / CONFIG), encoder_kind(config))
+    check_weights(path / WEIGHTS, config.parameter_shapes(), encoder_kind(config))
     if trial:
         try_tokenizer(path)
     tokenizer = load_tokenizer(
@@ -130,22 +129,6 @@ def open_checkpoint(path: str | Path, *, trial: bool = False) -> Checkpoint:
         manifest=manifest,
         tokenizer=tokenizer,
     )
-
-
-def _shapes(config: NetworkConfig, path: Path) -> Shapes:
-    if isinstance(config, EncoderConfig):
-        return config.parameter_shapes()
-    try:
-        from model.network.architecture import build_undrawn
-
-        network = build_undrawn(config, "meta")
-    except ImportError as error:
-        fault = f"is a {config.architecture}, which {NEEDS_TORCH}"
-        raise CheckpointError(path, fault) from error
-    except RuntimeError as error:  # more bytes than torch can count
-        fault = "the sizes together make a network beyond any memory"
-        raise CheckpointError(path, fault) from error
-    return {name: tuple(each.shape) for name, each in network.named_parameters()}
 
 
 def _parsed(

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from model.errors import CheckpointError, shorten
 from model.files import INDEX, digest, is_file_name, read_object
+from model.network.config import Shapes
 from model.network.families import BERT, Kind
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 #: weights by our names, float32 or float16, as they lie on disk where that is possible
 Weights = Mapping[str, NDArray[Any]]
-Shapes = Mapping[str, tuple[int, ...]]
 
 # Old releases of transformers used these names for the parameters of a layer norm.
 _OLD_ENDINGS = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
@@ -48,11 +48,7 @@ class MappedWeights(dict[str, NDArray[Any]]):
 
 
 def weight_files(path: Path) -> list[Path]:
-    """Returns the file of the weights, or the parts that the index beside it names, by name.
-
-    Raises:
-        CheckpointError: the index names something else than files of the folder.
-    """
+    """Returns the file of the weights, or the parts that the index beside it names, by name."""
     index = path.with_name(INDEX)
     if path.exists() or not index.is_file():
         return [path]
@@ -72,11 +68,7 @@ def digest_weights(path: Path) -> str:
 
 
 def map_weights(path: Path) -> list[mmap.mmap]:
-    """Maps the file of the weights, or its parts, into memory, where replicas share it.
-
-    Raises:
-        CheckpointError: a file cannot be read, or is empty.
-    """
+    """Maps the file of the weights, or its parts, into memory, where replicas share it."""
     maps = []
     for part in weight_files(path):
         try:
@@ -90,16 +82,10 @@ def map_weights(path: Path) -> list[mmap.mmap]:
 
 
 def check_weights(path: Path, shapes: Shapes, kind: Kind | None = BERT) -> None:
-    """Compares the names, shapes and types in a weights file with the parameters of a network.
+    """Compares the names, shapes and types in a weights file with those of a network's parameters.
 
-    A weight that is no part of such a network is only logged.
-
-    Args:
-        shapes: of the parameters, by our names.
-        kind: whose names the file has; None: our own.
-
-    Raises:
-        CheckpointError: the file is missing or damaged, or does not fit.
+    A weight that is no part of such a network is only logged. `kind` has the names of the file;
+    None: our own.
     """
     needed = {_stored(kind, name): shape for name, shape in shapes.items()}
     found = _header(path)
@@ -155,11 +141,7 @@ def _header(path: Path) -> dict[str, tuple[tuple[int, ...], str]]:
 def read_weights(
     path: Path, maps: Sequence[mmap.mmap], names: Iterable[str], kind: Kind | None = BERT
 ) -> MappedWeights:
-    """Reads parameters of a network from what `map_weights` returns, after `check_weights`.
-
-    Raises:
-        CheckpointError: a weight is not a finite number of float32.
-    """
+    """Reads parameters from what `map_weights` returns, after `check_weights`; all are finite."""
     stored = _arrays(maps)
     theirs = {name: _stored(kind, name) for name in names}
     read = MappedWeights({name: _finite(stored[x], path, x) for name, x in theirs.items()})

@@ -75,10 +75,10 @@ class Gradients:
             ValueError: the model has no such label, or the encoding has no tokens.
             NotFiniteError: the network overflowed.
         """
-        text, baseline, below = self._embed(encoding)
+        ends = self._embed(encoding)
         with self._network.use() as network, torch.no_grad():
-            logits = network(self._batch(encoding), token_embeddings=text[None]).logits  # [1, C]
-        return self._ends(encoding, label, choice, logits[0], text, baseline, below)
+            logits = network(self._batch(encoding), token_embeddings=ends[0][None]).logits  # [1, C]
+        return self._ends(encoding, label, choice, logits[0], *ends)
 
     def at_text(
         self, encoding: Encoding, *, label: str | None = None, choice: Choice | None = None
@@ -87,12 +87,11 @@ class Gradients:
 
         Returns the ends, and what `along` computes at the point 1 with the weight 1, float64 [T].
         """
-        text, baseline, below = self._embed(encoding)
+        embedded = self._embed(encoding)
         with self._network.use() as network, torch.enable_grad():
-            at = text[None].clone().requires_grad_()  # [1, T, D]
+            at = embedded[0][None].clone().requires_grad_()  # [1, T, D]
             logits = network(self._batch(encoding), token_embeddings=at).logits  # [1, C]
-            found = logits[0].detach()
-            ends = self._ends(encoding, label, choice, found, text, baseline, below)
+            ends = self._ends(encoding, label, choice, logits[0].detach(), *embedded)
             log_odds = self._log_odds(logits, ends.label, ends.choice)
             (gradient,) = torch.autograd.grad(log_odds.sum(), at)
         return ends, self._shares(gradient, ends, np.ones(1))

@@ -49,18 +49,13 @@ def reduce_weights(
     words: Words | None,
     residual_share: float = EncoderConfig.residual_share,
 ) -> Weights:
-    """Reduces raw weights to a view.
-
-    `max` joins tokens to words first, so that no weight exceeds 1. A rollout joins them last.
+    """Reduces raw weights [L, H, T, T] to a view, [L or 1, H or 1, T or W, T or W].
 
     Args:
-        attention: raw weights [L, H, T, T] of the chosen layers and heads.
         reduce: `mean` or `max` over the heads of each layer, `rollout` over heads and layers, or
             `none`.
-        words: the words of the same T tokens; None keeps tokens.
-
-    Returns:
-        [L or 1, H or 1, T or W, T or W].
+        words: the words of the same T tokens; None keeps tokens. `max` joins tokens to words
+            first, so that no weight exceeds 1; a rollout joins them last.
     """
     view = attention
     if reduce == "rollout":
@@ -80,13 +75,9 @@ def reduce_weights(
 def rollout(attention: Weights, *, residual_share: float = EncoderConfig.residual_share) -> Weights:
     """Computes how much of each input token is in each output (rollout, Abnar and Zuidema 2020).
 
-    Args:
-        attention: raw weights [L, H, T, T]; layers in ascending order.
-        residual_share: share of a layer's output that comes from its residual connection, from 0
-            to 1; 0 for a network without one.
-
-    Returns:
-        [T, T]; `[i, j]` is the share of input token j at position i. Rows sum to 1.
+    Raw weights [L, H, T, T], layers in ascending order, become [T, T]: `[i, j]` is the share of
+    input token j at position i. Rows sum to 1. Of a layer's output, `residual_share` comes from its
+    residual connection.
     """
     length = attention.shape[-1]
     identity = np.eye(length)
@@ -120,12 +111,8 @@ def downsample(
 ) -> tuple[Weights, Strongest]:
     """Makes the maps of a text smaller, layer by layer, and finds each query's strongest key.
 
-    Args:
-        layers: raw weights [H, T, T] of each of L layers, in ascending order.
-
-    Returns:
-        Float32 [L or 1, H or 1, S, S]; S is at most the side. The strongest keys are of all
-        tokens or words, special ones too.
+    Raw weights [H, T, T] of each layer become [L or 1, H or 1, S, S]. The strongest keys are of all
+    tokens or words, special ones too.
     """
     reduce, words = options.reduce, options.words
     # A rollout needs all layers, and any other view one at a time.
@@ -147,14 +134,9 @@ def downsample(
 
 
 def shrink(weights: Weights, side: int) -> Weights:
-    """Reduces maps to a side; each cell is the largest weight of those that it stands for.
+    """Reduces maps [..., W, W] to a side S, if W is larger.
 
-    Args:
-        weights: float32 [..., W, W].
-        side: S. The cell of row i is floor(i S / W).
-
-    Returns:
-        [..., S, S], or the maps themselves where W is not larger than S.
+    Row i goes to the cell floor(i S / W), which is the largest weight of those in it.
     """
     length = weights.shape[-1]
     if length <= side:

@@ -12,9 +12,32 @@
 #include <type_traits>
 #include <utility>
 
-#include "panels.h"
+#include "vectors.h"
 
 namespace headlight::HEADLIGHT_SET {
+
+inline Index whole_panels(Index columns) { return (columns + kPanel - 1) / kPanel * kPanel; }
+
+// Packs a matrix [length, columns]; columns past the end are 0.
+inline void pack(const float* values, Index stride, Index length, Index columns, float* panels) {
+  for (Index column = 0; column < whole_panels(columns); column += kBlock) {
+    float* panel = panels + column / kPanel * length * kPanel + column % kPanel;
+    for (Index at = 0; at < length; ++at) {
+      store_block(panel + at * kPanel, load_block(values + at * stride + column, columns - column));
+    }
+  }
+}
+
+// Packs the transpose of a matrix [columns, length].
+inline void pack_transposed(const float* keys, Index stride, Index length, Index columns,
+                            float* panels) {
+  for (Index column = 0; column < whole_panels(columns); ++column) {
+    float* panel = panels + column / kPanel * length * kPanel + column % kPanel;
+    for (Index at = 0; at < length; ++at) {
+      panel[at * kPanel] = column < columns ? keys[column * stride + at] : 0.0f;
+    }
+  }
+}
 
 constexpr int kMostRows = 12;  // of any kind
 constexpr int kVectors = kPanel / kLanes;
@@ -50,7 +73,7 @@ struct Weight {
   const std::uint32_t* words;
   Index length;   // words of a sum
   Index columns;  // without those that fill the last panel
-  Index panels() const { return (columns + kPanel - 1) / kPanel; }
+  Index panels() const { return whole_panels(columns) / kPanel; }
   const std::uint32_t* panel(Index at) const { return words + at * length * kPanel; }
 };
 

@@ -4,6 +4,7 @@
 // 4 kB. There are as many workspaces as there were passes at once.
 #pragma once
 
+#include <memory>
 #include <mutex>
 #include <new>
 
@@ -14,33 +15,26 @@ namespace headlight::HEADLIGHT_SET {
 // An array that grows and never shrinks, on a cache line's boundary.
 class Buffer {
  public:
-  Buffer() = default;
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
-  ~Buffer() { release(); }
-
   // Returns room for `count` numbers; its content is undefined. Throws std::bad_alloc.
   template <class Number>
   Number* room(Index count) {
     const std::size_t needed = (static_cast<std::size_t>(count) * sizeof(Number) + 63) / 64 * 64;
     if (needed > bytes_) {
-      release();
-      start_ = ::operator new(needed, kLine);
+      bytes_ = 0;
+      start_.reset();  // before, since both together may not fit
+      start_.reset(::operator new(needed, kLine));
       bytes_ = needed;
     }
-    return static_cast<Number*>(start_);
+    return static_cast<Number*>(start_.get());
   }
 
  private:
   static constexpr std::align_val_t kLine{64};
+  struct Release {
+    void operator()(void* start) const { ::operator delete(start, kLine); }
+  };
 
-  void release() {
-    ::operator delete(start_, kLine);
-    start_ = nullptr;
-    bytes_ = 0;
-  }
-
-  void* start_ = nullptr;
+  std::unique_ptr<void, Release> start_;
   std::size_t bytes_ = 0;
 };
 

@@ -15,21 +15,14 @@ from model.network.encoder import EncoderClassifier, build_encoder
 Network = EncoderClassifier | ConvAttentionClassifier
 
 
-def build_undrawn(config: NetworkConfig, device: str) -> Network:
-    """Builds the network of a configuration; what its weights hold is not defined.
-
-    Raises:
-        RuntimeError: a weight has more bytes than torch can count.
-    """
-    with torch.device(device), _NoDrawing():
-        if isinstance(config, ConvAttentionConfig):
-            return build_conv_attention(config)
-        return build_encoder(config)
-
-
 def load(config: NetworkConfig, weights: Mapping[str, NDArray[Any]]) -> Network:
     """Builds a network on the CPU for inference, in float32."""
-    network = build_undrawn(config, "cpu")
+    network: Network
+    with torch.device("cpu"), _NoDrawing():
+        if isinstance(config, ConvAttentionConfig):
+            network = build_conv_attention(config)
+        else:
+            network = build_encoder(config)
     fill(network, weights)
     return network.requires_grad_(requires_grad=False).eval()
 
@@ -42,7 +35,7 @@ def fill(network: Network, weights: Mapping[str, NDArray[Any]]) -> None:
 
 
 class _NoDrawing(TorchFunctionMode):
-    """Leaves out the functions of `torch.nn.init`: on the meta device, drawing takes 80 MB."""
+    """Leaves out the functions of `torch.nn.init`, since stored weights replace what they draw."""
 
     def __torch_function__(
         self,

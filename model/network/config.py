@@ -31,6 +31,8 @@ def _activation(name: object) -> object:
 Size = Annotated[int, Field(ge=1, le=10_000_000)]
 LayerCount = Annotated[int, Field(ge=1, le=1_000)]
 _MAX_LABELS = 100_000
+#: shapes of parameters by their names
+Shapes = dict[str, tuple[int, ...]]
 
 
 class EncoderConfig(BaseModel):
@@ -140,26 +142,24 @@ class EncoderConfig(BaseModel):
         """The most tokens that the network can read."""
         return self.max_position_embeddings - self.position_offset
 
-    def parameter_shapes(self) -> dict[str, tuple[int, ...]]:
+    def parameter_shapes(self) -> Shapes:
         """Returns the shape of each parameter of the network by its name."""
         size, inner = self.hidden_size, self.intermediate_size
-        shapes: dict[str, tuple[int, ...]] = {
+        shapes: Shapes = {
             "embeddings.tokens.weight": (self.vocab_size, size),
             "embeddings.positions.weight": (self.max_position_embeddings, size),
         }
         if self.type_vocab_size:
             shapes["embeddings.types.weight"] = (self.type_vocab_size, size)
-        linear = {"pooler": (size, size), "classifier": (len(self.labels), size)}
-        norms = ["embeddings.norm"]
+        parts: Shapes = {"pooler": (size, size), "classifier": (len(self.labels), size)}
+        parts["embeddings.norm"] = (size,)
         for prefix in (f"layers.{number}." for number in range(self.num_hidden_layers)):
             for part in ("query", "key", "value", "output"):
-                linear[f"{prefix}attention.{part}"] = (size, size)
-            linear[f"{prefix}intermediate"] = (inner, size)
-            linear[f"{prefix}output"] = (size, inner)
-            norms += [f"{prefix}attention_norm", f"{prefix}output_norm"]
-        for name, shape in {**linear, **dict.fromkeys(norms, (size,))}.items():
-            shapes[f"{name}.weight"], shapes[f"{name}.bias"] = shape, shape[:1]
-        return shapes
+                parts[f"{prefix}attention.{part}"] = (size, size)
+            parts[f"{prefix}intermediate"] = (inner, size)
+            parts[f"{prefix}output"] = (size, inner)
+            parts[f"{prefix}attention_norm"] = parts[f"{prefix}output_norm"] = (size,)
+        return shapes | _with_biases(parts)
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
@@ -253,6 +253,17 @@ class ConvAttentionConfig(BaseModel):
         """The length of every text if attention reads padding, else None."""
         return None if self.mask_padding else self.max_length
 
+    def parameter_shapes(self) -> Shapes:
+        """Returns the shape of each parameter of the network by its name."""
+        size, width, classes = self.num_filters, self.num_heads * self.head_dim, len(self.labels)
+        parts: Shapes = {"convolution": (size, self.embedding_size, self.kernel_size)}
+        for part in ("query", "key", "value"):
+            parts[f"attention.{part}"] = (width, size)
+        parts["attention.output"] = (size, width)
+        # Two classes have one unit.
+        parts["classifier"] = (classes if classes > 2 else 1, self.max_length * size)
+        return {"embedding.weight": (self.vocab_size, self.embedding_size)} | _with_biases(parts)
+
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
         """Reads the content of a `config.json`; raises as `EncoderConfig.from_json` does."""
@@ -277,12 +288,7 @@ _CONFIGS: Mapping[str, type[NetworkConfig]] = {
 
 
 def read_config(content: Mapping[str, Any]) -> NetworkConfig:
-    """Reads the content of a `config.json`.
-
-    Raises:
-        pydantic.ValidationError: a size is missing, of the wrong type or does not fit.
-        ValueError: this kind of network cannot be loaded.
-    """
+    """Reads the content of a `config.json`; raises as `EncoderConfig.from_json` does."""
     if not is_known(content):
         *most, last = map(repr, _CONFIGS)
         raise ValueError(
@@ -301,6 +307,12 @@ def is_known(content: Mapping[str, Any]) -> bool:
 def encoder_kind(config: NetworkConfig) -> Kind | None:
     """Returns the kind of an encoder; None for a network that stores weights under our names."""
     return KINDS[config.kind] if isinstance(config, EncoderConfig) else None
+
+
+def _with_biases(weights: Shapes) -> Shapes:
+    """Returns the shapes of the weight and the bias of each part, from those of its weight."""
+    biases = {f"{name}.bias": shape[:1] for name, shape in weights.items()}
+    return {f"{name}.weight": shape for name, shape in weights.items()} | biases
 
 
 def _label_maps(labels: tuple[str, ...]) -> dict[str, Any]:

@@ -88,11 +88,7 @@ class Kind:
     unused: tuple[str, ...] = _CONSTANTS
 
     def stored_name(self, name: str) -> str:
-        """Maps our name of an encoder's parameter to its name in the weights file.
-
-        Raises:
-            KeyError: the network has no such parameter.
-        """
+        """Maps our name of an encoder's parameter to its name in the weights file, or KeyError."""
         in_layer = _OUR_LAYER.fullmatch(name)
         if in_layer is not None:
             own = _rename(in_layer[2], self.layer_names)

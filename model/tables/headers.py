@@ -31,16 +31,10 @@ _EVEN_SHARE = 0.9
 def read_header(
     reader: LineReader, path: str | Path, file_format: Format, columns: Columns
 ) -> tuple[tuple[str, ...], str]:
-    """Reads the header of a table from its start.
+    """Reads the names of a table's columns and its delimiter from its start, or raises TableError.
 
-    Returns:
-        The names of the columns, without spaces around them unless two would be one name, and the
-        delimiter. Without a header they are `text`, `label` and `column_N`, by what they hold. An
-        empty file has none, such as Spark writes for an empty partition.
-
-    Raises:
-        TableError: there is no header or an unexpected one, it cannot be read, or its delimiter is
-            another or not sure.
+    Names have no spaces around them unless two would be one name. Without a header they are `text`,
+    `label` and `column_N`, by what they hold. An empty file has none, as Spark writes.
     """
     delimiter = _find_delimiter(reader, path, file_format, columns)
     if not delimiter:

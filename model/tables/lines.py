@@ -40,14 +40,8 @@ _MARKS = {
 class LineReader:
     """Reads lines as UTF-8, and knows its position and the digest of the unpacked bytes.
 
-    Args:
-        file: as it is stored; closed with the reader, or if it cannot be read.
-        encoding: None for UTF-8, or UTF-16 if the file begins so.
-        of_json: whether it holds JSON: the objects of an array then stand on a line each.
-        sheet: of a workbook; None: the only one with values.
-
-    Raises:
-        TableError: the file cannot be read or unpacked; later as well.
+    `encoding` and `sheet` are as in `Columns`. The objects of an array stand on a line each, if it
+    is `of_json`. All methods raise TableError for a file that cannot be read or unpacked.
     """
 
     def __init__(

@@ -85,11 +85,7 @@ class ParquetTable:
         return scan
 
     def read(self, piece: Piece, text: str, columns: Sequence[str]) -> Rows:
-        """Reads the rows of a piece: the texts, and the values of some columns.
-
-        Raises:
-            TableError: they cannot be read, or the piece has a digest that is another now.
-        """
+        """Reads the rows of a piece; TableError if they cannot be read, or their digest changed."""
         names = list(dict.fromkeys([text, *columns]))
         group = piece.row_group or 0
         if piece.sha256 and piece.sha256 != self.digest(names, row_group=group):

@@ -17,15 +17,12 @@ csv.field_size_limit(MOST_ROW_BYTES)
 
 
 class RawRow(NamedTuple):
-    """One row as the file has it: its bytes with the line end, and its first line from 1.
-
-    `cells` are None except for CSV that could be parsed; `error` is why it could not.
-    """
+    """One row as the file has it: its bytes with the line end, and its first line from 1."""
 
     content: bytes
     line: int
-    cells: list[str] | None = None
-    error: str | None = None
+    cells: list[str] | None = None  # of CSV that could be parsed
+    error: str | None = None  # why it could not
 
 
 def read_raw(

@@ -39,10 +39,7 @@ class NotText:
 
 
 def read_cells(raw: RawRow, count: int) -> list[str]:
-    """Returns the `count` cells of a row of CSV or TSV, or raises ValueError with the reason.
-
-    Empty cells beyond them, which Excel writes, are left out.
-    """
+    """Returns the `count` cells of a row, without empty ones of Excel, or raises ValueError."""
     if raw.error is not None:
         raise ValueError(raw.error)
     cells = cells_of(raw)
@@ -56,11 +53,7 @@ def read_cells(raw: RawRow, count: int) -> list[str]:
 
 
 def read_record(content: bytes) -> dict[str, Any]:
-    """Reads a line of JSON Lines; NaN and infinities are read, integers keep all of their digits.
-
-    Raises:
-        ValueError: the reason.
-    """
+    """Reads a line of JSON Lines; integers keep all digits. Raises ValueError with the reason."""
     try:
         record = orjson.loads(content)
         if _LONG_NUMBER.search(content):

@@ -22,12 +22,7 @@ _LARGE = "needs more memory or time than a workbook gets: delete cells far from 
 
 
 def workbook_to_csv(path: str | Path, file: BinaryIO, sheet: str | None) -> BinaryIO:
-    """Returns a sheet as CSV in UTF-8: that of a name, or the only one that shows any content.
-
-    Raises:
-        TableError: python-calamine is not installed, the file is damaged or too large, or the
-            sheet is not sure.
-    """
+    """Returns the sheet of a name, or the only one that shows any content, as CSV in UTF-8."""
     content = file.read()
     if find_spec("python_calamine") is None:
         fault = f".xlsx needs python-calamine, which is not installed: {install_hint('xlsx')}"

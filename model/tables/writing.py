@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, BinaryIO, TypeAlias, Union, cast
 
 import orjson
@@ -121,23 +122,12 @@ def _packed(file: BinaryIO, compression: Compression | None) -> Iterator[BinaryI
     elif compression == "bz2":
         opened = bz2.BZ2File(file, "wb")
     elif compression == "zstd":
-        opened = pyarrow.CompressedOutputStream(pyarrow.PythonFile(_KeptOpen(file), "w"), "zstd")
+        # pyarrow would close the file too early.
+        kept = SimpleNamespace(write=file.write, flush=file.flush, close=lambda: None, closed=False)
+        opened = pyarrow.CompressedOutputStream(pyarrow.PythonFile(kept, "w"), "zstd")
     yield opened
     if opened is not file:
         opened.close()
-
-
-class _KeptOpen:
-    """Passes bytes on to a file; pyarrow would close it too early."""
-
-    closed = False
-
-    def __init__(self, file: BinaryIO) -> None:
-        self.write = file.write
-        self.flush = file.flush
-
-    def close(self) -> None:
-        """Does nothing."""
 
 
 class _DelimitedRows:

@@ -19,7 +19,7 @@ from tokenizers import Regex, normalizers, pre_tokenizers
 from model.errors import CheckpointError, TokenizerError, is_fault, shorten
 from model.files import read_object, read_text
 from model.tokenization.tokenizer import MARGIN, Tokenizer, no_panic
-from model.tokenization.wordpiece import SPECIAL_TOKENS, bert_normalizer, wordpiece_tokenizer
+from model.tokenization.wordpiece import SPECIAL_TOKENS, wordpiece_tokenizer
 
 _OPTIONS = "tokenizer_config.json"
 # The special tokens of RoBERTa and XLM-RoBERTa, by the roles that transformers knows.
@@ -172,8 +172,7 @@ def _check_parts(path: Path, backend: tokenizers.Tokenizer, pre_tokenizer: str) 
         raise CheckpointError(
             path, f"model.max_input_chars_per_word is {most}, must be from 1 to {MARGIN}"
         )
-    dropout = getattr(backend.model, "dropout", None)
-    if dropout:
+    if dropout := getattr(backend.model, "dropout", None):
         raise CheckpointError(
             path,
             f"model.dropout is {dropout}, must be null: a text must always give the same tokens",
@@ -187,10 +186,10 @@ def _normalizer(path: Path, options: Mapping[str, Any]) -> normalizers.BertNorma
             return value
         raise CheckpointError(path, f"{name} is {shorten(repr(value))}, must be true or false")
 
-    return bert_normalizer(
+    return normalizers.BertNormalizer(
         lowercase=bool(flag("do_lower_case", default=True)),
         strip_accents=flag("strip_accents", default=None),
-        chinese_characters=bool(flag("tokenize_chinese_chars", default=True)),
+        handle_chinese_chars=bool(flag("tokenize_chinese_chars", default=True)),
     )
 
 

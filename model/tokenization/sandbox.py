@@ -17,12 +17,10 @@ from typing import Any
 import tokenizers
 
 from model.errors import CheckpointError
+from model.files import CONFIG, TOKENIZER_FILES
 
 # What `reader` reads. A tokenizer with this digest of them ships with the project.
-_FILES = (
-    *("config.json", "tokenizer.json", "tokenizer_config.json", "added_tokens.json"),
-    "vocab.txt",
-)
+_FILES = (CONFIG, *TOKENIZER_FILES)
 _SHIPPED = frozenset(
     {
         "49732e10baa6212f1ad014db896eb2972f90b72eaa5f716babf25118618ce749",

@@ -9,7 +9,6 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from itertools import takewhile
 
 import tokenizers
 from tokenizers import normalizers
@@ -127,16 +126,14 @@ class Tokenizer:
         self._normalize = None if is_bounded else backend.normalizer.normalize_str
         with no_panic():
             template = backend.encode("a", add_special_tokens=True)
-        specials = list(
-            zip(template.ids, template.tokens, template.special_tokens_mask, strict=True)
+        mask = template.special_tokens_mask
+        first = [*mask, 0].index(0)
+        end = len(mask) - [*reversed(mask[first:]), 0].index(0)
+        self._leading, self._trailing = template.ids[:first], template.ids[end:]
+        self._leading_tokens, self._trailing_tokens = (
+            tuple(Token(text, 0, 0, True, None) for text in part)
+            for part in (template.tokens[:first], template.tokens[end:])
         )
-        leading = list(takewhile(lambda item: item[2] == 1, specials))
-        trailing = list(takewhile(lambda item: item[2] == 1, reversed(specials[len(leading) :])))
-        trailing.reverse()
-        self._leading = [token_id for token_id, _, _ in leading]
-        self._trailing = [token_id for token_id, _, _ in trailing]
-        self._leading_tokens = tuple(Token(text, 0, 0, True, None) for _, text, _ in leading)
-        self._trailing_tokens = tuple(Token(text, 0, 0, True, None) for _, text, _ in trailing)
         # A network must read at least one token: this one replaces a text that gives none.
         unknown_id = backend.token_to_id(special_tokens["unk_token"])
         self._nothing_id = pad_token_id if unknown_id is None else unknown_id
@@ -149,11 +146,12 @@ class Tokenizer:
         self._padded_length = padded_length or 0
         self.max_length = max_length
         self.pad_token_id = pad_token_id
-        self._room = max_length - len(leading) - len(trailing)
+        count = len(self._leading) + len(self._trailing)
+        self._room = max_length - count
         if self._room < 1:
             raise ValueError(
-                f"max_length is {max_length}, but {len(leading) + len(trailing)} special tokens "
-                f"leave no room for text: it must be at least {len(leading) + len(trailing) + 1}"
+                f"max_length is {max_length}, but {count} special tokens leave no room for text: "
+                f"it must be at least {count + 1}"
             )
 
     @property
@@ -176,14 +174,12 @@ class Tokenizer:
         `whole` is what the library made of the text, if it has read it.
 
         Raises:
-            InputError: `max_length` leaves no room for a token of the text.
-            TextTooLongError: `truncation` is `error` and the text does not fit, or the normalizer
-                makes it several times as long.
+            InputError: as `Predictor.encode`, or the normalizer makes the text far longer.
             TokenizerError: the tokenizer breaks on this text.
         """
         from_end = truncation == "left"
         length = min(self.max_length, max_length or self.max_length)
-        room = length - len(self._leading) - len(self._trailing)
+        room = self._room - (self.max_length - length)
         if room < 1:
             raise InputError(
                 f"max_length is {length} and leaves no room for text beside the special tokens: "
@@ -216,10 +212,7 @@ class Tokenizer:
         truncation: Truncation = "right",
         max_length: int | None = None,
     ) -> Iterator[Encoding | Exception]:
-        """Encodes texts, short neighbours together; the library may share them among cores.
-
-        In the place of a text that is missing, or refused, stands its error.
-        """
+        """Encodes texts, short ones together; in place of a missing or refused one is its error."""
         for start in range(0, len(texts), _TOGETHER):
             part = texts[start : start + _TOGETHER]
             short = [text for text in part if isinstance(text, str) and len(text) <= _SHORT]
@@ -240,11 +233,7 @@ class Tokenizer:
     def encode_windows(
         self, text: str, *, max_windows: int, with_tokens: bool = False
     ) -> list[Encoding]:
-        """Encodes a whole text in overlapping windows; raises as `encode`.
-
-        Raises:
-            TextTooLongError: it takes more than `max_windows`.
-        """
+        """Encodes a whole text in overlapping windows; TextTooLongError if it takes more."""
         most = most_tokens(self._room, max_windows)
         excerpt, encoded = self._split(text, most, from_end=False, with_tokens=with_tokens)
         windows = divide(len(encoded.ids), self._room)
@@ -342,10 +331,7 @@ class Tokenizer:
 
 @contextmanager
 def no_panic() -> Iterator[None]:
-    """Turns whatever the tokenizer raises into an error that callers know.
-
-    A panic of its Rust code is no `Exception`.
-    """
+    """Turns whatever the tokenizer raises into a TokenizerError; a panic is no `Exception`."""
     try:
         yield
     except BaseException as error:
@@ -356,11 +342,7 @@ def no_panic() -> Iterator[None]:
 
 
 def excerpts(length: int, *, enough: int, from_end: bool) -> Iterator[range]:
-    """Yields growing parts of a text; the last one is the whole text.
-
-    A part that gives `enough` tokens is enough: all but the margin at its cut are those of the
-    whole text.
-    """
+    """Yields growing parts of a text: one of `enough` tokens has those of the text but a margin."""
     size = _CHARACTERS_A_TOKEN * enough
     while size < length:
         start = length - size if from_end else 0
@@ -390,11 +372,7 @@ def check_growth(text: str, normalize: Callable[[str], str]) -> None:
 
 
 def window_step(room: int) -> int:
-    """Returns how many tokens after a window the next one begins.
-
-    It is three quarters of a window, so that every token but those at the ends of the text has
-    neighbours on both sides in one of its windows.
-    """
+    """Returns the tokens from one window to the next: few, so that in one each has neighbours."""
     return room - room // _OVERLAP
 
 

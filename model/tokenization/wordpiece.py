@@ -23,20 +23,14 @@ def wordpiece_tokenizer(
 ) -> tokenizers.Tokenizer:
     """Builds a BERT tokenizer that lower-cases (Devlin et al. 2019; Wu et al. 2016).
 
-    Args:
-        vocabulary: ids of all tokens, special ones included.
-        path: the file to name in the error.
-        special_tokens: the token of each role of `SPECIAL_TOKENS`.
-
-    Raises:
-        CheckpointError: a special token is missing.
+    A special token that the vocabulary lacks is a CheckpointError of `path`.
     """
     unknown, begin, end = (special_tokens[f"{role}_token"] for role in ("unk", "cls", "sep"))
     missing = [token for token in (unknown, begin, end) if token not in vocabulary]
     if missing:
         raise CheckpointError(path, f"lacks the special tokens {', '.join(missing)}")
     backend = tokenizers.Tokenizer(models.WordPiece(vocabulary, unk_token=unknown))
-    backend.normalizer = bert_normalizer()
+    backend.normalizer = normalizers.BertNormalizer()
     backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     backend.decoder = decoders.WordPiece(prefix="##")
     backend.add_special_tokens([token for token in special_tokens.values() if token in vocabulary])
@@ -46,20 +40,3 @@ def wordpiece_tokenizer(
         special_tokens=[(token, vocabulary[token]) for token in (begin, end)],
     )
     return backend
-
-
-def bert_normalizer(
-    *, lowercase: bool = True, strip_accents: bool | None = None, chinese_characters: bool = True
-) -> normalizers.BertNormalizer:
-    """Builds the normalizer of a BERT.
-
-    Args:
-        strip_accents: whether to drop accents; None means as `lowercase`.
-        chinese_characters: whether each CJK character is a word.
-    """
-    return normalizers.BertNormalizer(
-        clean_text=True,
-        handle_chinese_chars=chinese_characters,
-        strip_accents=strip_accents,
-        lowercase=lowercase,
-    )

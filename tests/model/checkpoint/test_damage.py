@@ -13,7 +13,7 @@ from model.checkpoint.opening import open_checkpoint
 from model.errors import CheckpointError
 from model.files import CONFIG, MANIFEST, WEIGHTS
 from model.network.labels import check_label
-from tests.builders import MAX_LENGTH, tiny_checkpoint, tiny_conv_checkpoint
+from tests.builders import MAX_LENGTH, WORDS, tiny_checkpoint, tiny_conv_checkpoint
 from tests.matching import exactly
 from tests.model.folders import FILES, edit, read, write
 
@@ -121,7 +121,10 @@ MISFITS: dict[tuple[Callable[[Path], Path], str], list[tuple[dict[str, Any], str
             {"id2label": {"0": "a", "1": "b", "2": "c"}},
             "classifier.weight " + SHAPE.format((1, 64), (3, 64)),
         ),
-        (dict.fromkeys(HUGE, 10_000_000), "the sizes together make a network beyond any memory"),
+        (
+            dict.fromkeys(HUGE, 10_000_000),
+            "embedding.weight " + SHAPE.format((len(WORDS) + 2, 8), (len(WORDS) + 2, 10_000_000)),
+        ),
     ],
 }
 
