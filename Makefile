@@ -108,7 +108,7 @@ release: $(VENV)/installed-dev ## build into dist/ everything that a release hol
 fuzz: $(VENV)/installed-dev $(VENV)/kernels ## send a service 110,000 requests, most of them invalid, and damaged folders (half an hour)
 	@$(BIN)/python -m tests.resilience.fuzz $(ARGS)
 
-overload: $(VENV)/installed-dev $(VENV)/kernels ## send a service more than it can answer, beside unfair clients and slow readers (five minutes)
+overload: $(VENV)/installed-dev $(VENV)/kernels ## send a service more than it can answer, beside unfair clients (five minutes)
 	@$(BIN)/python -m tests.resilience.overload $(ARGS)
 
 soak: $(VENV)/installed-dev $(VENV)/kernels ## kill and restart a replica under mixed load, and watch the memory of the other (twenty minutes)

@@ -46,16 +46,6 @@ def test_a_check_of_the_guide_prints_what_it_says(
     assert stack.engine.docker(*arguments) == prints
 
 
-def test_has_no_privileges(stack: Stack, replica: str) -> None:
-    lines = stack.engine.python(replica, "print(open('/proc/1/status').read())").splitlines()
-    status = dict(line.split(":\t") for line in lines if ":\t" in line)
-    assert status["Uid"].split() == ["10001"] * 4
-    assert status["Gid"].split() == ["10001"] * 4
-    assert int(status["CapEff"], 16) == 0
-    assert int(status["CapBnd"], 16) == 0
-    assert status["NoNewPrivs"] == "1"
-
-
 def test_writes_nowhere_but_to_its_temporary_folder(stack: Stack, replica: str) -> None:
     paths = ["/app/x", "/opt/headlight/x", "/opt/bytecode/x", "/opt/venv/x", "/x", "/tmp/x"]  # noqa: S108
     script = f"""

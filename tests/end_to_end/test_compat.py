@@ -208,7 +208,8 @@ def test_only_one_family_can_be_served(few: RunningService) -> None:
         # Without Hugging Face, /predict knows no `inputs`.
         answer = client.post("/predict", json={"inputs": "good"})
         locs = ("body", "sentences"), ("body", "inputs")
-        assert_problem(answer, 422, "invalid-request", *locs)
+        says = 'Send {"sentences": ["…"]}: there is no field "inputs" here.'
+        assert_problem(answer, 422, "invalid-request", *locs, says=says)
         sent = document["paths"]["/predict"]["post"]["requestBody"]["content"]
         assert sent["application/json"]["schema"] == {"$ref": "#/components/schemas/PredictRequest"}
 

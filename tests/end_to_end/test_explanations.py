@@ -1,6 +1,6 @@
 """Attributions, importance of heads, and the steps of attention."""
 
-import math
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -11,21 +11,21 @@ import pytest
 
 from model import Predictor, attribute, leave_each_out
 from model.backends.kernels import choose_set
+from model.explain.units import UnitLevel
 from service.routes import attributions
 from tests.end_to_end.conftest import Start
 from tests.end_to_end.routes import assert_problem, post, predict
+from tests.matching import near
 
 SENTENCE = "The plot drags, but the cast is superb!"
 WHERE = {"layer": 1, "head": 0, "query": 2}
+NUMBERS = ["scale", "query_vector", "keys", "scores", "weights", "values", "result"]
 CLOSE = 1e-5
 # The kernels compute the same bits whatever is beside a text.
 SAME = 0.0 if choose_set("float32") is not None else CLOSE
 MEMBERS = [
     *("model", "prediction", "view", "label", "tokens", "attributions", "steps", "value"),
     *("baseline_value", "gap"),
-]
-UNIT = [
-    *("start", "end", "text", "probability", "log_odds", "probability_change", "log_odds_change")
 ]
 Answer = dict[str, Any]
 
@@ -43,22 +43,12 @@ def test_an_answer_has_exactly_the_documented_form(client: httpx.Client) -> None
     sentence = "A good film\U0001f600s, ok"
     answer = ask(client, sentence=sentence)
     attention = post(client, "/attention", sentence=sentence)
-    served, expected = answer["prediction"], attention["prediction"]
-
     assert list(answer) == MEMBERS
     assert (answer["model"], answer["tokens"]) == (attention["model"], attention["tokens"])
-    assert list(served) == list(expected)
-    assert served["probabilities"] == pytest.approx(expected["probabilities"], abs=1e-5)
+    assert near(answer["prediction"], attention["prediction"])
     assert (answer["view"], answer["steps"]) == ("integrated_gradients", 32)
-    assert answer["label"] == served["label"]
+    assert answer["label"] == answer["prediction"]["label"]
     assert len(answer["attributions"]) == len(attention["tokens"]) == 8
-    assert (answer["attributions"][0], answer["attributions"][-1]) == (0, 0)
-    assert answer["value"] == pytest.approx(
-        math.log(served["score"] / (1 - served["score"])), abs=1e-9
-    )
-    change = answer["value"] - answer["baseline_value"]
-    assert answer["gap"] == pytest.approx(change - sum(answer["attributions"]), abs=1e-12)
-    assert abs(answer["gap"]) < 1e-3 < abs(change)
 
 
 def test_it_answers_what_the_package_computes(client: httpx.Client, predictor: Predictor) -> None:
@@ -77,39 +67,26 @@ def test_it_answers_what_the_package_computes(client: httpx.Client, predictor: P
         assert found["attributions"] == pytest.approx(expected.attributions.tolist(), abs=1e-6)
         assert found["value"] == pytest.approx(expected.value, abs=1e-6)
         assert found["baseline_value"] == pytest.approx(expected.baseline_value, abs=1e-6)
+        assert found["gap"] == pytest.approx(expected.gap, abs=1e-6)
 
 
 @pytest.mark.parametrize("sentence", [SENTENCE, "A good film\U0001f600s, ok"])
 @pytest.mark.parametrize("level", ["word", "token", "sentence"])
-def test_what_is_left_out_is_what_predict_omits(
-    client: httpx.Client, sentence: str, level: str
+def test_what_is_left_out_is_what_the_package_leaves_out(
+    client: httpx.Client, predictor: Predictor, sentence: str, level: UnitLevel
 ) -> None:
     wanted = {"sentence": sentence, "method": "leave_out", "level": level, "label": "negative"}
     answer = ask(client, **wanted)
+    expected = leave_each_out(predictor, sentence, level=level, label="negative")
     assert list(answer) == [*MEMBERS, "units", "partial"]
     assert (answer["label"], answer["steps"], answer["partial"]) == ("negative", None, False)
     assert answer["view"] == ("leave_out" if level == "token" else f"leave_out+{level}")
-    (whole,) = predict(client, sentence)
-    before = whole["probabilities"]
-    assert answer["prediction"]["probabilities"] == same(before)
-    tokens = post(client, "/attention", sentence=sentence, layer=[0], head=[0])["tokens"]
-    for unit in answer["units"]:
-        assert list(unit) == UNIT
-        assert unit["text"] == sentence[unit["start"] : unit["end"]]
-        inside = range(unit["start"], unit["end"])
-        omit = [at for at, token in enumerate(tokens) if token["end"] and token["start"] in inside]
-        if len(omit) == len(tokens) - 2:  # all of it, which `omit` refuses
-            assert unit["log_odds"] == answer["baseline_value"]
-            continue
-        (without,) = predict(client, sentence, omit=omit)
-        left = without["probabilities"]
-        assert unit["probability"] == same(left["negative"])
-        assert unit["probability_change"] == same(before["negative"] - left["negative"])
-        odds = math.log(unit["probability"] / (1 - unit["probability"]))
-        assert unit["log_odds"] == pytest.approx(odds, abs=1e-9)
-        assert unit["log_odds_change"] == pytest.approx(answer["value"] - odds, abs=1e-9)
-    changes = [unit["log_odds_change"] for unit in answer["units"]]
-    assert answer["attributions"] == [0, *changes, 0]
+    assert near(answer["units"], [asdict(unit) for unit in expected.units])
+    assert near(answer["attributions"], expected.attributions.tolist())
+    assert near(
+        [answer[name] for name in ("value", "baseline_value", "gap")],
+        [expected.value, expected.baseline_value, expected.gap],
+    )
 
 
 LONG = "It was a good film. " * 9 + "The cast is dull. " + "And not long! " * 4
@@ -118,18 +95,16 @@ NARROW = ("--max-sentences", "4", "--max-batch-tokens", "64")
 
 @pytest.mark.parametrize("level", ["word", "sentence"])
 def test_a_text_that_the_queue_cannot_hold_is_divided(
-    start: Start, predictor: Predictor, level: str
+    start: Start, predictor: Predictor, level: UnitLevel
 ) -> None:
     with start(*NARROW, "--max-queue-tokens", "256") as running, running.client() as client:
         wanted = {"sentence": LONG, "method": "leave_out", "level": level}
         found = ask(client, truncation="window", **wanted)
         assert running.metric("headlight_queue_tokens") == 0
-    expected = leave_each_out(predictor, LONG, level=level, truncation="window")  # type: ignore[arg-type]
+    expected = leave_each_out(predictor, LONG, level=level, truncation="window")
     assert found["partial"] is False
     assert len(found["units"]) == (len(LONG.split()) if level == "word" else 14)
-    for unit, other in zip(found["units"], expected.units, strict=True):
-        assert (unit["start"], unit["end"]) == (other.start, other.end)
-        assert unit["probability"] == pytest.approx(other.probability, abs=CLOSE)
+    assert near(found["units"], [asdict(unit) for unit in expected.units])
 
 
 def test_what_the_quota_does_not_pay_for_is_missing(start: Start) -> None:
@@ -186,50 +161,30 @@ def steps_of(client: httpx.Client, **body: object) -> Answer:
     return answer
 
 
-def row_of(client: httpx.Client, answer: Answer, **body: object) -> list[float]:
-    """What `/attention` says of the same row."""
-    layer, head, query = (answer[name] for name in WHERE)
-    asked = {"sentence": SENTENCE, "layer": [layer], "head": [head], **body}
-    shown = post(client, "/attention", **asked)
-    assert shown["tokens"] == answer["tokens"]
-    row: list[float] = shown["attention"][0][0][query]
-    return row
+def assert_those_of_the_package(answer: Answer, predictor: Predictor) -> None:
+    encoding = predictor.encode(SENTENCE, with_tokens=True)
+    expected = predictor.inspector.steps(encoding, **{name: answer[name] for name in WHERE})
+    for name in NUMBERS:
+        found = np.array(answer[name], np.float32)
+        np.testing.assert_allclose(found, getattr(expected, name), rtol=0, atol=CLOSE)
+    assert answer["tokens"] == [asdict(token) for token in encoding.tokens or ()]
 
 
-def assert_multiplied_out(answer: Answer, row: list[float]) -> None:
-    """Every number follows from those before it, and the weights are those of `/attention`."""
-    query, keys, values = (
-        np.array(answer[name], np.float64) for name in ("query_vector", "keys", "values")
-    )
-    assert keys.shape == values.shape == (len(answer["tokens"]), len(query))
-    assert answer["scale"] == pytest.approx(1 / np.sqrt(len(query)), abs=1e-12)
-    scores = keys @ query * answer["scale"]
-    np.testing.assert_allclose(answer["scores"], scores, rtol=0, atol=CLOSE)
-    exponentials = np.exp(scores - max(scores))
-    weights = exponentials / exponentials.sum()
-    np.testing.assert_allclose(answer["weights"], weights, rtol=0, atol=CLOSE)
-    np.testing.assert_allclose(answer["weights"], row, rtol=0, atol=CLOSE)
-    np.testing.assert_allclose(answer["result"], weights @ values, rtol=0, atol=CLOSE)
-
-
-def test_the_numbers_multiply_out_to_every_weight(client: httpx.Client) -> None:
+def test_steps_are_those_of_the_package(client: httpx.Client, predictor: Predictor) -> None:
     answer = steps_of(client)
-    assert list(answer) == [
-        *("model", "tokens", "layer", "head", "query", "scale", "query_vector", "keys", "scores"),
-        *("weights", "values", "result"),
-    ]
-    assert {name: answer[name] for name in WHERE} == WHERE
+    assert list(answer) == ["model", "tokens", *WHERE, *NUMBERS]
     for layer in (0, 1):
         for query in range(len(answer["tokens"])):
             found = steps_of(client, layer=layer, head=1 - layer, query=query)
-            assert_multiplied_out(found, row_of(client, found))
+            assert_those_of_the_package(found, predictor)
 
 
-def test_steps_are_computed_in_float32_whatever_is_served(start: Start) -> None:
+def test_steps_are_computed_in_float32_whatever_is_served(
+    start: Start, predictor: Predictor
+) -> None:
     with start("--dtype", "bfloat16") as running, running.client() as client:
-        found = steps_of(client)
-        assert_multiplied_out(found, found["weights"])
-        np.testing.assert_allclose(found["weights"], row_of(client, found), rtol=0, atol=0.03)
+        assert client.get("/model").json()["dtype"] == "bfloat16"
+        assert_those_of_the_package(steps_of(client), predictor)
 
 
 def test_a_window_of_a_long_text(client: httpx.Client) -> None:

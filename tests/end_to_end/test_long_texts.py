@@ -1,37 +1,26 @@
 """Long texts: read whole in windows, and sentence by sentence."""
 
 import io
-import math
+from dataclasses import asdict
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
 
-from tests.builders import MAX_LENGTH, WORDS, tiny_manifest
+from model import Predictor
+from model.text_model import TextModel
+from tests.builders import WORDS
 from tests.end_to_end.conftest import Start
 from tests.end_to_end.routes import assert_members, assert_problem, post, predict
 from tests.end_to_end.servers import client_of, shared
 from tests.end_to_end.test_predict import TOLERANCE, random_sentences
+from tests.matching import near
 
-ROOM = MAX_LENGTH - 2
-STEP = ROOM - ROOM // 4
 LONG = random_sentences(1, seed=21, longest=1)[0] + " " + " ".join(WORDS * 4)
 MEMBERS = ["label", "score", "probabilities", "token_count", "truncated"]
 WINDOWED = [*MEMBERS, "windows"]
 Prediction = dict[str, Any]
-
-
-def parts_of(text: str) -> list[str]:
-    """The windows of a text of known words, each as a text of its own."""
-    words = text.split()
-    count = 1 + max(0, math.ceil((len(words) - ROOM) / STEP))
-    return [" ".join(words[at * STEP : at * STEP + ROOM]) for at in range(count)]
-
-
-def log_odds(prediction: Prediction) -> float:
-    probabilities = prediction["probabilities"]
-    return math.log(probabilities["positive"] / probabilities["negative"])
 
 
 def assert_same(one: Prediction, other: Prediction) -> None:
@@ -42,27 +31,15 @@ def assert_same(one: Prediction, other: Prediction) -> None:
     assert one["score"] == max(one["probabilities"].values())
 
 
-def test_a_long_text_has_the_mean_of_the_logits_of_its_windows(client: httpx.Client) -> None:
-    (whole,) = predict(client, LONG, truncation="window")
-    windows = predict(client, *parts_of(LONG))
-    counts = [window["token_count"] for window in windows]
-    assert list(whole) == WINDOWED
-    assert (whole["windows"], whole["truncated"]) == (len(windows), False)
-    assert len(windows) == 6
-    assert whole["token_count"] == sum(counts)
-    # The temperature divides the mean as it divides each of them.
-    assert tiny_manifest().temperature == 1.5
-    mean = np.average([log_odds(window) for window in windows], weights=counts)
-    assert log_odds(whole) == pytest.approx(mean, abs=10 * TOLERANCE)
-
-
-def test_a_text_that_fits_has_the_plain_answer_and_one_window(client: httpx.Client) -> None:
-    sentences = random_sentences(40, seed=22)
-    whole = predict(client, *sentences, truncation="window")
-    for one, other in zip(predict(client, *sentences), whole, strict=True):
-        assert list(other) == WINDOWED
-        assert other["windows"] == 1
-        assert_same(one, other)
+def test_texts_have_the_answers_of_the_package(client: httpx.Client, predictor: Predictor) -> None:
+    texts = [LONG, "good " * 40 + "bad " * 40, *random_sentences(40, seed=22)]
+    for truncation in ("right", "left", "window"):
+        expected = TextModel(predictor).predict(texts, truncation=truncation)
+        windows = [{"windows": each.windows} if truncation == "window" else {} for each in expected]
+        found = predict(client, *texts[:30], truncation=truncation)
+        found += predict(client, *texts[30:], truncation=truncation)
+        for one, other, counted in zip(found, expected, windows, strict=True):
+            assert near(one, other.members() | counted)
 
 
 def test_long_and_short_texts_and_bad_ones_keep_their_places(client: httpx.Client) -> None:
@@ -75,31 +52,21 @@ def test_long_and_short_texts_and_bad_ones_keep_their_places(client: httpx.Clien
             assert_same(item, alone)
 
 
-def test_attention_of_a_window_is_that_of_its_text_alone(start: Start) -> None:
+def test_a_window_has_the_attention_of_the_package(start: Start, predictor: Predictor) -> None:
     with start() as server, server.client() as client:
-        for number, part in enumerate(parts_of(LONG)):
-            before = sum(len(word) + 1 for word in LONG.split()[: number * STEP])
+        for number in range(6):
             wanted: dict[str, Any] = {"sentence": LONG, "truncation": "window", "window": number}
             shown = post(client, "/attention", **wanted)
-            alone = post(client, "/attention", sentence=part)
+            encoding = predictor.encode_window(LONG, number)
+            expected = predictor.explain(encoding)
             assert list(shown) == [
                 *("model", "prediction", "window", "windows", "tokens", "layers", "heads"),
                 "attention",
             ]
             assert (shown["window"], shown["windows"]) == (number, 6)
-            np.testing.assert_allclose(shown["attention"], alone["attention"], atol=TOLERANCE)
-            assert_same(shown["prediction"], alone["prediction"])
-            assert shown["tokens"] == [
-                token
-                if token["special"]
-                else {
-                    **token,
-                    "start": token["start"] + before,
-                    "end": token["end"] + before,
-                    "word": token["word"] + number * STEP,
-                }
-                for token in alone["tokens"]
-            ]
+            assert near(shown["attention"], expected.attention.tolist())
+            assert near(shown["prediction"], expected.prediction.members())
+            assert shown["tokens"] == [asdict(token) for token in encoding.tokens or ()]
         assert client.get("/attention", params=wanted).json() == shown
         archive = client.post("/attention", json={**wanted, "format": "npz"})
         with np.load(io.BytesIO(archive.content), allow_pickle=False) as arrays:

@@ -98,7 +98,9 @@ def test_a_large_answer_takes_its_room_before_it_is_computed(
             wait_until(lambda least=number * size: running.metric(ROOM) > least)  # type: ignore[misc]
         taken = running.metric(ROOM)
         says = "The answer takes up to "
-        assert_problem(explain(), 503, "overloaded", says=says, foreign=True)
+        refused = explain()
+        assert_problem(refused, 503, "overloaded", says=says, foreign=True)
+        assert refused.headers["retry-after"] == "5"
         (tmp_path / "pass").unlink()
         answers = [each.result() for each in waiting]
         assert {answer.status_code for answer in answers} == {200}

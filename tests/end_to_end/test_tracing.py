@@ -186,7 +186,8 @@ def test_the_log_and_a_problem_name_the_trace(traced: RunningService, collector:
     with traced.client() as client:
         answer = client.post("/predict", json={"sentences": ["good", ""], "on_error": "item"})
         refused = client.post("/predict", json={"sentences": []})
-        client.get("/health/ready")
+        for path in ("/health/ready", "/health", "/v2/health/ready", "/metrics"):
+            assert "traceparent" not in client.get(path).headers
         metrics = client.get("/metrics", headers={"accept": "application/openmetrics-text"}).text
     good, bad = collector.wait_for(2)
     assert f'{{trace_id="{bad.trace_id.hex()}"}}' in metrics

@@ -83,7 +83,7 @@ def fuzz_requests(running: RunningService, seeds: Sequence[int]) -> tuple[Counte
             return []
 
     readers = slow_readers(running.port, 4, rate=1000, body=_SLOWLY_READ)
-    with readers as (slow, _), ThreadPoolExecutor(_CLIENTS) as pool:
+    with readers as slow, ThreadPoolExecutor(_CLIENTS) as pool:
         for number, found in enumerate(pool.map(send, seeds), start=1):
             statuses.update(found)
             if number % _EVERY == 0 and _answer(running) != expected:

@@ -1,4 +1,4 @@
-"""The default model under more than it can answer, beside an unfair client and slow readers.
+"""The default model under more than it can answer, beside unfair clients.
 
     python -m tests.resilience.overload [--only flood] [--only fairness] [--only door] …
 
@@ -25,12 +25,10 @@ import aiohttp
 import httpx
 
 from tests.end_to_end.servers import ROOT, RunningService, service
-from tests.resilience.readers import slow_readers
 
 _TOLERANCE = 0.03  # between alone and batched, in bfloat16
 _PATIENCE = 120.0
 _MOST_TIMES = 3.0  # the p99 of polite clients beside an attack
-_READERS = 40
 _REFUSALS = {503: "/problems/overloaded", 504: "/problems/timeout"}
 _LONG = "The battery lasts a day, the screen is bright, and I would buy it again. " * 45
 SENTENCES = [
@@ -278,28 +276,6 @@ def door(running: RunningService, *, seconds: float) -> list[str]:
     return broken
 
 
-def readers(running: RunningService, *, seconds: float) -> list[str]:
-    """Asks for large answers and reads them slowly; returns broken promises."""
-    body = {"sentence": "the plot drags but the cast is superb " * 18}
-    before = _megabytes(running)
-    with slow_readers(running.port, _READERS, rate=1000, body=body) as (statuses, ends):
-        time.sleep(seconds)
-        after = _megabytes(running)
-        with running.client() as client:
-            small = client.post("/predict", json={"sentences": ["good"]}).status_code
-    print(
-        f"{_READERS} slow readers: memory {before:.0f} MB before, {after:.0f} beside; statuses "
-        f"{dict(statuses)}; ended meanwhile {dict(ends)}; a prediction beside them: {small}"
-    )
-    return _broken(
-        {
-            "a small prediction is answered beside slow readers": small == 200,
-            "slow readers get answers or refusals": set(statuses) <= {"200", "503"},
-            "no slow reader waits for ever": not ends["silent"],
-        }
-    )
-
-
 def _broken(promises: dict[str, bool]) -> list[str]:
     return [promise for promise, holds in promises.items() if not holds]
 
@@ -345,7 +321,6 @@ CASES: dict[str, Callable[..., list[str]]] = {
     "flood": flood,
     "fairness": fairness,
     "door": door,
-    "readers": readers,
 }
 
 

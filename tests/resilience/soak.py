@@ -84,7 +84,7 @@ class Soak:
         body = {"sentence": " ".join(_STORY[:90])}
         begin = time.monotonic()
         readers = slow_readers(self._port, slow, rate=1000, body=body)
-        with readers as (statuses, _), ThreadPoolExecutor(clients + 1) as pool:
+        with readers as statuses, ThreadPoolExecutor(clients + 1) as pool:
             threads = [pool.submit(self._ask, 1000 * self._seed + n) for n in range(clients)]
             threads.append(pool.submit(self._watch, begin))
             try:

@@ -175,16 +175,6 @@ def test_a_line_that_clients_cause_is_logged_once_a_minute() -> None:
     ]
 
 
-def test_a_reader_that_has_gone_costs_only_the_lines() -> None:
-    reading, writing = os.pipe()
-    os.close(reading)
-    writer = Writer(writing)
-    writer.put(["one", "two"])
-    writer.close()
-    os.close(writing)
-    assert writer.lost == 2
-
-
 def test_a_reader_that_never_reads_delays_nobody_and_loses_no_more_than_it_must() -> None:
     reading, writing = os.pipe()
     writer = Writer(writing)

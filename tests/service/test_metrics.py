@@ -4,21 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from model import Encoding, Prediction, open_checkpoint
-from service.errors import (
-    DeadlineError,
-    InvalidRequestError,
-    NotReadyError,
-    OverloadedError,
-    RateLimitedError,
-    Refusal,
-)
-from service.metrics import EXPLICIT, FUSED, OPEN_METRICS, PROMETHEUS_TEXT, AnswerCounts, Metrics
+from service.metrics import EXPLICIT, FUSED, AnswerCounts, Metrics
 from tests.builders import tiny_baseline, tiny_checkpoint, tiny_manifest
-
-TRACE = "0af7651916cd43dd8448eb211c80319c"
 
 
 def value(metrics: Metrics, name: str, labels: Mapping[str, str] | None = None) -> float | None:
@@ -27,17 +16,6 @@ def value(metrics: Metrics, name: str, labels: Mapping[str, str] | None = None) 
 
 def texts(*lengths: int) -> list[Encoding]:
     return [Encoding([1] * length, truncated=False) for length in lengths]
-
-
-def exemplars(metrics: Metrics) -> list[tuple[str, dict[str, str], float]]:
-    """The route, labels and value of each exemplar."""
-    shown = metrics.render(OPEN_METRICS).decode()
-    return [
-        (sample.labels["route"], dict(sample.exemplar.labels), sample.exemplar.value)
-        for family in text_string_to_metric_families(shown)
-        for sample in family.samples
-        if sample.exemplar is not None
-    ]
 
 
 def test_a_pass_is_counted_by_what_it_holds() -> None:
@@ -52,40 +30,6 @@ def test_a_pass_is_counted_by_what_it_holds() -> None:
     assert value(metrics, "headlight_batch_fill_ratio_count") == 2
     assert value(metrics, "headlight_batch_fill_ratio_bucket", {"le": "0.75"}) == 2
     assert value(metrics, "headlight_batch_fill_ratio_bucket", {"le": "0.5"}) == 0
-
-
-def test_a_refusal_is_counted_by_its_reason_and_an_error_of_the_request_is_none() -> None:
-    metrics = Metrics([])
-    for reason in Refusal:  # there from the start
-        assert value(metrics, "headlight_refused_requests_total", {"reason": reason.value}) == 0
-    for error in (
-        OverloadedError("full", refusal=Refusal.QUEUE_FULL),
-        OverloadedError("full", refusal=Refusal.MEMORY),
-        RateLimitedError("much", refusal=Refusal.QUOTA),
-        NotReadyError("loading"),
-        NotReadyError("a probe asks", refusal=None),
-        InvalidRequestError("wrong"),
-        DeadlineError("late"),
-    ):
-        metrics.count_problem(error)
-    counted = {
-        reason.value
-        for reason in Refusal
-        if value(metrics, "headlight_refused_requests_total", {"reason": reason.value}) == 1
-    }
-    assert counted == {"queue_full", "memory", "quota", "not_ready"}
-    assert value(metrics, "headlight_problems_total", {"type": "overloaded"}) == 2
-    assert value(metrics, "headlight_problems_total", {"type": "not-ready"}) == 2
-    assert value(metrics, "headlight_problems_total", {"type": "timeout"}) == 1
-
-
-def test_only_a_request_with_a_trace_leaves_an_exemplar() -> None:
-    metrics = Metrics([("/predict", "POST", [200])])
-    metrics.observe_request("/predict", 0.3, None)
-    assert exemplars(metrics) == []
-    metrics.observe_request("/predict", 0.4, TRACE)
-    assert exemplars(metrics) == [("/predict", {"trace_id": TRACE}, 0.4)]
-    assert TRACE not in metrics.render(PROMETHEUS_TEXT).decode()
 
 
 def shown(counts: AnswerCounts) -> dict[tuple[str, ...], float]:

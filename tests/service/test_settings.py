@@ -15,34 +15,26 @@ def _no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(name)
 
 
+PATHS = ("checkpoint", "checkpoint_key", "api_keys_file")
+NUMBERS = (
+    *("port", "threads", "max_sentences", "max_windows", "max_body_bytes", "max_batch_tokens"),
+    *("max_queue_tokens", "max_attention_weights", "max_connections"),
+)
 VALUES = {
-    "checkpoint": ("some/where", Path("some/where")),
-    "checkpoint_key": ("public.pem", Path("public.pem")),
+    **dict.fromkeys(PATHS, ("some/where", Path("some/where"))),
+    **dict.fromkeys(NUMBERS, ("1", 1)),
+    **dict.fromkeys(("metrics", "docs", "page", "language_warning"), ("off", "off")),
     "host": ("0.0.0.0", "0.0.0.0"),
-    "port": ("0", 0),
     "device": ("cuda:12", "cuda:12"),
     "dtype": ("bfloat16", "bfloat16"),
-    "threads": ("3", 3),
-    "max_sentences": ("1", 1),
-    "max_windows": ("1", 1),
-    "max_body_bytes": ("1", 1),
-    "max_batch_tokens": ("1", 1),
-    "max_queue_tokens": ("1", 1),
-    "max_attention_weights": ("1", 1),
-    "max_connections": ("7", 7),
     "request_timeout": ("0.5", 0.5),
     "drain_seconds": ("0", 0.0),
-    "api_keys_file": ("keys", Path("keys")),
-    "metrics": ("off", "off"),
-    "docs": ("key", "key"),
-    "page": ("off", "off"),
     "compat": (" MLflow, classify", frozenset({"classify", "mlflow"})),
     "allowed_hosts": ("example.org, *.Example.com", ("example.org", "*.example.com")),
     "allowed_origins": ("https://example.org", ("https://example.org",)),
     "rate_limit": ("600/minute", Rate(600, "minute")),
     "token_quota": (" 5000000/day ", Rate(5_000_000, "day")),
     "trusted_proxies": (" * ", ("*",)),
-    "language_warning": ("off", "off"),
     "log_format": ("text", "text"),
 }
 

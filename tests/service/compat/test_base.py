@@ -14,7 +14,6 @@ from service.compat.base import repeats_detail, truncated_header
 from service.compat.huggingface import InputsRequest
 from service.compat.tensors import read_content, unpack
 from service.errors import MalformedJsonError, PayloadTooLargeError, UnsupportedMediaTypeError
-from service.routes.requests import direct_routes
 from service.settings import FAMILIES
 from tests.service.routes.contexts import context_of, request_of
 
@@ -127,11 +126,3 @@ def test_problems_repeat_their_detail_on_the_paths_of_other_systems(
     assert repeats_detail(COMPAT_ROUTERS.values())(scope) is foreign
     assert repeats_detail([])(scope) is False
     assert repeats_detail([])({**scope, "headlight.schema": InputsRequest}) is True
-
-
-def test_the_short_way_takes_paths_whose_parameters_have_one_right_value() -> None:
-    routes = [route for router in COMPAT_ROUTERS.values() for route in router.routes]
-    places = direct_routes(routes, {"model": "tiny"})  # type: ignore[arg-type]
-    assert ("POST", "/classify") in places
-    assert ("POST", "/v2/models/tiny/infer") in places
-    assert all("{" not in path for _, path in places)

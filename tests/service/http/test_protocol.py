@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 from service.http import protocol, transport
 from service.http.access import Gate
-from service.http.protocol import find_error, without_offer
+from service.http.protocol import find_error
 from tests.service.connections import NOT_HTTP, POST, Paced, answer, bodies, get, serving, until
 
 CHUNKED = b"POST /%s HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -253,16 +253,3 @@ def test_escapes(parts: list[str]) -> None:
     rest = re.sub("%[0-9a-fA-F][0-9a-fA-F]", "", url)
     error = find_error("1.1", url.encode(), [HOST])
     assert (error is None) == ("%" not in rest)
-
-
-def test_a_head_is_written_again_in_its_version_without_the_offer() -> None:
-    headers = [
-        HOST,
-        (b"connection", b"Upgrade, keep-alive, HTTP2-Settings"),
-        (b"upgrade", b"h2c"),
-        (b"http2-settings", b"AAMAAABk"),
-    ]
-    for version in ("1.0", "1.1"):
-        assert without_offer(b"GET", b"/a?b", version, headers) == (
-            f"GET /a?b HTTP/{version}\r\nhost: x\r\nconnection: keep-alive\r\n\r\n".encode()
-        )

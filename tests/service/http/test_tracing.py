@@ -106,16 +106,6 @@ def test_a_client_that_leaves_during_its_answer(
     assert (span.attributes or {})["http.response.status_code"] == 499
 
 
-@pytest.mark.parametrize("path", ["/metrics", "/health/live", "/health", "/v2/health/ready"])
-def test_what_machines_ask_often_is_not_traced(
-    path: str, provider: TracerProvider, exporter: InMemorySpanExporter
-) -> None:
-    asked = scope(path=path)
-    assert ask(provider, answer, asked)[0]["headers"] == []
-    assert {IDS_KEY, TRACE_ID_KEY}.isdisjoint(asked)
-    assert exporter.get_finished_spans() == ()
-
-
 def test_only_what_is_sampled_is_noted(provider: TracerProvider) -> None:
     traces = []
 

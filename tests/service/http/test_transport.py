@@ -17,7 +17,7 @@ from service.errors import OverloadedError
 from service.http import transport
 from service.http.access import ApiKeys, Gate, MemoryWatch
 from service.http.middleware import Lifecycle
-from service.http.transport import SENDER, SMALL_BYTES, Connections, Reservation, ResponseBudget
+from service.http.transport import SMALL_BYTES, Connections, ResponseBudget
 from service.metrics import Metrics
 from tests.service.connections import (
     PATIENCE,
@@ -176,8 +176,8 @@ class Sized:
         size = int(path.strip("/"))
         try:
             reserved = self.limit.reserve(scope, answer=size, making=size + 1000)
-        except OverloadedError:
-            self.refused.append(path)
+        except OverloadedError as error:
+            self.refused.append(error.detail)
             await answer(send, b"refused")
             return
         await until(lambda: path not in self.held)
@@ -217,6 +217,25 @@ async def test_an_answer_is_reserved_until_its_last_byte_is_sent() -> None:
             await read_all(client, size)
             await until(lambda: app.taken == 0)
     assert app.refused == []
+
+
+async def test_answers_share_the_budget_and_a_connection_has_one_at_a_time() -> None:
+    app = Sized()
+    async with serving(app) as served:
+        await ask_without_reading(served, get(f"/{SIZE}") * 2)
+        await until(lambda: len(app.refused) == 1)
+        await ask_without_reading(served, get(f"/{SIZE}"))
+        await until(lambda: app.taken == 2 * SIZE)
+        await ask_without_reading(served, get(f"/{SIZE}"))
+        await until(lambda: len(app.refused) == 2)
+        small = await served.connect(get(f"/{SMALL_BYTES}"))  # reserves nothing
+        await read_all(small, SMALL_BYTES)
+    assert app.refused == [
+        "The last large answer on this connection has not been read to its end: read it first, or "
+        "use another connection.",
+        f"The answer takes up to {SIZE + 1000} bytes, and large answers that are not read yet take "
+        f"{2 * SIZE} of {3 * SIZE} bytes: try again later, or ask for fewer layers or heads.",
+    ]
 
 
 async def test_a_client_that_leaves_releases_its_bytes_when_its_request_ends() -> None:
@@ -318,72 +337,6 @@ def test_who_reads_below_the_least_rate_is_disconnected(
     output.waiting -= 1
     looks.look()
     assert not output.is_aborted
-
-
-LARGE = SMALL_BYTES + 1
-
-
-class Holder:
-    reservation: Reservation | None = None
-
-    @property
-    def is_holding(self) -> bool:
-        return self.reservation is not None
-
-    def hold(self, reservation: Reservation) -> None:
-        self.reservation = reservation
-
-
-def budget_of(most: int) -> tuple[ResponseBudget, Metrics]:
-    metrics = Metrics([])
-    return ResponseBudget(most, metrics.sending_bytes), metrics
-
-
-def scope_of(holder: Holder) -> Scope:
-    scope: Scope = {"type": "http"}
-    scope[SENDER] = holder
-    return scope
-
-
-def test_answers_share_the_budget() -> None:
-    limit, metrics = budget_of(3 * LARGE)
-    first, second = Holder(), Holder()
-    limit.reserve(scope_of(first), answer=LARGE, making=2 * LARGE)
-    limit.reserve(scope_of(second), answer=LARGE, making=LARGE)
-    assert metrics.sending_bytes._value.get() == 3 * LARGE
-    with pytest.raises(OverloadedError) as caught:
-        limit.reserve(scope_of(Holder()), answer=LARGE, making=LARGE)
-    assert caught.value.detail == (
-        "The answer takes up to 65537 bytes, and large answers that are not read yet take 196611 "
-        "of 196611 bytes: try again later, or ask for fewer layers or heads."
-    )
-    assert caught.value.retry_after == 5
-    assert first.reservation is not None
-    first.reservation.shrink(LARGE)
-    first.reservation.shrink(2 * LARGE)  # it never grows
-    third = Holder()
-    limit.reserve(scope_of(third), answer=LARGE, making=LARGE)
-    for holder in (first, second, third):
-        assert holder.reservation is not None
-        holder.reservation.release()
-        holder.reservation.release()
-    assert metrics.sending_bytes._value.get() == 0
-
-
-def test_small_answers_and_those_that_no_connection_would_release_reserve_nothing() -> None:
-    limit, metrics = budget_of(1)
-    assert limit.reserve(scope_of(Holder()), answer=SMALL_BYTES, making=10 * LARGE) is None
-    assert limit.reserve({"type": "http"}, answer=LARGE, making=LARGE) is None
-    assert metrics.sending_bytes._value.get() == 0
-
-
-def test_a_connection_has_one_large_answer_at_a_time() -> None:
-    limit, _ = budget_of(10 * LARGE)
-    holder = Holder()
-    limit.reserve(scope_of(holder), answer=LARGE, making=LARGE)
-    with pytest.raises(OverloadedError, match=r"^The last large answer on this connection"):
-        limit.reserve(scope_of(holder), answer=LARGE, making=LARGE)
-    limit.reserve(scope_of(holder), answer=SMALL_BYTES, making=SMALL_BYTES)
 
 
 MOST = 4

@@ -65,26 +65,6 @@ async def explain(engine: Engine) -> list[Explanation]:
     return await engine.queue.explain([options], lambda _, each: each)
 
 
-async def test_it_probes_itself_until_a_pass_works(predictor: Predictor) -> None:
-    engine = await start(predictor)
-    broken = RuntimeError("told to fail")
-    with (
-        mock.patch.object(predictor._runner, "run", side_effect=broken),
-        # Each pass that fails asks once whether a sound text fails too.
-        mock.patch.object(predictor, "probe", side_effect=[broken] * 4 + [None]) as probe,
-    ):
-        for _ in range(2):  # a second failure starts no second round of probes
-            with pytest.raises(InternalError):
-                await explain(engine)
-        assert engine.not_ready == (
-            "The last forward pass failed; the service probes itself every second."
-        )
-        await until(lambda: engine.not_ready is None)
-    assert probe.mock_calls == [mock.call("explicit")] * 5
-    assert len(await engine.queue.predict([predictor.encode("good")])) == 1
-    await engine.close()
-
-
 @pytest.mark.parametrize(
     ("error", "told"),
     [(RuntimeError("out of memory"), "out of memory"), (KeyError("a text of a user"), None)],
@@ -166,31 +146,6 @@ class Fragile(CpuBackend):
 
     def is_fatal(self, error: BaseException) -> bool:
         return str(error) == "the device fell off the bus"
-
-
-async def test_a_lost_device_is_told_apart_and_not_probed(
-    predictor: Predictor, caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level("CRITICAL", "headlight.engine"):
-        engine = await start(predictor, kind=Fragile)
-        with mock.patch.object(predictor, "probe", side_effect=RuntimeError("still bad")) as probe:
-            for message, stuck in (
-                ("shapes do not fit", None),
-                ("the device fell off the bus", LOST),
-            ):
-                with (
-                    mock.patch.object(predictor._runner, "run", side_effect=RuntimeError(message)),
-                    pytest.raises(InternalError),
-                ):
-                    await engine.queue.predict([predictor.encode("good")])
-                assert engine.stuck == stuck
-                assert engine.not_ready is not None
-            await asyncio.sleep(0.05)
-            probes = probe.call_count
-            await asyncio.sleep(0.05)
-            assert probe.call_count == probes
-        await engine.close()
-    assert [record.getMessage() for record in caplog.records] == ["the device is lost"]
 
 
 @pytest.mark.parametrize(

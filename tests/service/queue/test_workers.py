@@ -8,12 +8,11 @@ from unittest import mock
 import pytest
 
 from model import AttentionOptions, Encoding, Explanation, Prediction
-from service.errors import InternalError, NotReadyError
+from service.errors import InternalError
 from service.queue import queue as workers_module
 from service.queue.admission import Admission
 from service.queue.queue import MOST_STOPS, Queue
 from service.queue.scheduler import ClientId, Job, Schedule
-from tests.matching import exactly
 from tests.service.connections import until
 from tests.service.queueing import Setting, encoding, label_of, prediction
 
@@ -190,23 +189,6 @@ async def test_whatever_stops_a_worker_nobody_waits_for_ever(
     assert not setting.queue._busy
     assert not setting.queue._admission._shares
     assert all(thread.done() for thread in setting.queue._threads)
-
-
-async def test_a_worker_that_stops_again_and_again_is_given_up() -> None:
-    setting = Setting(max_batch_tokens=1)
-    setting.recorder.classify = mock.Mock(side_effect=Panic)  # type: ignore[method-assign]
-    for _ in range(MOST_STOPS):
-        assert setting.lost == []
-        with pytest.raises(InternalError):
-            await setting.queue.predict([encoding(20)])
-    await until(lambda: bool(setting.lost))
-    waiting = asyncio.create_task(setting.queue.predict([encoding(21)]))
-    await asyncio.sleep(0)
-    setting.queue.fail_all(NotReadyError("It is over.", retry_after=1))
-    with pytest.raises(NotReadyError, match=exactly("It is over.")):
-        await waiting
-    assert await setting.queue.close(1.0)
-    setting.executor.shutdown()
 
 
 async def test_a_worker_may_stop_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,22 +70,6 @@ def test_no_phrase_of_pydantic_comes_through(
     assert_ours(refusal_of(schema, data.draw(values), "body"))
 
 
-def test_inputs_are_refused_with_the_right_form() -> None:
-    """Where the form of other systems is not answered."""
-    refused = refusal_of(PredictRequest, {"inputs": CANARY}, "body")
-    assert refused is not None
-    assert refused.detail == 'Send {"sentences": ["…"]}: there is no field "inputs" here.'
-
-
-def test_a_schema_without_a_text_has_no_right_form() -> None:
-    class Other(BaseModel):
-        number: int
-
-    refused = refusal_of(Other, {"text": "a"}, "body")
-    assert refused is not None
-    assert refused.detail == "number: is missing."
-
-
 @pytest.mark.parametrize(
     ("typed", "found"),
     [("lable", "label"), ("LABELS", "label"), ("layer", None), ("x" * 10**6, None), ("", None)],
