@@ -80,10 +80,7 @@ class Capturing(CudaRunner):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize(("make", "longest"), [(tiny_network, 16), (tiny_conv_network, 8)])
 def test_a_graph(
-    make: Callable[[], Network],
-    longest: int,
-    dtype: torch.dtype,
-    caplog: pytest.LogCaptureFixture,
+    make: Callable[[], Network], longest: int, dtype: torch.dtype, caplog: pytest.LogCaptureFixture
 ) -> None:
     plain = make()
     ready = ready_copy(plain, dtype)

@@ -441,7 +441,10 @@ WRONG_OPTIONS: list[tuple[str, dict[str, Any], str]] = [
         ("predict", {"abstain_below": value}, f"abstain_below must be from 0 to 1, got {value}")
         for value in (1.5, -0.1, math.nan)
     ),
-    *(("predict", {"labels": each}, CHOICE) for each in ([], ["bad"], ["no", "such"], "good")),
+    *(
+        ("predict", {"labels": each}, CHOICE)
+        for each in ([], ["bad"], ["no", "such"], ["negative"] * 2, "good")
+    ),
 ]
 
 

@@ -47,14 +47,6 @@ def run_here(checkpoint: Path, *arguments: object, most: int | None = None) -> i
         return command.main(["--checkpoint", str(checkpoint), *map(str, arguments)])
 
 
-def files_of(folder: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
-
-
 @pytest.fixture(scope="session")
 def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Rows of many lengths, for more than a hundred parts, some of them bad."""

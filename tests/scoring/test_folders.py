@@ -9,7 +9,8 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from tests.scoring.conftest import Run, files_of, refusal, rows_of
+from tests.hub_stand_in import files_of
+from tests.scoring.conftest import Run, refusal, rows_of
 
 GOOD, BAD = "text\ngood\n", "text,stars\nbad,3\n"
 LATER = {"text": pyarrow.array(["bad"]), "day": pyarrow.array([1], pyarrow.date32())}

@@ -14,8 +14,9 @@ from model.atomic import beside
 from model.tables.files import FORMATS
 from scoring.folder import Output
 from tests.builders import tiny_checkpoint
+from tests.hub_stand_in import files_of
 from tests.programs import UsageFault
-from tests.scoring.conftest import Run, files_of, refusal, rows_of
+from tests.scoring.conftest import Run, refusal, rows_of
 
 TEXTS = ["a good film", "the plot is dull", "superb", "not bad", "a long, cold movie", "weak cast"]
 

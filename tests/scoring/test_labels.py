@@ -44,23 +44,12 @@ def test_the_answers_are_among_the_labels(
 
     assert run_here(three, *given) == 1
     assert "--labels was negative,positive, is negative,neutral,positive" in refusal(capsys)
-
-
-def test_no_choice(three: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    table = tmp_path / "rows.csv"
-    table.write_text("text\na\n", encoding="utf-8")
-    assert run_here(three, table, "--output", tmp_path / "out", "--labels", "positive") == 1
-    assert capsys.readouterr().err == (
-        "headlight-score: --labels: give two or more different ones of the model's labels: "
-        "negative, neutral, positive\n"
+    assert run_here(three, *given, "--labels", "positive") == 1
+    assert refusal(capsys) == (
+        "--labels: give two or more different ones of the model's labels: negative, neutral, "
+        "positive"
     )
-
-
-def test_one_file_has_only_those_labels(three: Path, tmp_path: Path) -> None:
-    path = tmp_path / "reviews.csv"
-    path.write_text("review\n" + "good film\nbad plot\nfilm film\n" * 5, encoding="utf-8")
-    assert run_here(three, path, "--labels", "positive,negative") == 0
-    header, *rows = (tmp_path / "reviews.scored.csv").read_text("utf-8").splitlines()
-    assert header == "review,label,score"
-    assert {row.split(",")[1] for row in rows} <= {"positive", "negative"}
-    assert all(float(row.split(",")[2]) >= 0.5 for row in rows)
+    assert run_here(three, table, "--labels", "positive,negative", "--dtype", "float32") == 0
+    header, scored = (tmp_path / "rows.scored.csv").read_text("utf-8").splitlines()
+    assert (header, scored.split(",")[:2]) == ("text,label,score", [text, expected.label])
+    assert float(scored.split(",")[2]) == pytest.approx(expected.score, abs=1e-5)

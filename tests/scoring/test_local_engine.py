@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.hub_stand_in import files_of
 from tests.scoring.conftest import (
     PARTS,
     ROWS,
     Run,
     end,
-    files_of,
     is_alive,
     run_here,
     start,

@@ -88,20 +88,6 @@ def test_one_command_writes_a_file_beside_the_input(
     assert said[7].endswith("--compare label --overwrite")
 
 
-def test_the_rows_are_those_of_the_parts(run: Run, tmp_path: Path) -> None:
-    lines = [f"{'good bad film ' * (number % 9)},{number}" for number in range(300)]
-    path = write(tmp_path / "a.csv", "text,id\n" + "\n".join(lines) + "\n")
-
-    assert run(path) == 0
-    assert run(path, "--output", tmp_path / "parts") == 0
-
-    parts = pd.concat(map(pd.read_parquet, sorted((tmp_path / "parts").glob("part-*"))))
-    scored = pd.read_csv(tmp_path / "a.scored.csv").dropna(subset="label")
-    assert scored["id"].tolist() == parts["id"].astype(int).tolist()
-    assert scored["label"].tolist() == parts["label"].tolist()
-    assert scored["score"].tolist() == pytest.approx(parts["score"].tolist(), abs=1e-6)
-
-
 @pytest.mark.parametrize(
     ("source", "output", "written", "form"),
     [

@@ -13,7 +13,8 @@ from scoring.manifest import Manifest
 from scoring.parts import Job, PartScorer, UnitFailure
 from scoring.writing import JOB
 from tests.builders import tiny_checkpoint
-from tests.scoring.conftest import Run, files_of, refusal, rows_of
+from tests.hub_stand_in import files_of
+from tests.scoring.conftest import Run, refusal, rows_of
 
 BUSY = "another job is at work on it: wait for it, or end it"
 OTHER = "another job has begun there with --overwrite: choose another --output"

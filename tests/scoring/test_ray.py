@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 import scoring.__main__ as command
-from tests.scoring.conftest import PARTS, Run, end, files_of, start, told_of, wait_for_parts
+from tests.hub_stand_in import files_of
+from tests.scoring.conftest import PARTS, Run, end, start, told_of, wait_for_parts
 
 pytestmark = pytest.mark.slow
 WORKERS = ("--engine", "ray", "--workers", "2")

@@ -12,7 +12,8 @@ import pytest
 from pyarrow import fs, parquet
 
 from scoring import stores
-from tests.scoring.conftest import PARTS, Run, files_of, s3_bucket, told_of
+from tests.hub_stand_in import files_of
+from tests.scoring.conftest import PARTS, Run, s3_bucket, told_of
 
 
 @pytest.fixture

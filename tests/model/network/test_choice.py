@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from model import Choice, Encoding
 from model.network.labels import choose_among
 from model.types import Prediction
-from tests.matching import exactly
 
 THREE = ("negative", "neutral", "positive")
 LOGITS = (1.0, 4.0, 2.0)
@@ -83,12 +82,3 @@ def test_labels_come_in_the_order_of_the_model_and_only_the_pair_has_its_tempera
     other = choose_among(["positive", "neutral"], THREE, 2.0, 0.5)
     assert other == Choice(("neutral", "positive"), 2.0)
     assert choose_among(THREE, THREE, 2.0, 0.5) == Choice(THREE, 2.0)
-
-
-@pytest.mark.parametrize(
-    "wanted", [[], ["positive"], ["positive"] * 2, ["negative", "angry"], ["negative", "POSITIVE"]]
-)
-def test_no_choice(wanted: list[str]) -> None:
-    fault = "give two or more different ones of the model's labels: negative, neutral, positive"
-    with pytest.raises(ValueError, match=exactly(fault)):
-        choose_among(wanted, THREE, 1.0)

@@ -155,7 +155,7 @@ def test_a_bad_file_is_found_before_any_is_measured(
     assert not target.exists()
 
 
-def test_options_reach_the_predictor(
+def test_options_reach_the_predictor_and_the_plot_is_made_if_asked(
     tmp_path: Path, checkpoint_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads: list[int] = []
@@ -163,20 +163,13 @@ def test_options_reach_the_predictor(
     path = write_rows(tmp_path / "a.tsv", ROWS)
     target = tmp_path / "figures.json"
     options = ["--dtype", "bfloat16", "--threads", 3, "--device", "cpu", "--max-batch-tokens", 1]
+    plot = tmp_path / "reliability.svg"
 
-    run(parse(path, "--checkpoint", checkpoint_folder, "--json", target, *options))
+    run(parse(path, "--checkpoint", checkpoint_folder, "--json", target, *options, "--plot", plot))
 
     written = json.loads(target.read_text())
     assert (written["device"], written["dtype"]) == ("cpu", "bfloat16")
     assert threads == [3]
-
-
-def test_the_plot_is_made_if_asked(tmp_path: Path, checkpoint_folder: Path) -> None:
-    path = write_rows(tmp_path / "a.tsv", ROWS)
-    plot = tmp_path / "reliability.svg"
-
-    assert run(parse(path, "--checkpoint", checkpoint_folder, "--plot", plot)) == 0
-
     assert "(5)" in plot.read_text(encoding="utf-8")
 
 
@@ -210,18 +203,10 @@ def test_figures_for_a_closed_standard_output_are_refused(monkeypatch: pytest.Mo
         run(parse("unread.tsv", "--checkpoint", "unread", "--json", "-"))
 
 
-@pytest.mark.parametrize(
-    ("file", "name"),
-    [
-        ("/data/uci/amazon.tsv", "uci/amazon"),
-        ("v1.2/dev.csv.gz", "v1.2/dev"),
-        ("dev.parquet", "dev"),
-        ("/dev.tsv", "dev"),
-        ("sst/.dev", "sst/.dev"),
-    ],
-)
-def test_a_set_is_named_by_its_folder_and_its_file(file: str, name: str) -> None:
-    assert set_names([Path(file)]) == [name]
+def test_a_set_is_named_by_its_folder_and_its_file() -> None:
+    files = ["/uci/amazon.tsv", "v1.2/dev.csv.gz", "dev.parquet", "sst/.dev"]
+    assert set_names(map(Path, files)) == ["uci/amazon", "v1.2/dev", "dev", "sst/.dev"]
+    assert set_names([Path("/dev.tsv")]) == ["dev"]
 
 
 @pytest.mark.parametrize(

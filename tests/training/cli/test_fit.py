@@ -13,7 +13,6 @@ from safetensors.torch import load_file
 from model import load_predictor, open_checkpoint
 from model.atomic import beside
 from tests.builders import tiny_checkpoint, tiny_config
-from tests.programs import UsageFault
 from tests.training.tiny_runs import Refusal, arguments, read_history, run, signal_after, weights
 from training.__main__ import main
 from training.cli.run_lock import locked
@@ -205,10 +204,3 @@ def test_from_a_pretrained_folder(tmp_path: Path) -> None:
     manifest = open_checkpoint(tmp_path / "out").manifest
     assert manifest.recipe["init_from"] == "origin"
     assert len(manifest.recipe["init_from_sha256"]) == 64
-
-
-def test_a_missing_option_is_one_clear_line(usage_fault: UsageFault) -> None:
-    assert usage_fault(main, "fit") == (
-        "headlight-train fit: the following arguments are required: FILE, --output; see "
-        "headlight-train fit --help\n"
-    )

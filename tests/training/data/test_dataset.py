@@ -15,39 +15,24 @@ from model.tables.rows import ClassName
 from tests.labelled_files import write_rows
 from tests.matching import exactly
 from training.data.dataset import Dataset, read_dataset
-from training.data.labels import Label, class_number, name_classes, parse_label
+from training.data.labels import Label, class_number, parse_label
 from training.errors import DataError, RecipeError
 
 
-@pytest.mark.parametrize(
-    ("spelled", "labels"), [(("good", "bad"), ("bad", "good")), ((1, 0), ("negative", "positive"))]
-)
-def test_the_rows_of_a_file(
-    tmp_path: Path, spelled: tuple[object, object], labels: tuple[str, ...]
-) -> None:
-    path = write_rows(tmp_path / "a.jsonl", [("It is great.", spelled[0]), ("No!", spelled[1])])
-
-    assert read_dataset([path]) == Dataset(
-        texts=("It is great.", "No!"),
-        label_ids=(1, 0),
-        labels=labels,
+def test_files_are_joined_in_the_order_given(tmp_path: Path) -> None:
+    first = write_rows(tmp_path / "b.csv", [("one", "bad"), ("It is two.", "good")])
+    second = write_rows(tmp_path / "a.jsonl", [("three", "mixed")])
+    digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in (first, second)]
+    read = read_dataset([first, second])
+    assert read == Dataset(
+        texts=("one", "It is two.", "three"),
+        label_ids=(0, 1, 2),
+        labels=("bad", "good", "mixed"),
         sources=(
-            DataSource(
-                file="a.jsonl", rows=2, sha256=hashlib.sha256(path.read_bytes()).hexdigest()
-            ),
+            DataSource(file="b.csv", rows=2, sha256=digests[0]),
+            DataSource(file="a.jsonl", rows=1, sha256=digests[1]),
         ),
     )
-
-
-def test_files_are_joined_in_the_order_given(tmp_path: Path) -> None:
-    first = write_rows(tmp_path / "b.csv", [("one", "bad"), ("two", "good")])
-    second = write_rows(tmp_path / "a.jsonl", [("three", "mixed")])
-    read = read_dataset([first, second])
-
-    assert read.texts == ("one", "two", "three")
-    assert read.labels == ("bad", "good", "mixed")
-    assert read.label_ids == (0, 1, 2)
-    assert [(source.file, source.rows) for source in read.sources] == [("b.csv", 2), ("a.jsonl", 1)]
     assert len(read) == 3
 
 
@@ -120,6 +105,8 @@ def test_labels_that_make_no_classes(
         (("007", "7"), ("7", "007")),
         (("1_2", "12"), ("12", "1_2")),
         (("+1", "2.0"), ("1", "2")),
+        (("10", "9"), ("9", "10")),
+        (("-1", "1"), ("-1", "1")),
     ],
 )
 def test_classes_keep_the_spelling_of_what_is_no_plain_number(
@@ -299,20 +286,6 @@ def test_what_is_neither_word_nor_whole_number_is_refused(value: object) -> None
     )
     with pytest.raises(ValueError, match=exactly(message)):
         parse_label(value)
-
-
-@pytest.mark.parametrize(
-    ("found", "names"),
-    [
-        ({0, 1}, ("negative", "positive")),
-        ({0, 1, 2}, ("0", "1", "2")),
-        ({10, 9, 1}, ("1", "9", "10")),
-        ({-1, 1}, ("-1", "1")),
-        ({"pos", "neg", "mixed"}, ("mixed", "neg", "pos")),
-    ],
-)
-def test_names_of_classes(found: set[Label], names: tuple[str, ...]) -> None:
-    assert name_classes(found) == names
 
 
 @pytest.mark.parametrize(

@@ -61,15 +61,6 @@ def test_some_of_each_class_by_chance(tmp_path: Path) -> None:
     assert training.sources == validation.sources
 
 
-def test_files_of_their_own(tmp_path: Path) -> None:
-    path = write_rows(tmp_path / "a.tsv", rows("a", "b"))
-    other = write_rows(tmp_path / "b.tsv", rows("c", "d", "e"))
-
-    training, validation = parts(path, validation=(other,))
-
-    assert (training.texts, validation.texts) == (("a", "b"), ("c", "d", "e"))
-
-
 def test_a_class_that_is_only_held_out_is_refused(tmp_path: Path) -> None:
     path = write_rows(tmp_path / "a.tsv", [("a", 0), ("b", 0), ("c", 0), ("d", 0), ("e", 1)])
     message = "no training row has the label positive: add rows, or leave it out of --labels"

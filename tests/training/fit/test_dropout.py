@@ -43,12 +43,6 @@ def test_as_many_are_dropped_as_asked_for(p: float) -> None:
     assert float(dropped.mean()) == pytest.approx(1.0, abs=0.02)
 
 
-def test_nothing_is_dropped_in_evaluation() -> None:
-    states = torch.ones(100)
-
-    assert ByteDropout(0.5).eval()(states) is states
-
-
 @pytest.mark.parametrize("parts", [2, 3, 5])
 def test_a_part_of_a_step_loses_what_it_loses_in_the_whole(parts: int) -> None:
     """Features, attention weights and what torch's own dropout zeroes."""

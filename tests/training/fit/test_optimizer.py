@@ -11,9 +11,7 @@ from training.fit.optimizer import build_optimizer, learning_rate, update_averag
 def test_the_rate_climbs_and_falls_in_lines() -> None:
     rates = [learning_rate(step, total_steps=10, warmup_share=0.2, peak=1.0) for step in range(10)]
     assert rates == [0.5, 1.0, 1.0, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125]
-
-
-def test_a_warm_up_that_ends_between_two_steps() -> None:
+    # A warm-up that ends between two steps.
     rates = [learning_rate(step, total_steps=10, warmup_share=0.25, peak=1.0) for step in range(5)]
     assert rates == pytest.approx([1 / 2.5, 2 / 2.5, 1.0, 7 / 7.5, 6 / 7.5])
     assert learning_rate(3, total_steps=10, warmup_share=0.25, peak=1.0, falls=False) == 1.0

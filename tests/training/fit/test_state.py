@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 import model.atomic
-from model.atomic import beside, remove_folder
 from tests.matching import exactly
 from training.errors import ResumeError
 from training.fit.state import (
@@ -103,16 +102,6 @@ def test_a_state_nested_too_deep_is_damaged(folder: Path) -> None:
     assert previous_run(folder) is None
     with pytest.raises(ResumeError, match="the state is damaged"):
         load_state(folder, IDENTITY)
-
-
-def test_removed_with_all_that_a_kill_left(folder: Path) -> None:
-    for kind in ("new", "old"):
-        beside(folder, kind).mkdir()
-
-    remove_folder(folder)
-
-    assert names(folder.parent) == []
-    assert not has_state(folder)
 
 
 def cut(path: Path) -> None:

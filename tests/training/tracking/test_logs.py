@@ -4,19 +4,6 @@ import pytest
 
 from tests.programs import UsageFault
 from training.__main__ import main
-from training.tracking.logs import Target, parse_target
-
-
-@pytest.mark.parametrize(
-    ("text", "target"),
-    [
-        ("tensorboard:runs/mine", Target("tensorboard", "runs/mine")),
-        ("mlflow", Target("mlflow", "")),
-        ("mlflow:sqlite:///mlflow.db", Target("mlflow", "sqlite:///mlflow.db")),
-    ],
-)
-def test_a_target_is_a_tracker_and_its_place(text: str, target: Target) -> None:
-    assert parse_target(text) == target
 
 
 @pytest.mark.parametrize(
