@@ -1,7 +1,7 @@
 """Answers `/problems` and `/problems/{word}`: what the `type` of a problem means.
 
 They follow the setting of the documentation. A browser gets a page; `Accept` can ask for JSON or
-plain text. The table is that of docs/reference/http.md, without its links. What stands in backticks
+plain text. The table comes from docs/reference/http.md, without its links. What stands in backticks
 is code.
 """
 

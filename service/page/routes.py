@@ -87,7 +87,7 @@ async def answer_kept(
     if "gzip" in re.split(r"[\s,]+", request.headers.get("accept-encoding", "")):
         content = packed
         headers |= {"ETag": f'"{tag}-gzip"', "Content-Encoding": "gzip"}
-    # A browser takes the headers of a 304 too, so they are those of the whole answer.
+    # A browser takes the headers of a 304 too: they describe the whole answer.
     known = re.findall(r'\*|"[^"]*"', request.headers.get("if-none-match", ""))
     if "*" in known or headers["ETag"] in known:
         return Response(status_code=304, headers=headers)

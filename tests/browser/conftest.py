@@ -45,8 +45,8 @@ def shared(browser: Browser, running: RunningService) -> Iterator[Visit]:
         yield visit
 
 
-# A model that reads 32 tokens at once, and at most eight windows; and one for those with a key.
-tiny = servers.shared("--max-windows", "8", scope="package")
+# A model that reads 32 tokens at once, and one for those with a key.
+tiny = servers.shared(scope="package")
 keyed = servers.shared(scope="package", HEADLIGHT_API_KEYS="right")
 
 

@@ -97,11 +97,11 @@ class Replaced:
     asked: list[Answer] = field(default_factory=list)
     version: str = "0123456789ab"
 
-    def stand_in(self, visit: Visit, *paths: str) -> None:
-        """Takes part from now on, for some paths."""
-        own = {"model": self.model, "attention": self.attention, "importance": self.importance}
-        for path in paths or ("model", "attention"):
-            visit.page.route(f"**/{path}", own[path])
+    def stand_in(self, visit: Visit) -> None:
+        """Takes part from now on."""
+        own = {"model": self.model, "attention": self.attention}
+        for path, answer in own.items():
+            visit.page.route(f"**/{path}", answer)
 
     def model(self, route: Route) -> None:
         """Describes itself, or leaves that to the served model."""
@@ -118,17 +118,8 @@ class Replaced:
         for name in ("attention", "strongest", "strongest_weights"):
             served = answer[name]
             answer[name] = [served[layer % len(served)] for layer in range(self.layers)]
-        self._sign(answer)
-        route.fulfill(json=answer)
-
-    def importance(self, route: Route) -> None:
-        """Answers as the served model does, under its own name."""
-        answer = route.fetch().json()
-        self._sign(answer)
-        route.fulfill(json=answer)
-
-    def _sign(self, answer: Answer) -> None:
         answer["model"]["version"] = self.version
+        route.fulfill(json=answer)
 
 
 def heard(visit: Visit, act: Callable[[], None], path: str = "predict") -> Answer:
@@ -137,13 +128,3 @@ def heard(visit: Visit, act: Callable[[], None], path: str = "predict") -> Answe
         act()
     answer: Answer = waiting.value.json()
     return {**answer, "asked": waiting.value.request.post_data_json}
-
-
-def ready(visit: Visit, *methods: str) -> None:
-    """The service names methods that it is ready for."""
-
-    def describe(route: Route) -> None:
-        route.fulfill(json=route.fetch().json() | {"methods": ["leave_out", *methods]})
-
-    visit.page.route("**/model", describe)
-    visit.page.reload()

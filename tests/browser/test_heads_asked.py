@@ -7,7 +7,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.browser.routes import Replaced, heard, hold, questions, ready, refuse
+from tests.browser.routes import Replaced, heard, hold, questions, refuse
 from tests.browser.visits import Visit, percent, window
 
 TEXT = "The plot drags, but the cast is superb."
@@ -25,7 +25,7 @@ def asked(visit: Visit) -> Visit:
 
 def click(visit: Visit, name: str, value: str) -> None:
     """Chooses a view without waiting for it."""
-    visit.menu("View").locator(f"input[name={name}][value={value}]").click()
+    visit.menu("View").locator(f"[name={name}]").select_option(value)
 
 
 def fields(visit: Visit) -> dict[str, list[str]]:
@@ -44,47 +44,41 @@ def test_what_needs_no_answer_is_drawn_at_once_and_stays(asked: Visit) -> None:
     click(asked, "level", "word")
     answer = held.wait_for(1)
     asked.head(0, 5).click()
-    click(asked, "picture", "lines")
-    asked.page.get_by_label("Special tokens").uncheck()
+    asked.menu("View").get_by_label("Special tokens").uncheck()
     for answered in (False, True):
         if answered:
             with asked.redrawn():
                 answer.continue_()
         assert asked.part(".place").inner_text() == "Layer 0, head 5"
-        assert asked.part(".lines svg").is_visible()
         expect(asked.menu("View").get_by_label("Special tokens")).not_to_be_checked()
-        expect(asked.page.locator("input[name=level][value=word]")).to_be_checked()
+        expect(asked.part("[name=level]")).to_have_value("word")
         unit = "word" if answered else "token"
         assert asked.part(".of-query option").first.inner_text() == f"any {unit}"
-    view = {"head": ["5"], "layer": ["0"], "level": ["word"], "special": ["off"], "view": ["lines"]}
-    addressed(asked, view)
+    addressed(asked, {"head": ["5"], "layer": ["0"], "level": ["word"], "special": ["off"]})
 
 
 def test_an_address_that_fails_leaves_the_name_over_the_numbers(asked: Visit) -> None:
-    asked.set("reduce", "mean")
     largest = asked.part(".largest").inner_text()
     refuse(asked, 503, "overloaded")
-    asked.page.evaluate("location.hash = '#heads&reduce=rollout&layer=1&view=lines'")
+    asked.page.evaluate("location.hash = '#heads&level=word&layer=1'")
     asked.problem()
     asked.complained("503")
 
-    assert asked.part(".place").inner_text() == "Layer 3, mean of heads 0 to 11"
+    assert asked.part(".place").inner_text() == "Layer 3, head 8"
     assert asked.part(".largest").inner_text() == largest
-    expect(asked.menu("View").locator("input[name=reduce][value=mean]")).to_be_checked()
-    assert asked.page.locator("#view-note").inner_text().startswith("Mean:")
-    addressed(asked, {"layer": ["3"], "head": ["8"], "reduce": ["mean"]})
+    expect(asked.menu("View").locator("[name=level]")).to_have_value("token")
+    addressed(asked, {"layer": ["3"], "head": ["8"]})
 
     asked.page.unroute("**/attention")
     asked.try_again()
-    assert asked.part(".place").inner_text().startswith("Rollout through layers 0 to 5")
-    expect(asked.part(".lines svg")).to_be_visible()
+    assert asked.part(".place").inner_text().startswith("Layer 1, head ")
+    expect(asked.page.locator("#view-note")).to_contain_text("Words: ")
 
 
 def test_an_address_restores_the_view_without_the_text(asked: Visit, browser: Browser) -> None:
-    asked.set("reduce", "mean")
     asked.set("level", "word")
     asked.part(".cell button").nth(4).click()
-    view = {"layer": ["4"], "head": ["8"], "reduce": ["mean"], "level": ["word"]}
+    view = {"layer": ["0"], "head": ["4"], "level": ["word"]}
     addressed(asked, view)
     address = urlsplit(asked.page.url)
     assert address.query == ""
@@ -92,7 +86,7 @@ def test_an_address_restores_the_view_without_the_text(asked: Visit, browser: Br
         other.open(f"#{address.fragment}")
         assert other.page.locator("#results").count() == 0
         other.ask("Another text altogether.")
-        assert other.part(".place").inner_text() == "Layer 4, mean of heads 0 to 11"
+        assert other.part(".place").inner_text() == "Layer 0, head 4"
         # A link may also hold a text, which is asked.
         with other.redrawn():
             other.page.evaluate("location.hash = '#heads&text=A+%26+b.&layer=2&head=1'")
@@ -102,14 +96,14 @@ def test_an_address_restores_the_view_without_the_text(asked: Visit, browser: Br
 
 def test_every_field_of_an_address_comes_back_and_nonsense_is_passed_over(asked: Visit) -> None:
     for fragment in (
-        "model&layer=1&head=2&view=lines",
+        "model&layer=1&head=2",
         "model&layer=4&head=7&special=off",
-        "model&layer=3&head=0&reduce=rollout&level=word&view=lines&whole=on",
+        "model&layer=3&head=0&level=word",
     ):
         with asked.redrawn():
             asked.page.evaluate("fragment => { location.hash = fragment; }", fragment)
         addressed(asked, parse_qs(fragment.removeprefix("model&")))
-    nonsense = "#layer=99&head=-1&reduce=sum&level=<b>&view=3d&special=maybe&window=-1&overlay="
+    nonsense = "#layer=99&head=-1&reduce=mean&level=<b>&view=lines&special=maybe&whole=on&overlay="
     with asked.redrawn():
         asked.page.evaluate("fragment => { location.hash = fragment; }", nonsense)
     assert asked.part(".overview-title").inner_text() == "72 heads"
@@ -153,7 +147,7 @@ def test_a_replacement_under_way_is_said_and_can_be_tried_again(asked: Visit) ->
     new.is_asked = True
     asked.try_again()
     assert (version(asked), len(places(asked))) == (new.version, 48)
-    expect(asked.menu("View").locator("input[name=level][value=word]")).to_be_checked()
+    expect(asked.menu("View").locator("[name=level]")).to_have_value("word")
 
 
 def matter(visit: Visit, importance: list[float]) -> str:
@@ -164,19 +158,9 @@ def matter(visit: Visit, importance: list[float]) -> str:
     return chips.first.inner_text()
 
 
-def test_what_matters_is_asked_where_the_service_is_ready(visit: Visit) -> None:
-    ready(visit, "importance")
-    answer = heard(visit, lambda: visit.ask(TEXT), path="importance")
-    matter(visit, [each for row in answer["importance"] for each in row])
-    # An answer of another model marks nothing, and nothing is complained about.
-    Replaced(6).stand_in(visit, "importance")
-    heard(visit, lambda: visit.ask(SENTENCE), path="importance")
-    expect(visit.part(".find")).to_be_visible()
-    assert visit.part(".grid.marked").count() == 0
-
-
-def test_no_visit_imports_anything_to_know_what_matters(visit: Visit, client: httpx.Client) -> None:
-    ready(visit)
+def test_what_matters_is_found_by_switching_each_head_off(
+    visit: Visit, client: httpx.Client
+) -> None:
     asked = questions(visit)
     visit.ask(TEXT)
     assert asked == ["/attention"]
@@ -231,5 +215,3 @@ def test_heads_are_switched_off_and_on(visit: Visit) -> None:
     visit.part(".reset").click()
     expect(off).to_have_count(0)
     expect(visit.part(".outcome")).to_have_text("")
-    visit.set("reduce", "mean")
-    expect(visit.part(".switch")).to_have_count(0)

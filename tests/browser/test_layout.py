@@ -2,7 +2,6 @@
 
 import pytest
 
-from tests.browser.routes import ready
 from tests.browser.visits import Visit
 
 SIXTY = (
@@ -19,15 +18,11 @@ def bottom(visit: Visit, selector: str) -> float:
 
 
 def test_grid_and_head_are_in_one_view(visit: Visit) -> None:
-    ready(visit, "importance")
     visit.ask(SIXTY)
     assert len(visit.tokens()) >= 60
-    visit.part(".grid.marked").wait_for()
-    for picture in ("lines", "map"):
-        visit.set("picture", picture)
-        assert visit.page.evaluate("window.scrollY") == 0
-        assert bottom(visit, ".grid") <= HEIGHT
-        assert bottom(visit, f".{picture}") <= HEIGHT
+    assert visit.page.evaluate("window.scrollY") == 0
+    assert bottom(visit, ".grid") <= HEIGHT
+    assert bottom(visit, ".map") <= HEIGHT
 
 
 @pytest.mark.parametrize(("size", "share"), [(4, 1 / 4), (12, 1 / 6), (60, 1 / 6)])

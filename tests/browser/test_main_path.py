@@ -76,45 +76,27 @@ def test_a_token_tells_what_it_looks_at_and_what_looks_at_it(
     weights = answer["attention"][0][0]
     at = texts.index("superb")
     asked.choose(3, 8)
-    for name in ("query", "key"):
-        asked.part(f".of-{name}").select_option(str(at))
-
-    row = sorted(zip(weights[at], texts, strict=True), key=lambda pair: -pair[0])[:5]
-    column = sorted(
-        ((weights[query][at], texts[query]) for query in range(len(texts))),
-        key=lambda pair: -pair[0],
-    )[:5]
-    for selector, title, expected in (
-        (".out", "“superb” looks most at", row),
-        (".into", "“superb” is looked at most by", column),
+    for name, words, own in (
+        ("query", "looks most at", weights[at]),
+        ("key", "is looked at most by", [row[at] for row in weights]),
     ):
-        part = asked.part(f".lists {selector}")
-        assert part.locator("h3").inner_text() == title
-        listed = part.locator("li").evaluate_all(
-            "items => items.map(item => [item.querySelector('.figure').title, "
-            "item.querySelector('.name').textContent, item.querySelector('.figure').textContent])"
-        )
-        assert listed == [[f"{weight:.8f}", text, f"{weight:.4f}"] for weight, text in expected]
-    assert asked.part(".readout").inner_text() == f"“superb” gives itself {weights[at][at]:.4f}"
+        most = sorted(zip(own, texts, strict=True), key=lambda pair: -pair[0])[:4]
+        listed = ", ".join(f"“{text}” {weight:.4f}" for weight, text in most)
+        for each in ("query", "key"):
+            asked.part(f".of-{each}").select_option(str(at) if each == name else "")
+        assert asked.part(".readout").inner_text() == f"“superb” {words} {listed}."
+    asked.part(".of-query").select_option(str(at))
+    assert asked.part(".readout").inner_text() == f"“superb” gives itself {weights[at][at]:.4f}."
 
 
 def test_views_are_those_of_the_service(visit: Visit, client: httpx.Client) -> None:
     visit.open("#layer=2&head=5")
     visit.ask(SENTENCE)
-    for reduce, level, place in (
-        ("none", "token", "Layer 2, head 5"),
-        ("none", "word", "Layer 2, head 5"),
-        ("mean", "word", "Layer 2, mean of heads 0 to 11"),
-        ("rollout", "token", "Rollout through layers 0 to 5, heads 0 to 11"),
-    ):
-        for name, value in (("reduce", reduce), ("level", level)):
-            if not visit.menu("View").locator(f"[name={name}][value={value}]").is_checked():
-                visit.set(name, value)
-        fields: dict[str, Any] = {"reduce": reduce, "level": level}
-        fields |= {} if reduce == "rollout" else {"layer": [2]}
-        fields |= {"head": [5]} if reduce == "none" else {}
-        weights = answer_of(client, **fields)["attention"][0][0]
-        assert visit.part(".place").inner_text() == place
+    for level in ("token", "word"):
+        if level == "word":
+            visit.set("level", level)
+        weights = answer_of(client, level=level, layer=[2], head=[5])["attention"][0][0]
+        assert visit.part(".place").inner_text() == "Layer 2, head 5"
         assert table(visit) == written(weights)
         assert visit.part(".largest").inner_text() == f"{max(map(max, weights)):.4f}"
 

@@ -27,25 +27,6 @@ def by_number(text: str) -> Prediction:
     return prediction_of({"negative": 1 - share, "positive": share})
 
 
-def held_at_the_second(many: Many) -> tuple[MadeUp, list[Route]]:
-    """A service that answers the first question, and all after the second; that one is held."""
-    held: list[Route] = []
-
-    def hold(route: Route, at: int) -> bool:
-        if at == 1:
-            held.append(route)
-        return at == 1
-
-    served = MadeUp(by_number, hold)
-    served.stand_in(many.visit)
-    return served, held
-
-
-def restored(cell: str) -> str:
-    """A text of the saved table without the apostrophes that docs/reference/http.md describes."""
-    return re.sub(r"(\A|[;,|\t\r\n])'", r"\1", cell)
-
-
 def test_ten_thousand_rows_are_asked_in_batches_and_shown_by_the_page(many: Many) -> None:
     lines = ["text,id\r\n", *(f'"Row {at}, it says",{at}\r\n' for at in range(10_000))]
     texts = [f"Row {at}, it says" for at in range(10_000)]
@@ -232,28 +213,6 @@ def test_bad_rows_are_counted_named_and_saved(
     assert (records[1]["text"], records[1]["input_label"]) == ("Too", "many,cells")
 
 
-def test_the_saved_table_holds_no_formula_and_every_text(many: Many, tmp_path: Path) -> None:
-    texts = [
-        *("=1+1", "'tis", 'say "no", then; -go', "@a|=b", "+1 5", "plain, 'twas", "\t=x", "a,'b"),
-        *('a;"=b"', "one\n=two", "\uff1d1", "\u00a0=1", " " * 200 + "=1", "- a dash"),
-        "well-known, too",
-    ]
-    served = MadeUp(lambda _: prediction_of({"=bad": 0.25, "good": 0.75}))
-    served.stand_in(many.visit)
-    many.choose("formulas.jsonl", "\n".join(json.dumps({"text": text}) for text in texts))
-    many.score()
-    saved = many.save(tmp_path).read_bytes().decode("utf-8-sig")
-    records = list(csv.DictReader(io.StringIO(saved, newline="")))
-
-    for record, text in zip(records, texts, strict=True):
-        assert not re.search(r"(\A|[;,|\t\r\n])[\s\"]*[=+\-@\uff1d]", record["text"])
-        assert restored(record["text"]) == text
-    assert records[-1]["text"] == "well-known, too"
-    assert saved.endswith("\r\n")
-    assert "\n=" not in saved
-    assert "probability_good" in records[0]
-
-
 RATED = (
     "id,stars,title,review\n"
     "7,1,-5,Film 100\n"  # negative, and so it is
@@ -416,6 +375,43 @@ def test_verdicts_that_are_not_downloaded_go_only_after_a_question(
     assert many.asked[3:] == []
 
 
+SLOW = """() => {
+  const read = Blob.prototype.arrayBuffer;
+  Blob.prototype.arrayBuffer = async function () {
+    const isSlow = this.name === 'slow.csv';
+    if (isSlow) await new Promise((resolve) => { window.letGo = resolve; });
+    const bytes = await read.call(this);
+    // The page has taken them before this timer runs.
+    if (isSlow) setTimeout(() => { window.isRead = true; });
+    return bytes;
+  };
+}"""
+
+
+@pytest.mark.parametrize("slow", ["text,stars\nSlow 1,5\n", "\0"])
+@pytest.mark.parametrize("is_file", [True, False])
+def test_what_is_chosen_last_wins(many: Many, slow: str, is_file: bool) -> None:
+    MadeUp(by_number).stand_in(many.visit)
+    page = many.visit.page
+    page.evaluate(SLOW)
+    many.choose("slow.csv", slow)
+    expect(many.part("#many-note")).to_have_text("Reading slow.csv …")
+    page.wait_for_function("Boolean(window.letGo)")
+    if is_file:
+        many.choose("quick.csv", "comment\nQuick 2 is a text.\n")
+        assert many.note() == "1 row."
+    else:
+        many.paste("Quick 2 is a text.")
+        many.score()
+    page.evaluate("letGo()")
+    page.wait_for_function("window.isRead")
+    if is_file:
+        assert many.note() == "1 row."
+        assert many.part("#many-guess").inner_text() == "Texts: comment."
+        many.score()
+    assert many.column(1) == ["Quick 2 is a text."]
+
+
 @pytest.mark.parametrize(
     ("values", "labels", "expected"),
     [
@@ -492,7 +488,15 @@ def test_requests_keep_the_limits_and_their_time(
 
 
 def test_a_run_is_stopped_and_goes_on(many: Many) -> None:
-    served, held = held_at_the_second(many)
+    held: list[Route] = []
+
+    def hold_the_second(route: Route, at: int) -> bool:
+        if at == 1:
+            held.append(route)
+        return at == 1
+
+    served = MadeUp(by_number, hold_the_second)
+    served.stand_in(many.visit)
     texts = [f"Film {at}" for at in range(600)]
     many.paste(*texts)
     many.button("Score").click()
@@ -528,7 +532,7 @@ def test_a_busy_service_is_asked_again_and_named_if_it_stays_busy(many: Many) ->
     many.paste("Film 1", "Film 999")
     many.button("Score").click()
     expect(many.part("#many-state")).to_have_text(
-        "0 of 2 rows scored. The service is busy: asking again in 1 second."
+        "0 of 2 rows scored. The service is busy. This page asks again by itself."
     )
     many.wait("Done: 2 of 2 rows scored.")
     assert served.asked == [["Film 1", "Film 999"]]

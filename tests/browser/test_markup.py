@@ -22,19 +22,13 @@ def test_markup_in_a_text_stays_text(visit: Visit) -> None:
         assert visit.part(".table th[scope=row]").get_by_text(word, exact=True).count() == 1
         for name in ("query", "key"):
             visit.part(f".of-{name}").select_option(str(visit.tokens().index(word)))
-        assert visit.part(".lists .out h3").inner_text() == f"“{word}” looks most at"
-        assert word in " ".join(visit.part(".lists .into").all_text_contents())
+        assert visit.part(".readout").inner_text().startswith(f"“{word}” gives itself 0.")
         assert elements(visit) == 0
 
 
 def test_words_from_right_to_left_stand_in_the_order_of_looking(visit: Visit) -> None:
     visit.open("#level=word&special=off")
     visit.ask("אב גד")
-    assert visit.part(".lists .out .name").count() == 4
-    lefts = visit.part(".lists .out .name bdi").evaluate_all(
-        "all => all.map(one => one.getBoundingClientRect().left)"
-    )
-    assert all(looks < looked for looks, looked in zip(lefts[::2], lefts[1::2], strict=True))
     visit.part(".of-query").select_option(index=1)
     said = visit.page.get_by_role("status").inner_text()
     assert said.startswith("“\u2068אב\u2069” looks most at “")

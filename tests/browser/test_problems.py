@@ -4,7 +4,7 @@ from typing import Any
 
 from playwright.sync_api import Route, expect
 
-from tests.browser.routes import problem_of, ready, refuse
+from tests.browser.routes import problem_of, refuse
 from tests.browser.visits import Visit
 
 SENTENCE = "The plot drags, but the cast is superb."
@@ -122,7 +122,6 @@ def before_the_problem(visit: Visit) -> str:
 
 
 def test_a_problem_is_shown_where_the_action_was(visit: Visit) -> None:
-    ready(visit)
     visit.ask("A superb film.")
     page = visit.page
     for button, path, place in (

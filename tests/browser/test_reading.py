@@ -73,15 +73,7 @@ def test_how_often_it_is_right_is_counted_in_the_models_record(
 ) -> None:
     record = [(0.5, 400, 0.85), (0.6, 300, 0.9), (0.9, 200, 0.95), (0.98, 100, 0.98), (0.99, 9, 1)]
     steps = [dict(zip(("threshold", "rows", "accuracy"), step, strict=True)) for step in record]
-    found = shared.page.evaluate(
-        """async ([steps, score]) => {
-          const entry = document.querySelector('link[href$="/reading.js"]').href;
-          const { reliability } = await import(entry);
-          return reliability({ by_threshold: steps }, score);
-        }""",
-        [steps, score],
-    )
-    assert found == said
+    assert shared.call("reading.js", "reliability", {"by_threshold": steps}, score) == said
 
 
 def verdicts(client: httpx.Client, texts: list[str]) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from model import reference
-from tests.browser.routes import heard, problem_of
+from tests.browser.routes import heard
 from tests.browser.visits import Visit
 
 TEXT = "The plot drags, but the cast is superb."
@@ -154,18 +154,8 @@ def test_with_only_the_keyboard(visit: Visit) -> None:
     expect(visit.part(".of-query")).to_have_value("")
 
 
-def test_joined_heads_words_and_an_older_service_have_no_steps(visit: Visit) -> None:
+def test_words_have_no_steps(visit: Visit) -> None:
     begin(visit)
     opened(visit)
-    visit.set("reduce", "mean")
-    assert button(visit).count() == visit.part(".made").count() == 0
-    visit.set("reduce", "none")
-    expect(button(visit)).to_be_visible()
     visit.set("level", "word")
-    assert button(visit).count() == 0
-    visit.set("level", "token")
-    visit.page.route(f"**/{PATH}", lambda route: route.fulfill(**problem_of(404, "not-found")))
-    button(visit).click()
-    expect(button(visit)).to_have_count(0)
-    assert visit.part(".made").count() == 0
-    visit.complained("404")
+    assert button(visit).count() == visit.part(".made").count() == 0

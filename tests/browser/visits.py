@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from playwright.sync_api import (
@@ -74,8 +74,9 @@ class Visit:
     def set(self, name: str, value: str) -> None:
         """Chooses one of the views of the heads."""
         with self.redrawn():
-            self.menu("View").locator(f"input[name={name}][value={value}]").check()
-            self.page.keyboard.press("Escape")
+            menu = self.menu("View")
+            menu.locator(f"[name={name}]").select_option(value)
+            menu.locator("summary").press("Escape")
 
     def tokens(self) -> list[str]:
         """What can be chosen to look."""
@@ -116,6 +117,14 @@ class Visit:
         rest = [complaint for complaint in self.complaints if text not in complaint]
         assert len(rest) < len(self.complaints), self.complaints
         self.complaints[:] = rest
+
+    def call(self, module: str, function: str, *arguments: object) -> Any:  # noqa: ANN401
+        """What a function of one of the page's modules returns."""
+        script = """async ([module, name, given]) => {
+          const { src } = document.querySelector('script[type=module]');
+          return (await import(src.replace('page.js', module)))[name](...given);
+        }"""
+        return self.page.evaluate(script, [module, function, arguments])
 
     def overflow(self) -> int:
         """Pixels that the page is wider than its window."""

@@ -93,7 +93,7 @@ def test_the_page_loads_every_script_and_no_other(client: httpx.Client) -> None:
     assert "modulepreload" not in client.get("/docs").text
 
 
-def test_the_page_names_no_host_and_talks_to_only_five_routes(client: httpx.Client) -> None:
+def test_the_page_names_no_host_and_talks_to_only_four_routes(client: httpx.Client) -> None:
     for name in OWN:
         if not name.endswith(".svg"):
             text = client.get(f"/static/{name}").text
@@ -108,7 +108,7 @@ def test_the_page_names_no_host_and_talks_to_only_five_routes(client: httpx.Clie
         for path in re.findall(r"\b(?:get|post)\(([^,)]*)", script)
     ]
     assert {path for path in asked if path.startswith('"/')} == {
-        *('"/attention"', '"/attention/steps"', '"/importance"', '"/model"', '"/predict"'),
+        *('"/attention"', '"/attention/steps"', '"/model"', '"/predict"'),
     }
     assert [name for name, script in scripts.items() if "fetch(" in script] == ["api.js"]
     for other in (

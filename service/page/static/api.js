@@ -67,6 +67,36 @@ export function post(path, body, signal, form = "json") {
   return ask(path, { method: "POST", headers, body: JSON.stringify(body), signal }, form);
 }
 
+// What passes by itself, so that the page asks again.
+const PASSING = {
+  "not-ready": "The model is still loading.",
+  overloaded: "The service is busy.",
+  "rate-limited": "The service is busy.",
+  draining: "The service is restarting.",
+  unreachable: "The service cannot be reached.",
+};
+const LONGEST = 60; // seconds that the page waits before it asks again
+
+const pause = (seconds, signal) =>
+  new Promise((resolve, reject) => {
+    setTimeout(resolve, 1000 * seconds);
+    signal.addEventListener("abort", () => reject(signal.reason), { once: true });
+  });
+
+/** Asks, and again while the service cannot answer for a reason that passes; `onWait` gets a sentence about it. */
+export async function patiently(request, signal, onWait, tries = Infinity) {
+  for (let [tried, wait] = [1, 1]; ; [tried, wait] = [tried + 1, Math.min(2 * wait, 16)]) {
+    try {
+      return await request();
+    } catch (problem) {
+      const seconds = problem.retryAfter ?? wait;
+      if (signal.aborted || !(problem.type in PASSING) || tried === tries || seconds > LONGEST) throw problem;
+      onWait(`${PASSING[problem.type]} This page asks again by itself.`);
+      await pause(seconds + Math.random() / 2, signal);
+    }
+  }
+}
+
 export const isSameModel = (one, other) => one.name === other.name && one.version === other.version;
 
 /** Throws a Problem if an answer is from another model. */

@@ -4,25 +4,17 @@
  * and what is refused as too large is asked in halves.
  */
 
-import { post, Problem } from "./api.js";
+import { patiently, post, Problem } from "./api.js";
 
 const FIRST = 32; // sentences of the first request
 const MOST = 256; // of a later one: more would make the bar move in jumps
 const TRIES = 8; // of a request that the service has no room for
 const QUICK = 0.25; // of the time that a request has
-const LONGEST = 60; // seconds that are waited between two of them
-const BUSY = ["overloaded", "rate-limited", "not-ready", "draining"];
 const TOO_MUCH = ["payload-too-large", "too-much-work", "timeout", "invalid-request"];
-
-const pause = (seconds, signal) =>
-  new Promise((resolve, reject) => {
-    setTimeout(resolve, 1000 * seconds);
-    signal.addEventListener("abort", () => reject(signal.reason), { once: true });
-  });
 
 /**
  * Gives each row its prediction or a `reason`. `onAnswer(rows)` comes after each answer,
- * `onWait(seconds)` before a wait. Throws a Problem that ends the run, and an AbortError when it is stopped.
+ * `onWait(why)` before a wait. Throws a Problem that ends the run, and an AbortError when it is stopped.
  */
 export async function askAll(rows, limits, signal, { onAnswer, onWait }) {
   let most = Math.min(MOST, limits.max_sentences);
@@ -31,7 +23,7 @@ export async function askAll(rows, limits, signal, { onAnswer, onWait }) {
     const some = left.slice(0, Math.min(most, next));
     const begun = performance.now();
     try {
-      await answer(some, signal, onWait);
+      await patiently(() => answer(some, signal), signal, onWait, TRIES);
       const seconds = (performance.now() - begun) / 1000;
       next = seconds < QUICK * limits.request_timeout ? 2 * some.length : Math.ceil(some.length / 2);
     } catch (problem) {
@@ -49,24 +41,13 @@ export async function askAll(rows, limits, signal, { onAnswer, onWait }) {
   }
 }
 
-/** Asks, and again while the service has no room. */
-async function answer(rows, signal, onWait) {
+async function answer(rows, signal) {
   const body = { sentences: rows.map(({ text }) => text), on_error: "item" };
-  for (let left = TRIES - 1; ; left -= 1) {
-    try {
-      const { predictions, model } = await post("/predict", body, signal);
-      if (predictions?.length !== rows.length) {
-        throw new Problem("unknown", `The answer has ${predictions?.length} where ${rows.length} were asked for.`);
-      }
-      rows.forEach((row, at) => take(row, predictions[at], model));
-      return;
-    } catch (problem) {
-      const seconds = problem.retryAfter ?? 1;
-      if (!BUSY.includes(problem.type) || left === 0 || seconds > LONGEST) throw problem;
-      onWait(seconds);
-      await pause(seconds, signal);
-    }
+  const { predictions, model } = await post("/predict", body, signal);
+  if (predictions?.length !== rows.length) {
+    throw new Problem("unknown", `The answer has ${predictions?.length} where ${rows.length} were asked for.`);
   }
+  rows.forEach((row, at) => take(row, predictions[at], model));
 }
 
 /** Gives a row its prediction, or the reason why it has none. */

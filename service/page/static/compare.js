@@ -5,11 +5,11 @@ import { range } from "./parts.js";
 const SIGNS = { "-": "negative", "+": "positive" };
 const SHORTEST = 3; // letters of a label that stand for it, such as pos
 export const USUAL = ["negative", "neutral", "positive"];
-// Where several hold the values, the first one counts; the first two must hold all of them.
+// The first scale that holds the values counts; the first two must hold every value.
 /** @type {[number, number][]} */
 const SCALES = [[0, 1], [-1, 1], [1, 5], [0, 4], [0, 5], [1, 10], [0, 10], [0, 100]];
 const STRICT = 2;
-const MOST_OUTSIDE = 0.02; // of the ratings: what stands for none
+const MOST_OUTSIDE = 0.02; // share of the ratings that may be something else
 const CODES = [88, 97, 98, 99, 999]; // what surveys write for no answer
 const GLYPHS = /^(?=.)([★⭐🌟*]*)(½?)([☆✩]*)$/u;
 const NUMBER =
@@ -20,7 +20,7 @@ const COUNTED = /qty|quant|anzahl|menge|count|number|month|monat|week|day|age\b|
 
 const folded = (value) => value.replaceAll("\ufe0f", "").trim().toLowerCase();
 
-/** A folded value as a number, and of how many if it says so; null if it is no rating. */
+/** The number of a folded value, and the end of its scale if it names one; null if it is no rating. */
 function ratingOf(value) {
   const [, filled, half, empty] = GLYPHS.exec(value) ?? [];
   if (filled !== undefined) {

@@ -1,14 +1,12 @@
 /**
- * Draws heat maps, small and large, and lines from each query to each key. The large map looks as the
- * service draws it for a report, on white paper in a dark window too: so a darker cell is a larger
- * weight everywhere.
+ * Draws heat maps, small and large. The large map looks as the service draws it for a report, on white
+ * paper in a dark window too: so a darker cell is a larger weight everywhere.
  */
 
 import { html, useLayoutEffect, useMemo, useRef, useState } from "./preact.js";
-import { isNothing, NOTHING, reader, shownCells } from "./weights.js";
-import { grouped } from "./parts.js";
+import { NOTHING, shownCells } from "./weights.js";
 
-// Of the service's pictures.
+// As in the service's pictures.
 const [INK, FRAME, WEIGHT] = ["#1a1a1a", "#8a8a8a", [11, 92, 173]];
 const CHARACTER = 0.61; // width of a character in a font of size 1
 const [MARGIN, LINE, FONT] = [16, 16, 11]; // pixels of a caption
@@ -46,35 +44,25 @@ function paint(canvas, width, height, pixelAt) {
 const NAMED = 30; // tokens of a map
 const CELL = [3, 26]; // CSS pixels
 const LABELLED = 10; // the smallest cell beside which a token can be read
-const WIDEST = 420; // CSS pixels of the lines
-const LINES = 3600; // nobody can tell more apart: then only the strongest are drawn
-const FAINT = 0.02; // share of the largest weight below which a line cannot be seen
-
-/** A token in a picture, at most `room` wide; special ones in italics. */
-function label({ text, special }, room, size, attributes) {
-  const most = Math.floor(room / size / CHARACTER);
-  const characters = [...text.slice(0, 2 * most + 1)];
-  const written = characters.length > most ? `${characters.slice(0, most - 1).join("")}…` : text;
-  return html`<text font-size=${size} font-style=${special ? "italic" : "normal"} dominant-baseline="central"
-    fill=${INK} ...${attributes}>${written}</text>`;
-}
-
-const roomFor = (tokens, size, most) =>
-  Math.min(Math.max(...tokens.map(({ text }) => text.length)) * size * CHARACTER + 10, most);
 
 /** A heat map: where its cells are, what is drawn around them, and what is at a point. */
-function layMap({ tokens, shown }, { query, key }, room) {
+function layMap(shown, tokens, { query, key }, room) {
   // Where no token is named, it fits into one view with what stands above it.
   const width = shown.length > NAMED ? Math.min(room, Math.max(320, window.innerHeight - 440)) : room;
-  const named = roomFor(tokens, 13, Math.min(110, width * 0.3));
+  const longest = Math.max(...tokens.map(({ text }) => text.length));
+  const named = Math.min(longest * 13 * CHARACTER + 10, 110, width * 0.3);
   const fit = (gutter) => Math.floor((width - gutter - 10) / shown.length);
   const gutter = fit(named) >= LABELLED ? named : 0;
   const cell = Math.max(CELL[0], Math.min(CELL[1], fit(gutter)));
   const side = cell * shown.length;
-  const extent = gutter + side + (gutter > 0 ? 10 : 1);
-  const names = gutter > 0 && tokens.map((token, at) => {
+  const size = Math.min(13, cell + 1);
+  const most = Math.floor((gutter - 8) / size / CHARACTER); // characters of a name
+  const names = gutter > 0 && tokens.map(({ text, special }, at) => {
     const middle = gutter + (at + 0.5) * cell;
-    const name = (fill, more) => label(token, gutter - 8, Math.min(13, cell + 1), { fill, ...more });
+    const characters = [...text.slice(0, 2 * most + 1)];
+    const written = characters.length > most ? `${characters.slice(0, most - 1).join("")}…` : text;
+    const name = (fill, place) => html`<text font-size=${size} font-style=${special ? "italic" : "normal"}
+      dominant-baseline="central" fill=${fill} ...${place}>${written}</text>`;
     return [
       name(shown[at] === query ? tint(OUT, 1) : INK, { x: gutter - 5, y: middle, "text-anchor": "end" }),
       name(shown[at] === key ? tint(INTO, 1) : INK, { transform: `translate(${middle} ${gutter - 5}) rotate(-90)` }),
@@ -83,12 +71,11 @@ function layMap({ tokens, shown }, { query, key }, room) {
   const frame = (stroke, thick, x, y, across, down) => html`
     <rect x=${x} y=${y} width=${across} height=${down} fill="none" stroke=${stroke} stroke-width=${thick} />`;
   const start = (position) => gutter + shown.indexOf(position) * cell;
-  const place = (distance) => shown[Math.floor((distance - gutter) / cell)] ?? null;
+  const under = (distance) => shown[Math.floor((distance - gutter) / cell)] ?? null;
   return {
-    width: extent,
-    height: extent,
+    side: gutter + side + (gutter > 0 ? 10 : 1),
     cells: { left: gutter, top: gutter, width: side, height: side },
-    at: (x, y) => ({ query: place(y), key: place(x) }),
+    at: (x, y) => ({ query: under(y), key: under(x) }),
     body: [
       names,
       frame(FRAME, 1, gutter + 0.5, gutter + 0.5, side - 1, side - 1),
@@ -98,75 +85,27 @@ function layMap({ tokens, shown }, { query, key }, room) {
   };
 }
 
-/** Lines from each query to each key: the strongest, or those of what is chosen. */
-function layLines({ head, tokens, shown, largest }, { query, key }, room) {
-  const row = shown.length > NAMED ? 16 : 24; // CSS pixels
-  const [width, size] = [Math.min(room, WIDEST), row > 20 ? 14 : 12];
-  const side = roomFor(tokens, size, width * 0.36) + 6;
-  const weightOf = reader(head);
-  const curve = (colour) => ([from, to, weight]) => {
-    const [start, end, middle] = [(from + 0.5) * row, (to + 0.5) * row, width / 2];
-    const share = weight / largest;
-    return html`<path fill="none" stroke=${tint(colour, 0.05 + 0.9 * share)} stroke-width=${0.5 + 3 * share}
-      d="M${side} ${start}C${middle} ${start} ${middle} ${end} ${width - side} ${end}" />`;
-  };
-  const all = isNothing({ query, key }) ? strongest(head) : [];
-  const into = key === null ? [] : shown.map((from, at) => [at, shown.indexOf(key), weightOf(from, key)]);
-  const out = query === null ? [] : shown.map((to, at) => [shown.indexOf(query), at, weightOf(query, to)]);
-  const back = (x, at, share, colour) => share > 0 && html`
-    <rect x=${x} y=${at * row + 1} width=${side} height=${row - 2} fill=${tint(colour, 0.06 + 0.34 * share)} />`;
-  const names = tokens.map((token, at) => [
-    back(0, at, shown[at] === query ? 1 : (into[at]?.[2] ?? 0) / largest, shown[at] === query ? OUT : INTO),
-    back(width - side, at, shown[at] === key ? 1 : (out[at]?.[2] ?? 0) / largest, shown[at] === key ? INTO : OUT),
-    label(token, side - 14, size, { x: side - 8, y: (at + 0.5) * row, "text-anchor": "end" }),
-    label(token, side - 14, size, { x: width - side + 8, y: (at + 0.5) * row }),
-  ]);
-  const place = (y) => shown[Math.floor(y / row)] ?? null;
-  return {
-    width,
-    height: row * shown.length,
-    count: all.length,
-    at: (x, y) => (x < width / 2 ? { query: place(y), key: null } : { query: null, key: place(y) }),
-    body: [all.map(curve(OUT)), into.map(curve(INTO)), out.map(curve(OUT)), names],
-  };
-}
-
-/** The strongest lines of a head: [row of query, row of key, weight]. */
-function strongest(head) {
-  const { shown: { length }, largest } = head;
-  const cells = shownCells(head);
-  const enough = length ** 2 > LINES ? Float64Array.from(cells).sort().at(-LINES) : 0;
-  const least = Math.max(enough, FAINT * largest, Number.MIN_VALUE);
-  return cells.flatMap((weight, at) => (weight < least ? [] : [[Math.floor(at / length), at % length, weight]]));
-}
-
 /** One head large, as wide as there is room. */
-export function Picture({ head, view: { picture: kind }, chosen, layout, words, onPoint }) {
+export function Picture({ head, chosen, layout, words, onPoint }) {
   const { weights, name, shown, largest } = head;
   const [frame, canvas, [room, measure]] = [useRef(null), useRef(null), useState(300)];
   useLayoutEffect(() => measure(Math.floor(frame.current.parentElement.clientWidth)), [layout]);
-  const plan = useMemo(() => {
-    const what = { head, shown, largest, tokens: shown.map((at) => weights.tokens[at]) };
-    return (kind === "map" ? layMap : layLines)(what, chosen, room);
-  }, [head, kind, room, chosen.query, chosen.key]);
-  const { width, height, cells, count, at, body } = plan;
-  useLayoutEffect(() => {
-    if (cells) drawSmall(canvas.current, shownCells(head), largest);
-  }, [head, kind]);
+  const { side, cells, at, body } = useMemo(
+    () => layMap(shown, shown.map((each) => weights.tokens[each]), chosen, room),
+    [head, room, chosen.query, chosen.key],
+  );
+  useLayoutEffect(() => drawSmall(canvas.current, shownCells(head), largest), [head]);
   // What is larger than its frame can be scrolled with the keys too.
-  const isFree = kind === "lines" ? height > Math.max(320, window.innerHeight - 440) : width > room;
-  const scrolled = isFree ? { tabindex: 0, role: "region", "aria-label": kind === "map" ? "Heat map" : "Lines" } : {};
+  const scrolled = side > room ? { tabindex: 0, role: "region", "aria-label": "Heat map" } : {};
   const under = ({ currentTarget, clientX, clientY }) => {
     const { left, top } = currentTarget.getBoundingClientRect();
     return at(clientX - left, clientY - top);
   };
-  return html`<div ref=${frame} class=${kind} ...${scrolled}><div class="paper" style=${{ width, height }}>
-    ${cells && html`<canvas aria-hidden="true" ref=${canvas} style=${cells} />`}
-    <svg width=${width} height=${height} role="img" aria-label="${name} as ${kind === "map" ? "a heat map" : "lines"}. ${words}"
+  return html`<div ref=${frame} class="map" ...${scrolled}><div class="paper" style=${{ width: side, height: side }}>
+    <canvas aria-hidden="true" ref=${canvas} style=${cells} />
+    <svg width=${side} height=${side} role="img" aria-label="${name} as a heat map. ${words}"
       onPointerMove=${(event) => onPoint(under(event), false)} onPointerLeave=${() => onPoint(NOTHING, false)}
-      onClick=${(event) => onPoint(under(event), true)}>${body}</svg></div>
-    ${count > 0 && shown.length ** 2 > LINES && html`
-      <p class="lines-note note">The ${grouped(count)} strongest of ${grouped(shown.length ** 2)} lines.</p>`}</div>`;
+      onClick=${(event) => onPoint(under(event), true)}>${body}</svg></div></div>`;
 }
 
 /** The service's picture with the sentence and the head above it: { blob, width, height }. */

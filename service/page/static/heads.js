@@ -1,13 +1,12 @@
-/** Shows *Heads*: asks for the weights of a text, from one version of the model, and shows them. */
+/** Shows *Inside the model*: asks for the weights of a text, from one version of the model, and shows them. */
 
 import { post, requireModel } from "./api.js";
 import { Panel } from "./panel.js";
-import { byId, isSame, Latest, outcomeOf, percent, POINT, range } from "./parts.js";
+import { byId, isSame, Latest, outcomeOf, percent, range } from "./parts.js";
 import { html } from "./preact.js";
 import { announce, change, describe, fail, keepInAddress, learn, readFragment, remember, settle, state } from "./store.js";
 import { askMap, askWeights, groupsOf, NOTHING } from "./weights.js";
 
-const ASKED = ["reduce", "level", "whole", "window"]; // fields of a view that the service computes
 const AT_ONCE = 4; // requests
 
 state.heads = {
@@ -17,7 +16,6 @@ state.heads = {
   shown: null, // the last good answer: { text, question, weights, view as drawn }
   marks: null, // importance of the heads, [row][column]
   marking: "", // how far the search for it is
-  lacksSteps: false,
   off: [], // heads that are switched off: {layer, head}
   outcome: "", // what the verdict is without them
   pointed: NOTHING, // what is under the pointer
@@ -31,33 +29,22 @@ const switching = new Latest();
 
 const set = (fields) => change("heads", fields);
 
-/** The view with a place that the model has. If it names none, that is of the head that looks most clearly at one word. */
-function fitted(view, { weights, question: { model } }) {
+const placeOf = ({ layer, head }) => ({ row: layer, column: head });
+
+/** The place of a view, if the model has it; otherwise the head that looks most clearly at one word. */
+function fitted(view, { weights }) {
   const one = (number, count) => (number !== null && number < count ? number : null);
-  const [layer, head] = [one(view.layer, model.num_layers), one(view.head, model.num_heads)];
-  if ((layer !== null && head !== null) || weights.oneColumn) return { layer, head };
+  const [layer, head] = [one(view.layer, weights.rows), one(view.head, weights.columns)];
+  if (layer !== null && head !== null) return { layer, head };
   const [first] = groupsOf(weights.patterns(weights.shown(view.special)));
   const { row, column } = first?.heads[0] ?? { row: 0, column: 0 };
   return { layer: layer ?? row, head: head ?? column };
 }
 
 /** The question of a text and its Weights. */
-async function askOnce(sentence, view, signal) {
-  const model = await describe(signal);
-  let document = { windows: 1 };
-  if (view.whole) {
-    // Which window can be asked for is known only then.
-    const answer = await post("/predict", { sentences: [sentence], truncation: "window" }, signal);
-    requireModel(answer, model);
-    [document] = answer.predictions;
-  }
-  const { windows } = document;
-  const { reduce, level, special } = view;
-  const question = { sentence, reduce, level, special, model, windows, window: Math.min(view.window, windows - 1) };
-  const weights = await askWeights(question, signal);
-  // A text that is not in windows has the prediction that came with its weights, of the same pass.
-  if (windows > 1) weights.prediction = document;
-  return { question, weights };
+async function askOnce(sentence, { level, special }, signal) {
+  const question = { sentence, level, special, model: await describe(signal) };
+  return { question, weights: await askWeights(question, signal) };
 }
 
 /** Asks for all that a view of a text needs; a later question cancels this one. */
@@ -78,8 +65,8 @@ export async function ask(text, view) {
     const { wish } = state.heads;
     // What the user chose meanwhile stays.
     const isChosen = wish.layer !== view.layer || wish.head !== view.head;
-    set({ wish: { ...wish, ...(isChosen ? {} : place), window: question.window } });
-    const shownLarge = () => weights.find(state.heads.wish);
+    if (!isChosen) set({ wish: { ...wish, ...place } });
+    const shownLarge = () => placeOf(state.heads.wish);
     while (!signal.aborted && !weights.has(shownLarge())) await askMap(question, weights, shownLarge(), signal);
     if (!signal.aborted) draw({ text, ...answer, view: state.heads.wish });
   } catch (problem) {
@@ -91,21 +78,19 @@ export async function ask(text, view) {
 
 function draw(next) {
   const { shown } = state.heads;
-  const { weights: { tokens, prediction, windows, window: part }, view } = next;
+  const { weights: { tokens, prediction }, view } = next;
   const isOther = next.text !== shown?.text || next.question.model !== shown.question.model;
   const isMoved = !isSame(tokens, shown?.weights.tokens);
-  if (isOther) switching.stop();
+  if (isOther) [switching, marking].forEach((each) => each.stop());
   set({
     shown: next,
     isBusy: false,
-    ...(isOther ? { off: [], outcome: "", marks: null } : {}),
+    ...(isOther ? { off: [], outcome: "", marks: null, marking: "" } : {}),
     ...(isMoved ? { pinned: NOTHING, pointed: NOTHING } : {}),
   });
   remember(false);
   keepInAddress(view);
-  const place = windows > 1 ? `, window ${part} of ${windows}` : "";
-  announce(`${prediction.label}, ${percent(prediction.score)}, ${tokens.length} ${view.level}s${place}. The heads are shown below.`);
-  if (isOther) mark();
+  announce(`${prediction.label}, ${percent(prediction.score)}, ${tokens.length} ${view.level}s. The heads are shown below.`);
   const results = byId("results"); // none, if another tab is open by now
   const isFar = results?.getBoundingClientRect().top > window.innerHeight * 0.6;
   if (shown === null && isFar && byId("ask").contains(document.activeElement)) results.scrollIntoView();
@@ -115,13 +100,11 @@ function draw(next) {
 function goBack(text, problem) {
   const { shown, wish } = state.heads;
   const isShown = shown?.text === text;
-  const lost = isShown ? Object.entries(wish).filter(([name, value]) => !isSame(value, shown.view[name])) : [];
-  // What was asked by a control stays there, and what was asked by the form at the form.
+  // The problem appears where the question was asked: at a control or at the form.
   const isOfForm = !isShown || byId("ask")?.contains(document.activeElement);
   set({ isBusy: false, shown: isShown ? shown : null, wish: isShown ? shown.view : wish });
   if (isShown) keepInAddress(shown.view);
-  const retry = () => ask(text, { ...state.heads.wish, ...Object.fromEntries(lost) });
-  fail(problem, retry, isOfForm ? "ask" : "view");
+  fail(problem, () => ask(text, wish), isOfForm ? "ask" : "view");
 }
 
 /** Handles a failure beside the answer; if the model changed, asks for everything again. */
@@ -134,14 +117,13 @@ function failBeside(problem, retry, place) {
 async function changeView(fields) {
   const { shown, asked, wish } = state.heads;
   // Of a long text the service also chooses which tokens are there.
-  const needed = shown.weights.isWhole ? ASKED : [...ASKED, "special"];
-  if (Object.keys(fields).some((name) => needed.includes(name))) {
+  if ("level" in fields || ("special" in fields && !shown.weights.isWhole)) {
     ask(asked, { ...wish, ...fields });
     return;
   }
   const signal = choosing.begin();
   try {
-    const place = shown.weights.find({ ...shown.view, ...fields });
+    const place = placeOf({ ...shown.view, ...fields });
     if (!shown.weights.has(place)) await askMap(shown.question, shown.weights, place, signal);
   } catch (problem) {
     if (!signal.aborted) failBeside(problem, () => changeView(fields), "overview");
@@ -153,57 +135,33 @@ async function changeView(fields) {
   keepInAddress(state.heads.wish);
 }
 
-/** How much the log-odds of the label change without each head, which is switched off for it. */
-async function leaveOut({ text, weights: { prediction }, question: { model } }, signal) {
-  const { label } = prediction;
+/** Finds by how much the log-odds of the label change without each head: each is switched off in turn. */
+async function mark() {
+  const signal = marking.begin();
+  const { text, weights: { prediction, rows, columns }, question: { model } } = state.heads.shown;
   const oddsOf = ({ probabilities }) => {
-    const share = Math.min(Math.max(probabilities[label], 1e-6), 1 - 1e-6);
+    const share = Math.min(Math.max(probabilities[prediction.label], 1e-6), 1 - 1e-6);
     return Math.log(share / (1 - share));
   };
-  const marks = range(model.num_layers).map(() => []);
-  const rest = marks.flatMap((_, layer) => range(model.num_heads).map((head) => ({ layer, head })));
-  const count = rest.length;
+  const marks = range(rows).map(() => []);
+  const rest = marks.flatMap((_, layer) => range(columns).map((head) => ({ layer, head })));
   const work = async () => {
     while (rest.length > 0) {
       const one = rest.shift();
       const answer = await post("/predict", { sentences: [text], head_mask: [one] }, signal);
       requireModel(answer, model);
       marks[one.layer][one.head] = Math.abs(oddsOf(prediction) - oddsOf(answer.predictions[0]));
-      if (!signal.aborted) set({ marking: `${count - rest.length} of ${count} switched off …` });
+      set({ marking: `${rows * columns - rest.length} of ${rows * columns} switched off …` });
     }
   };
   try {
     await Promise.all(range(AT_ONCE).map(work));
-  } finally {
-    rest.length = 0; // after a failure the others stop too
-  }
-  return marks;
-}
-
-/**
- * Asks which heads matter most for the label. The service's importance (Michel et al. 2019) is asked
- * for at once where the service is ready for it; where it would first have to import what computes it,
- * each head is switched off in turn, once the user wants to know.
- */
-async function mark(isWanted = false) {
-  const signal = marking.begin();
-  const { shown } = state.heads;
-  const { text, question: { model, windows } } = shown;
-  const isReady = model.methods?.includes("importance") ?? false;
-  set({ marking: "" });
-  if (windows > 1 || !(isReady || isWanted)) return;
-  try {
-    let marks;
-    if (isReady) {
-      const answer = await post("/importance", { sentence: text }, signal);
-      requireModel(answer, model);
-      marks = answer.importance;
-    } else marks = await leaveOut(shown, signal);
-    if (!signal.aborted) set({ marks });
+    set({ marks, marking: "" });
   } catch (problem) {
-    if (!signal.aborted && isWanted) failBeside(problem, () => mark(true), "matter");
-  } finally {
-    if (!signal.aborted) set({ marking: "" });
+    if (signal.aborted) return;
+    marking.stop(); // the other requests
+    set({ marking: "" });
+    failBeside(problem, mark, "matter");
   }
 }
 
@@ -230,9 +188,8 @@ async function switchHeads(off) {
 const EVENTS = {
   changeView,
   switchHeads,
-  onMark: () => mark(true),
+  mark,
   onPoint: (chosen, stays) => set({ pointed: chosen, ...(stays ? { pinned: chosen } : {}) }),
-  onLack: () => set({ lacksSteps: true }),
 };
 
 /** The tab. */
@@ -242,24 +199,17 @@ export function Heads({ heads, isOld, layout }) {
     ${shown && html`<section id="results" aria-label="The heads" class=${isOld ? "old" : ""} aria-busy=${isBusy || null}>
       <${Panel} ...${heads} ...${shown} ...${EVENTS} layout=${layout} />
     </section>`}
-    ${!shown && !isBusy && html`<p class="empty note">Read a text to see where each head of the model looks.</p>`}
+    ${!shown && html`<p class="empty note">${isBusy ? "Asking …" : "Read a text to see where each head of the model looks."}</p>`}
     <${How} />
   </section>`;
 }
 
 const How = () => html`<details id="how">
   <summary><h2>How to read this</h2></summary>
-  <ol class="steps">
-    <li><strong>A head is one way of looking.</strong> While the model reads, each token (a word or a
-      piece of one) looks at the others. Each head decides for itself at which, and how much.</li>
-    <li><strong>A cell or a line is a weight.</strong> It says how much of its looking a token spends on
-      another: 0 is nothing, 1 is all. What one token gives adds up to 1.</li>
-    <li><strong>Choose a head, then ${POINT.toLowerCase()} a token.</strong> Blue is what the token looks
-      at, orange is what looks at it.</li>
-    <li><strong>A head matters</strong> if the verdict changes without it: by how much the log-odds of the
-      label do, as estimated by gradients (Michel et al. 2019) or found by switching each head off. A bar
-      under its map says how much.</li>
-  </ol>
+  <p>While the model reads, each token (a word or a piece of one) looks at the others. A head is one way of
+    looking. A cell of its map is a weight: how much of its looking a token spends on another. 0 is nothing,
+    1 is all, and what one token gives adds up to 1. A head matters if the verdict changes without it: a bar
+    under its map says by how much the log-odds of the label do.</p>
   <p class="note">Attention weights show where a head looks; they are not an explanation of the
     prediction (Jain and Wallace 2019, <cite>Attention is not explanation</cite>; Wiegreffe and Pinter
     2019, <cite>Attention is not not explanation</cite>).</p>

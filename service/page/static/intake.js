@@ -36,7 +36,7 @@ export function readPasted(text) {
   return { ...sheetOf("The text", "pasted", linesOf(text)), text };
 }
 
-/** Reads a file, in the encoding that it is in by its mark and its bytes. */
+/** Reads a file; its mark and its bytes show the encoding. */
 export async function readFile(file) {
   const { name, size } = file;
   const ending = name.includes(".") ? name.split(".").pop().toLowerCase() : "";
@@ -59,7 +59,7 @@ export async function readFile(file) {
   return { ...readContent(name, isTable ? "tsv" : kind, text), ...how };
 }
 
-/** Decodes a file. Of bytes that are no UTF-8 a damaged file has few, and one of an old Excel many. */
+/** Decodes a file. A damaged file has few bytes that are not UTF-8, a file of an old Excel many. */
 function decode(name, bytes) {
   const [first, second] = bytes;
   const isLittle = second === 0 || (first === 0xff && second === 0xfe);
@@ -153,7 +153,7 @@ export function withHeader(sheet, hasHeader) {
   return guessColumns({ ...sheet, hasHeader, columns });
 }
 
-/** Chooses the columns with usual names, or else that of the longest texts, and one that holds ratings. */
+/** Chooses the column with a usual name, or else the one with the longest texts, and one that holds ratings. */
 function guessColumns(sheet) {
   const names = sheet.columns.map(folded);
   const some = bodyOf(sheet).slice(0, SAMPLE);

@@ -1,16 +1,16 @@
 /**
- * Shows many rows with their predictions: counted by label, beside the labels of the file, by another
- * column of it, and as a table of which one page at a time is there, sorted and filtered.
+ * Shows many rows with their predictions: counts by label, a comparison with the labels of the file, bars
+ * by another column, and a table that sorts and filters, one page at a time.
  */
 
-import { classStyle, grouped, percent } from "./parts.js";
+import { Choice, classStyle, grouped, percent } from "./parts.js";
 import { html, useLayoutEffect, useMemo } from "./preact.js";
 
 const PAGE = 100;
 const SHOWN = 300; // characters of a text; Open shows all
 const [NAMED, CUT] = [3, 20]; // lines that are not compared, and characters of their values
 const MOST_GROUPS = 60; // of a column whose bars can be shown
-const [BAD, WARNED] = ["bad", "warned"]; // values that choose rows; a label's begins with "="
+const [BAD, WARNED] = ["bad", "warned"]; // filters of rows; the filter of a label begins with "="
 const AGREES = [["", "all"], ["no", "disagrees"], ["yes", "agrees"], ["none", "not compared"]];
 const HEADS = [["row", "Row"], ["text", "Text"], ["label", "Label"], ["score", "Score"]];
 const FOREIGN = "This does not look like English, which the model learned from: it may well be wrong here.";
@@ -132,20 +132,18 @@ export function Ledger({ rows, labels, sheet, meaning, view, tick, opened, set, 
 export const plural = (count, noun) => `${grouped(count)} ${noun}${count === 1 ? "" : "s"}`;
 
 function Filters({ labels, view, set, isCompared, isWide }) {
-  const field = (name) => ({
-    name,
-    value: view[name],
-    onInput: ({ target }) => set({ [name]: target.value, page: 0 }),
-  });
-  const options = (choices) => choices.map(([value, text]) => html`<option value=${value}>${text}</option>`);
+  const filter = (name) => (value) => set({ [name]: value, page: 0 });
   const named = labels.map((label) => [`=${label}`, label]);
   const expected = labels.map((label) => [`=${label}`, `${label} in the file`]);
   return html`<form id="filters" class="row" aria-label="Which rows are shown" onSubmit=${(event) => event.preventDefault()}>
-    <label>Label <select ...${field("label")}>${options([["", "all"], ...named, [WARNED, "not English"], [BAD, "bad rows"]])}</select></label>
-    ${isCompared && html`<label>Compared <select ...${field("agrees")}>${options([...AGREES, ...expected])}</select></label>`}
+    <${Choice} label="Label" name="label" value=${view.label} onChoose=${filter("label")}
+      choices=${[["", "all"], ...named, [WARNED, "not English"], [BAD, "bad rows"]]} />
+    ${isCompared && html`<${Choice} label="Compared" name="agrees" value=${view.agrees} onChoose=${filter("agrees")}
+      choices=${[...AGREES, ...expected]} />`}
     ${isWide && html`<label class="choice"><input type="checkbox" checked=${view.columns}
       onChange=${({ target }) => set({ columns: target.checked })} /> All columns</label>`}
-    <label>Text contains <input type="search" autocomplete="off" ...${field("text")} /></label>
+    <label>Text contains <input type="search" name="text" autocomplete="off" value=${view.text}
+      onInput=${({ target }) => filter("text")(target.value)} /></label>
   </form>`;
 }
 
@@ -241,8 +239,8 @@ function Groups({ rows, labels, tick, columns, choices, by, lead, onChoose }) {
     for (const row of rows) if (row.label !== undefined) found.get(by.nameOf(row)).push(row);
     return [...found].map(([name, some]) => [name, some.length, byLabel(some, labels)]);
   }, [rows, labels, tick, by]);
-  return html`<div class="by"><label>By <select value=${by.column} onChange=${({ target }) => onChoose(Number(target.value))}>
-      ${choices.map(({ column }) => html`<option value=${column}>${columns[column]}</option>`)}</select></label>
+  return html`<div class="by"><${Choice} label="By" value=${by.column} onChoose=${(at) => onChoose(Number(at))}
+      choices=${choices.map(({ column }) => [column, columns[column]])} />
     <div id="groups" class="scroll" tabindex="0" role="region" aria-label="Verdicts by ${columns[by.column]}"><table>
       <tbody>${counts.map(([name, count, each]) => html`<tr>
         <th scope="row"><button type="button" class="quiet" onClick=${() => lead({ group: `=${name}` })}>${name || "(empty)"}</button></th>

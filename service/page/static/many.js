@@ -4,7 +4,7 @@ import { askAll } from "./batches.js";
 import { meaningOf } from "./compare.js";
 import * as intake from "./intake.js";
 import { DISAGREEING, isLeft, Ledger, plural, WHOLE } from "./ledger.js";
-import { byId, grouped, offer, ProblemAt } from "./parts.js";
+import { byId, Choice, grouped, Latest, offer, ProblemAt } from "./parts.js";
 import { html } from "./preact.js";
 import { announce, change, describe, fail, settle, state } from "./store.js";
 
@@ -27,31 +27,37 @@ state.many = {
   opened: null, // row
 };
 
+const reading = new Latest(); // a file that was chosen later, or removed, is not taken any more
 const set = (fields) => change("many", fields);
 
 const isFile = (sheet) => sheet !== null && sheet.kind !== "pasted";
 const isAtRisk = ({ rows, isKept }) => !isKept && rows.some(({ label }) => label !== undefined);
 
-/** Asks before verdicts go that are not downloaded; returns whether they may. */
+/** Asks before verdicts that are not downloaded are dropped; returns whether they may be. */
 function mayGo() {
   const isFree = !isAtRisk(state.many) || window.confirm("The verdicts are not downloaded. Drop them?");
-  if (!isFree) set({}); // what was chosen shows again what is so
+  if (!isFree) set({}); // the control shows again what it showed before
   return isFree;
 }
 
 async function choose(file) {
   if (!mayGo()) return;
   forget();
+  const signal = reading.begin();
+  set({ note: { text: `Reading ${file.name} …` } });
   try {
-    take(await intake.readFile(file));
+    const sheet = await intake.readFile(file);
+    if (signal.aborted) return;
+    take(sheet);
     announce(state.many.note.text);
     byId("many-go")?.focus();
   } catch (error) {
-    complain(error);
+    if (!signal.aborted) complain(error);
   }
 }
 
 function forget() {
+  reading.stop();
   state.many.run?.abort();
   set({ ...EMPTY, sheet: null, note: SILENT, isChanging: false });
 }
@@ -62,8 +68,9 @@ function remove() {
   byId("many-lines").focus();
 }
 
-/** Takes a sheet as it is chosen now, says what it holds, and takes the table of another away. */
+/** Takes a sheet, says what it holds, and drops the table of the one before. */
 function take(sheet) {
+  reading.stop();
   state.many.run?.abort();
   set({ ...EMPTY, sheet });
   try {
@@ -118,7 +125,7 @@ async function go() {
         if (stepNow() > step && stepNow() < STEPS) announce(progressOf(state.many));
         step = stepNow();
       },
-      onWait: (seconds) => set({ wait: ` The service is busy: asking again in ${plural(seconds, "second")}.` }),
+      onWait: (why) => set({ wait: ` ${why}` }),
     });
   } catch (problem) {
     if (!isCurrent()) return;
@@ -150,7 +157,7 @@ function save(some) {
   const { rows, labels, sheet: { name, kind, columns, delimiter } } = state.many;
   const shares = labels.map((label) => `probability_${label}`);
   const added = ["label", "score", ...shares, "token_count", "truncated", "warnings", "model_version", "error"];
-  const names = [...added]; // none twice: a column of the file gets another one
+  const names = [...added]; // a column of the file with such a name is renamed
   for (const column of columns) names.push(names.includes(column) ? `input_${column}` : column);
   const records = some.map(({ cells, label, score, probabilities, tokens, truncated, warnings, model, reason }) => {
     const each = labels.map((own) => probabilities?.[own]);
@@ -241,9 +248,7 @@ function Chosen({ many: { sheet, isChanging, rows, labels } }) {
     set({ sheet: { ...sheet, compared: at } });
     if (labels.length > 0) beginTable(labels);
   };
-  const options = (choices) => choices.map(([value, said]) => html`<option value=${value}>${said}</option>`);
-  const choice = (label, value, choices, act) => html`<label>${label} <select value=${value}
-    onChange=${({ target }) => act(target.value)}>${options(choices)}</select></label>`;
+  const choice = (label, value, choices, onChoose) => html`<${Choice} ...${{ label, value, choices, onChoose }} />`;
   const named = [...columns.entries()];
   const dividers = Object.entries({ [delimiter]: delimiter, ...intake.DELIMITERS });
   return html`<div id="many-chosen">

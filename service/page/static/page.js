@@ -6,7 +6,7 @@ import { html } from "./preact.js";
 import { read, Reading } from "./reading.js";
 import { change, dropAddress, fail, readFragment, remember, settle, show, state, writeFragment } from "./store.js";
 
-// The tabs: their names, and what those load that nobody may open.
+// The tabs: their names, and what some of them load when they are opened.
 const TABS = {
   review: ["One review"],
   file: ["A file", () => import("./many.js"), "many.css"],
@@ -19,7 +19,7 @@ const set = (fields) => change("page", fields);
 const modules = {}; // of tabs that are loaded
 const loading = {};
 
-/** Loads what a tab needs; whether it is there, and still the tab that is open. */
+/** Loads what a tab needs; returns whether it is there and the tab is still open. */
 async function load(tab) {
   const [, module, style] = TABS[tab];
   try {
@@ -39,15 +39,15 @@ const loadStyle = (name) => new Promise((resolve, reject) => {
   document.head.append(Object.assign(document.createElement("link"), { href, rel, onload: resolve, onerror: reject }));
 });
 
-/** Whether the answer that is shown is that of another text than the one in the field. */
+/** Whether the answer on the screen belongs to another text than the one in the field. */
 function isOld({ tab, text }) {
   const { reading, heads } = state;
   if (tab === "model") return Boolean(heads?.shown) && text !== heads.shown.text;
   return tab === "review" && reading.shown !== null && text !== reading.text;
 }
 
-/** Asks about what is typed, in the tab that is open; from the first window of a long text on. */
-async function submit(view = { window: 0 }) {
+/** Asks about what is typed, in the tab that is open. */
+async function submit(view = {}) {
   const { text, tab } = state.page;
   if (text.trim() === "") {
     byId("sentence").focus();
@@ -106,7 +106,7 @@ function open({ row, text }) {
 }
 
 function Page({ page, reading, heads, many }) {
-  const { tab, model, problem } = page;
+  const { tab, model } = page;
   const choose = (event) => {
     if (event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
@@ -116,7 +116,6 @@ function Page({ page, reading, heads, many }) {
     goTo("file");
     modules.file.focusRow(many.opened.row);
   };
-  const isWaiting = tab === "model" && heads?.isBusy && heads.shown === null && !problem;
   return html`
     <header>
       <h1>Headlight</h1>
@@ -129,7 +128,7 @@ function Page({ page, reading, heads, many }) {
         <input id="key" form="ask" type="password" autocomplete="off" onInput=${({ target }) => useKey(target.value)} /></div>`}
       ${tab !== "file" && html`<${Form} text=${page.text} />`}
       <${ProblemAt} place="ask" />
-      <p id="status" class=${isWaiting ? "" : "unseen"} role="status">${page.status}</p>
+      <p id="status" class="unseen" role="status">${page.status}</p>
       ${isOld(page) && html`<p id="old">This is the answer to the text before your change.</p>`}
       ${tab === "review" && html`<${Reading} ...${{ reading, page }} back=${page.back} onBack=${goBack} />`}
       ${tab === "file" && modules.file && html`<${modules.file.Many} many=${many} onOpen=${open} />`}
@@ -158,7 +157,7 @@ function Form({ text }) {
     submit();
   };
   const press = (event) => event.key === "Enter" && (event.ctrlKey || event.metaKey) && send(event);
-  // An example is there to paste over it.
+  // A reader pastes over an example.
   const focus = ({ target }) => EXAMPLES.includes(target.value) && target.select();
   return html`<form id="ask" onSubmit=${send}>
     <p class="lead">Is it praise or complaint, and what in it says so?</p>
@@ -174,9 +173,7 @@ function Form({ text }) {
 }
 
 window.addEventListener("popstate", restore);
-const lay = () => set({ layout: state.page.layout + 1 });
-window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", lay);
-window.addEventListener("resize", lay);
+window.addEventListener("resize", () => set({ layout: state.page.layout + 1 }));
 byId("unloaded").remove();
 show(Page, byId("page"));
 restore();

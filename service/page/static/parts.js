@@ -10,7 +10,7 @@ export const POINT = window.matchMedia("(pointer: coarse)").matches ? "Tap" : "P
 export const grouped = (count) => count.toLocaleString("en");
 export const percent = (share) => `${(100 * share).toFixed(1)} %`;
 
-/** A share in whole percent; what is not certain is not called so. */
+/** A share in whole percent; never 0 or 100, which would claim certainty. */
 export function plain(share) {
   if (share > 0.99) return "over 99 %";
   return share < 0.01 ? "under 1 %" : `${Math.round(100 * share)} %`;
@@ -43,7 +43,7 @@ export const range = (count) => Array.from({ length: count }, (_, at) => at);
 
 export const isSame = (one, other) => JSON.stringify(one) === JSON.stringify(other);
 
-/** The signal of the latest of some questions; a later one stops those before. */
+/** Gives each question a signal; a later question stops the earlier ones. */
 export class Latest {
   #controller = new AbortController();
 
@@ -67,16 +67,15 @@ export function offer(blob, name) {
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
-/** Some radio buttons beside each other: `choices` are values with their texts. */
-export const Segments = ({ legend, name, choices, value, onChoose }) => html`
-  <fieldset class="segments"><legend>${legend}</legend>${choices.map(([each, text]) => html`
-    <label><input type="radio" name=${name} value=${each} checked=${each === value}
-      onChange=${() => onChoose(each)} /><span>${text}</span></label>`)}</fieldset>`;
+/** A list to choose from: `choices` are values with their texts. */
+export const Choice = ({ label, choices, onChoose, ...more }) => html`<label>${label} <select ...${more}
+  onChange=${({ target }) => onChoose(target.value)}>${choices.map(([value, text]) => html`
+    <option value=${value}>${text}</option>`)}</select></label>`;
 
 // Colours of the style sheet for classes; without colour, the line separates them.
 const NAMED = { negative: ["into", "dashed"], neutral: ["grey", "dotted"], positive: ["out", "solid"] };
 const OTHERS = [["violet", "solid"], ["green", "dashed"], ["out", "dotted"], ["into", "double"]];
-const FAINTEST = 8; // percent of opacity at a probability that is chance
+const FAINTEST = 8; // percent of opacity at chance
 const STRONGEST = 40;
 
 /** A colour of the style sheet, with a share of opacity in percent. */
@@ -99,7 +98,7 @@ export function classStyle(label, classes, score) {
   };
 }
 
-// What goes wrong before the service has a word for it, and what to do about it.
+// Problems that the page names itself, and what to do about them.
 const KINDS = {
   blank: ["There is nothing to read.", "Type a sentence first."],
   unreachable: ["The service cannot be reached.", "Is it running, and are you connected to its network?"],

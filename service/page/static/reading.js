@@ -4,7 +4,7 @@
  * are shown as they come.
  */
 
-import { isSameModel, post, Problem, requireModel } from "./api.js";
+import { isSameModel, patiently, post, Problem, requireModel } from "./api.js";
 import { byId, grouped, Latest, outcomeOf, plain, ProblemAt, quoted, sidesOf, tinted } from "./parts.js";
 import { html } from "./preact.js";
 import { announce, change, describe, fail, learn, remember, state } from "./store.js";
@@ -15,18 +15,9 @@ const LEAST_SHARE = 0.2; // of the largest change
 const MOST_SHOWN = 5;
 const MOST_AGAINST = 2; // of them
 const QUOTED = 160; // characters
-const ENOUGH = 50; // texts of a record that a sentence may speak of
+const ENOUGH = 50; // texts that a statement about the record needs
 const WHOLE = { truncation: "window" };
 const NOT_ENGLISH = "This is not all English. The model learned from English texts, so it may well be wrong here.";
-
-// What passes by itself, so that the page asks again.
-const PASSING = {
-  "not-ready": "The model is still loading.",
-  overloaded: "The service is busy.",
-  "rate-limited": "The service is busy.",
-  draining: "The service is restarting.",
-  unreachable: "The service cannot be reached.",
-};
 
 const UNEXPLAINED = { label: "", noun: "", score: 0, parts: [], note: "" };
 
@@ -92,25 +83,7 @@ function named(text) {
   return quoted({ text: characters.slice(0, QUOTED).join("") + (characters.length > QUOTED ? "…" : "") });
 }
 
-/** Asks, and again while the service cannot answer for a reason that passes; `onWait` hears it. */
-async function patiently(ask, signal, onWait) {
-  for (let wait = 1; ; wait = Math.min(2 * wait, 16)) {
-    try {
-      return await ask();
-    } catch (problem) {
-      const why = PASSING[problem.type];
-      if (signal.aborted || !why) throw problem;
-      onWait(`${why} This page asks again by itself.`);
-      const milliseconds = 1000 * (Math.min(problem.retryAfter ?? wait, 30) + Math.random() / 2);
-      await new Promise((resolve) => {
-        setTimeout(resolve, milliseconds);
-      });
-      signal.throwIfAborted();
-    }
-  }
-}
-
-/** What is asked of a text: its verdict, and that of each sentence. */
+/** The question about a text: its verdict, and the verdict of each sentence. */
 const questionOf = (text) => ({ sentences: [text], ...WHOLE, granularity: "sentence" });
 
 async function askOnce(text, signal) {
@@ -126,7 +99,7 @@ async function askOnce(text, signal) {
   return { text, model, prediction: answer.predictions[0] };
 }
 
-/** Asks about a text. The page asks for an example itself. */
+/** Asks about a text; about an example without a press of the reader. */
 export async function read(text, isExample = false) {
   Object.values(explaining).forEach((each) => each.stop());
   const signal = asking.begin();
@@ -212,7 +185,7 @@ function telling({ parts }) {
   return found.filter((part) => most.includes(part) || against.includes(part));
 }
 
-/** Looks into a sentence, or no more. */
+/** Opens a sentence, or closes it. */
 function choose(at) {
   const { chosen, whole: { parts } } = state.reading;
   explaining.inner.stop();
@@ -264,25 +237,23 @@ function copy(name, text) {
 /** The tab; `back` leads to the row that was opened, `onBack` goes there. */
 export function Reading({ reading, page, back, onBack }) {
   const { text, shown, isBusy, waiting } = reading;
-  const offer = back !== null && html`<button type="button" id="back" class="quiet" onClick=${onBack}>
-    Back to row ${grouped(back)} of the table</button>`;
-  if (shown !== null) {
-    return html`<section id="text-tab" aria-label="One review">${offer}
+  return html`<section id="text-tab" aria-label="One review">
+    ${back !== null && html`<button type="button" id="back" class="quiet" onClick=${onBack}>
+      Back to row ${grouped(back)} of the table</button>`}
+    ${shown === null ? isBusy && html`
+      <div id="waiting" aria-busy="true"><p>${waiting || "Reading …"}</p><span /><span /><span /></div>` : html`
       <article id="answer" class=${page.text === text ? "" : "old"} aria-busy=${isBusy ? "true" : null}>
         <${Verdict} ...${shown} />
         <${Reasons} ...${reading.whole} />
         <${Passage} ...${reading} />
         <${Trial} ...${reading} />
         <${Copies} ...${reading} />
-      </article></section>`;
-  }
-  return html`<section id="text-tab" aria-label="One review">${offer}${isBusy && html`
-    <div id="waiting" aria-busy="true"><p>${waiting || "Reading …"}</p><span /><span /><span /></div>`}</section>`;
+      </article>`}</section>`;
 }
 
 function Verdict({ model, prediction }) {
   const { label, score, probabilities, windows, token_count: tokens } = prediction;
-  // The record is that of English texts.
+  // The record counts English texts only.
   const record = !isForeign(prediction) && reliability(model.thresholds, score);
   const about = () => {
     const door = byId("about");

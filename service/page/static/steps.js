@@ -8,16 +8,19 @@ import { drawRow } from "./drawing.js";
 import { quoted, range, tinted } from "./parts.js";
 import { html, useEffect, useMemo, useState } from "./preact.js";
 import { announce } from "./store.js";
-import { fieldsOf, full, gives, largestOf, pairsOf, ranked, reader, short } from "./weights.js";
+import { fieldsOf, full, gives, largestOf, reader, short } from "./weights.js";
 
 const LEAST = 5e-5; // a difference that four decimals show
 
-/** Fills what is missing of a pair: it has the largest weight. */
+/** Completes a pair: what is missing gets the largest weight. */
 export function completed(head, pair) {
   const weightOf = reader(head);
-  const choices = ["query", "key"].map((name) => (pair[name] === null ? head.shown : [pair[name]]));
-  const [[[query, key]]] = ranked(pairsOf(...choices), ([from, to]) => weightOf(from, to), 1);
-  return { query, key };
+  const [queries, keys] = ["query", "key"].map((name) => (pair[name] === null ? head.shown : [pair[name]]));
+  let best = { query: queries[0], key: keys[0] };
+  for (const query of queries) {
+    for (const key of keys) if (weightOf(query, key) > weightOf(best.query, best.key)) best = { query, key };
+  }
+  return best;
 }
 
 /** The steps of a pair; `onProblem` gets what went wrong. */
@@ -99,12 +102,12 @@ function making({ answer, key, model }) {
         e^(${difference}) = ${number(powers[key])}, divided by the sum of all such
         powers, ${number(sumOf(powers))}, is the weight: ${weight}. Subtracting the largest score keeps
         the powers small, and changes no weight.</p>
-      <${Frame} label="Weights that ${from} gives"><ol class="chips softmax-row">
+      <div class="scroll" tabindex="0" role="region" aria-label="Weights that ${from} gives"><ol class="chips softmax-row">
         ${tokens.map(({ text }, at) => html`
           <li title="score ${number(scores[at])}" aria-current=${at === key ? "true" : null}
             style=${{ backgroundColor: tinted("out", (40 * weights[at]) / largest) }}>
             <bdi class="name">${text}</bdi><span class="figure">${short(weights[at])}</span></li>`)}
-      </ol><//>
+      </ol></div>
       <${Numbers} title="The row as a table" tokens=${tokens} marked=${key}
         columns=${() => [["score", scores], ["power", powers], ["weight", weights]]} causes=${causes} />
     <//>
@@ -138,10 +141,6 @@ function Strips({ named }) {
   });
 }
 
-/** A part of a step that scrolls by itself, with the keys too. */
-const Frame = ({ label, children }) => html`
-  <div class="made-scroll" tabindex="0" role="region" aria-label=${label}>${children}</div>`;
-
 /**
  * A table that is filled once it is opened, and again for other causes: a column for each list of
  * numbers, with its name, and a row for each token or feature.
@@ -158,5 +157,5 @@ export function Numbers({ title, columns, tokens, marked, causes }) {
           ${named.map(([, numbers]) => html`<td title=${full(numbers[at])}>${number(numbers[at])}</td>`)}</tr>`)}</tbody></table>`;
   }, [isOpen, ...causes]);
   return html`<details class="table" onToggle=${({ target }) => open(target.open)}><summary>${title}</summary>
-    <${Frame} label=${title}>${table}<//></details>`;
+    <div class="scroll" tabindex="0" role="region" aria-label=${title}>${table}</div></details>`;
 }

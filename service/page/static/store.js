@@ -18,7 +18,7 @@ export const state = {
     model: null, // its description
     problem: null, // { problem, retry, place, origin }
     back: null, // number of the row that was opened as a text
-    layout: 0, // grows with each other size of the window and other colours
+    layout: 0, // grows with each other size of the window
   },
 };
 
@@ -71,43 +71,37 @@ export function remember(isNew, address = "") {
   else history.replaceState(kept, "");
 }
 
-// How each kind of field is read; undefined where it is wrong.
-const NUMBER = (text) => (/^\d{1,3}$/.test(text) ? Number(text) : undefined);
-const SWITCH = (text) => ({ on: true, off: false })[text];
-const oneOf = (...choices) => (text) => choices.find((choice) => choice === text);
+// The fields of a view: what they are before a link or the user changes them, and what a link may say.
+const FIELDS = {
+  layer: { usual: null, read: numberOf },
+  head: { usual: null, read: numberOf },
+  level: { usual: "token", read: (text) => (text === "word" ? text : undefined) },
+  special: { usual: true, read: (text) => (text === "off" ? false : undefined) },
+};
 
-// The fields of a view: what they are before a link or the user changes them, and how a link has them.
-const FIELDS = [
-  { field: "layer", usual: null, read: NUMBER },
-  { field: "head", usual: null, read: NUMBER },
-  { field: "reduce", usual: "none", read: oneOf("none", "mean", "rollout") },
-  { field: "level", usual: "token", read: oneOf("token", "word") },
-  { field: "picture", name: "view", usual: "map", read: oneOf("map", "lines") },
-  { field: "special", usual: true, read: SWITCH },
-  { field: "whole", usual: false, read: SWITCH },
-  { field: "window", usual: 0, read: NUMBER, when: ({ whole }) => whole },
-];
+function numberOf(text) {
+  return /^\d{1,3}$/.test(text) ? Number(text) : undefined;
+}
 
 /** The tabs, with what links called them earlier. */
 const TABS = { review: "text", file: "many", model: "heads" };
 
 /**
  * The tab, the view and the text in a fragment, which never leaves the browser; missing or wrong
- * fields have their usual values. A link without a tab is of the time when there were only heads.
+ * fields have their usual values. A link without a tab leads to the heads: once there was nothing else.
  */
 export function readFragment(fragment) {
   const [first, ...rest] = fragment.replace(/^#/, "").split("&");
   const named = Object.keys(TABS).find((name) => [name, TABS[name]].includes(first));
   const link = new URLSearchParams([...(named ? [] : [first]), ...rest].join("&"));
-  const entries = FIELDS.map(({ field, name = field, usual, read }) => [field, read(link.get(name) ?? "") ?? usual]);
+  const entries = Object.entries(FIELDS).map(([name, { usual, read }]) => [name, read(link.get(name) ?? "") ?? usual]);
   return { tab: named ?? (first ? "model" : "review"), view: Object.fromEntries(entries), text: link.get("text") };
 }
 
 export function writeFragment(view) {
   const link = new URLSearchParams();
-  for (const { field, name = field, usual, when = () => true } of FIELDS) {
-    const written = { true: "on", false: "off" }[view[field]] ?? view[field];
-    if (view[field] !== usual && when(view)) link.set(name, written);
+  for (const [name, { usual }] of Object.entries(FIELDS)) {
+    if (view[name] !== usual) link.set(name, view[name] === false ? "off" : view[name]);
   }
   return link.size > 0 ? `#model&${link}` : "#model";
 }

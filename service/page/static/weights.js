@@ -1,6 +1,5 @@
 /**
- * Asks for the weights of a sentence, and reads them. Rows are layers, columns are heads; an axis that
- * the service reduced has one place.
+ * Asks for the weights of a sentence, and reads them. Rows are layers, columns are heads.
  *
  * The maps of a text with many tokens are downsampled. Those that are looked at are there whole too.
  *
@@ -19,21 +18,14 @@ const LEAST_SIDE = 8; // that the service takes
 const MOST_KEPT = 24; // whole maps of a long text: one of 512 tokens takes 2 MB
 
 export class Weights {
-  constructor(answer, { reduce, model, windows, window }) {
+  constructor(answer, { num_layers: layers, num_heads: heads }) {
     this.tokens = answer.tokens;
     this.prediction = answer.prediction;
-    this.model = answer.model;
-    this.windows = windows;
-    this.window = window;
     this.size = answer.tokens.length;
-    this.layers = range(model.num_layers);
-    this.heads = range(model.num_heads);
-    this.oneRow = reduce === "rollout";
-    this.oneColumn = reduce !== "none";
-    this.rows = this.oneRow ? 1 : this.layers.length;
-    this.columns = this.oneColumn ? 1 : this.heads.length;
-    this.maps = sized(answer.attention, this.rows).flatMap((maps) =>
-      sized(maps, this.columns).map((rows) => Float64Array.from(rows.flat())),
+    this.rows = layers;
+    this.columns = heads;
+    this.maps = sized(answer.attention, layers).flatMap((maps) =>
+      sized(maps, heads).map((rows) => Float64Array.from(rows.flat())),
     );
     this.side = answer.attention[0][0].length;
     this.isWhole = this.side === this.size; // whether the downsampled maps are the maps themselves
@@ -86,11 +78,6 @@ export class Weights {
     return this.places().map(({ row, column }) => pattern(this, row, column, shown));
   }
 
-  /** The place that a view shows large; the first place if it names none. */
-  find({ layer, head }) {
-    return { row: this.oneRow ? 0 : (layer ?? 0), column: this.oneColumn ? 0 : (head ?? 0) };
-  }
-
   /** The positions to draw: all, or all but the special tokens. */
   shown(withSpecial) {
     const positions = [...this.tokens.keys()];
@@ -100,19 +87,10 @@ export class Weights {
 }
 
 /** The fields of a request, without those that have the service's default. */
-export function fieldsOf({ sentence, reduce, level, windows, window }) {
-  return {
-    sentence,
-    ...(reduce === "none" ? {} : { reduce }),
-    ...(level === "token" ? {} : { level }),
-    ...(windows > 1 ? { truncation: "window", window } : {}),
-  };
-}
+export const fieldsOf = ({ sentence, level }) => (level === "token" ? { sentence } : { sentence, level });
 
 /** The fields of a request for one place of the grid. */
-export function placeFields(question, { oneRow, oneColumn }, { row, column }) {
-  return { ...fieldsOf(question), ...(oneRow ? {} : { layer: [row] }), ...(oneColumn ? {} : { head: [column] }) };
-}
+export const placeFields = (question, { row, column }) => ({ ...fieldsOf(question), layer: [row], head: [column] });
 
 /** Asks for the weights of a sentence; an answer of another model is a Problem. */
 export async function askWeights(question, signal) {
@@ -129,12 +107,12 @@ async function askDownsampled(question, more, signal) {
   const side = Math.max(Math.min(SIDE, fitting), LEAST_SIDE);
   const answer = await post("/attention", { ...fieldsOf(question), thumbnail: side, ...more }, signal);
   requireModel(answer, question.model);
-  return new Weights(answer, question);
+  return new Weights(answer, question.model);
 }
 
 /** Asks for the whole map of a place. */
 export async function askMap(question, weights, place, signal) {
-  const answer = await post("/attention", placeFields(question, weights, place), signal);
+  const answer = await post("/attention", placeFields(question, place), signal);
   requireModel(answer, question.model);
   weights.keep(place, Float64Array.from(answer.attention[0][0].flat()));
 }
@@ -172,24 +150,6 @@ function sized(list, count) {
   throw new Problem("unknown", `The answer has ${list.length} where ${count} were asked for.`);
 }
 
-/** All pairs of some queries and some keys: [query, key]. */
-export function* pairsOf(queries, keys) {
-  for (const query of queries) for (const key of keys) yield [query, key];
-}
-
-/** The largest weights with their places, [place, weight], in descending order. */
-export function ranked(places, weightOf, count) {
-  const best = [];
-  for (const place of places) {
-    const weight = weightOf(place);
-    if (best.length === count && weight <= best[count - 1][1]) continue;
-    const at = best.findIndex((other) => weight > other[1]);
-    best.splice(at < 0 ? best.length : at, 0, [place, weight]);
-    best.length = Math.min(best.length, count);
-  }
-  return best;
-}
-
 /** A weight in short and in full. */
 export const short = (weight) => weight.toFixed(4);
 export const full = (weight) => weight.toFixed(8);
@@ -199,12 +159,7 @@ export function gives(tokens, query, key, weight) {
   return `${quoted(tokens[query])} gives ${to} ${short(weight)}`;
 }
 
-/** What a place of the grid shows, such as "Layer 2, head 5". */
-export function placeName({ layers, heads, oneRow, oneColumn }, row, column) {
-  const all = (noun, numbers) => (numbers.length === 1 ? `${noun} 0` : `${noun}s 0 to ${numbers.length - 1}`);
-  if (oneRow) return `Rollout through ${all("layer", layers)}, ${all("head", heads)}`;
-  return `Layer ${row}, ${oneColumn ? `mean of ${all("head", heads)}` : `head ${column}`}`;
-}
+export const placeName = ({ row, column }) => `Layer ${row}, head ${column}`;
 
 const EVEN = 2; // weights are even if the largest is under this many times the even share
 const MOST = 0.45; // the share of tokens that makes a pattern
