@@ -39,7 +39,6 @@ def test_serving_needs_no_extras() -> None:
     """Each extra is hidden, as if it were not installed."""
     hidden = extra("train") | extra("teacher") | extra("dev") | {"training", "tests"}
     hide = f"import sys; sys.modules.update(dict.fromkeys({sorted(hidden)}))"
-
     assert {"matplotlib", "pyarrow", "scipy", "tqdm", "pytest", "transformers"} <= hidden
     assert "service" in modules_after(f"{hide}; import {SERVING}")
 
@@ -47,7 +46,6 @@ def test_serving_needs_no_extras() -> None:
 def test_serving_imports_no_extras() -> None:
     """Not even where they are installed: they would make the start slow."""
     imported = modules_after(f"import {SERVING}")
-
     by_torch = {"tqdm"}
     extras = extra("train") | extra("teacher") | extra("dev")
     assert imported.isdisjoint((extras | {"training", "tests"}) - by_torch)
@@ -55,13 +53,11 @@ def test_serving_imports_no_extras() -> None:
 
 def test_model_knows_no_http_and_none_of_its_callers() -> None:
     web = {"fastapi", "starlette", "uvicorn", "prometheus_client"}
-
     assert modules_after("import model").isdisjoint({*web, "service", "training"})
 
 
 def test_scoring_imports_ray_only_for_its_engine() -> None:
     modules = "scoring.__main__, scoring.job, scoring.parts, scoring.engines.local"
-
     assert modules_after(f"import {modules}").isdisjoint({"service", "training", "ray"})
 
 

@@ -91,9 +91,7 @@ def test_an_error_is_made_again_whole(
 ) -> None:
     noted = copy.copy(error)
     noted.add_note("of the caller")
-
     copied = again(noted)
-
     assert type(copied) is type(error)
     assert (str(copied), repr(copied), copied.args) == (str(error), repr(error), error.args)
     assert vars(copied) == {**vars(error), "__notes__": ["of the caller"]}

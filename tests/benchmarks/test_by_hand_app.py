@@ -95,10 +95,8 @@ def test_requests_that_wait_share_batches_of_similar_length_within_the_budget() 
 
 def test_idle_streams_share_what_waits() -> None:
     engine = FakeEngine(streams=2)
-
     batcher = Batcher(engine, max_batch_tokens=100)
     assert asyncio.run(asked(batcher, [4, 5, 5, 4])) == [[4, 5, 5, 4]]
-
     assert sorted(engine.passes) == [([4, 4], False), ([5, 5], False)]
 
 
@@ -110,7 +108,6 @@ def test_an_error_of_the_engine_reaches_its_requests_and_no_others() -> None:
         return await asked(batcher, [3], [9, 2], [4]), await asked(batcher, [5, 1])
 
     (one, failed, two), after = asyncio.run(ask())
-
     assert (one, two, after) == ([3], [4], [[5, 1]])
     assert isinstance(failed, RuntimeError)
     assert str(failed) == "the engine failed"
@@ -135,11 +132,9 @@ def test_the_server_answers_in_the_form_of_the_peers(checkpoint_folder: Path) ->
 def test_the_networks_answer_as_that_of_transformers(tmp_path: Path) -> None:
     network = read_network(tiny_checkpoint(tmp_path / "tiny"))
     texts = [[3, 4, 5, 6], [3, 7], [5, 3, 9]]
-
     with torch.inference_mode():
         exported_logits = network(*map(torch.from_numpy, padded(texts)))
         expected = [network.classifier(torch.tensor([text])).logits[0] for text in texts]
-
     torch.testing.assert_close(exported_logits, torch.stack(expected), atol=1e-5, rtol=0)
     engine = TransformersEngine(tmp_path / "tiny", "cpu")
     logits = torch.from_numpy(engine.run(*padded(texts), use_all_cores=False))

@@ -67,7 +67,6 @@ def test_a_broken_answer_is_an_error(answer: bytes, message: str) -> None:
 
 def test_no_answer_in_time_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "_ANSWER_SECONDS", 0.1)
-
     with (
         socket.create_server(("127.0.0.1", 0)) as silent,
         pytest.raises(BenchmarkError, match=r"^no answer within 0\.1 s$"),
@@ -98,7 +97,6 @@ def test_several_processes_share_the_connections_and_send_no_text_twice(
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
     with serve(Program("quick", QUICK), tmp_path, tmp_path) as server:
         figures = closed_loop(LOAD, port=server.port, first=1, warm_up=0, seconds=1)
-
     assert figures.requests >= 2
     sent = [request for first in (1, 2) for request in islice(_requests(LOAD, first, 2), 50)]
     assert len(set(sent)) == 100
@@ -127,10 +125,8 @@ def test_a_server_answers_while_it_is_awake_until_the_block_ends(
 
 def test_a_server_that_does_not_start_is_an_error_with_its_last_line(tmp_path: Path) -> None:
     program, missing = Program("headlight", "service"), tmp_path / "missing"
-
     with pytest.raises(BenchmarkError) as caught, serve(program, missing, tmp_path):
         pytest.fail("it started")
-
     message = str(caught.value)
     assert message.startswith("headlight: no answer from port ")
     assert f"its last line: --checkpoint: {missing}: " in message
@@ -138,7 +134,6 @@ def test_a_server_that_does_not_start_is_an_error_with_its_last_line(tmp_path: P
 
 def test_no_settings_reach_a_server_and_no_gpu_unless_it_is_measured() -> None:
     inherited = {"CUDA_VISIBLE_DEVICES": "1", "HEADLIGHT_PORT": "1", "OTEL_X": "1", "PATH": "/"}
-
     hidden = {"CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1", "PATH": "/"}
     assert servers.environment(inherited) == hidden
     assert servers.environment(inherited, sees_gpu=True) == {**hidden, "CUDA_VISIBLE_DEVICES": "1"}
@@ -196,17 +191,14 @@ def test_servers_that_disagree_are_not_measured(
     comparison: Comparison, reported: list[str]
 ) -> None:
     good, bad = Program("good", QUICK), Program("bad", QUICK, ("--label", "bad"))
-
     with pytest.raises(BenchmarkError, match=r"^the servers disagree about 200 of 200 sentences"):
         comparison.run([good, bad], [LOAD], 1)
-
     assert reported[-1] == "checking that all servers answer the same labels"
 
 
 def test_few_other_labels_are_no_disagreement() -> None:
     assert read_labels(b'{"predictions": [{"label": "good", "score": 1}]}') == ["good"]
     good = ["good"] * len(SENTENCES)
-
     compare_labels(good, ["bad"] * 8 + good[8:], peer="peer")
     with pytest.raises(BenchmarkError, match=r"headlight says good, peer says bad$"):
         compare_labels(good, ["bad"] * 9 + good[9:], peer="peer")

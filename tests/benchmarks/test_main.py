@@ -35,9 +35,7 @@ def test_servers_are_measured_whose_type_the_processor_computes_natively(
     peers: Path, monkeypatch: pytest.MonkeyPatch, is_native: bool, names: list[str]
 ) -> None:
     monkeypatch.setattr("benchmarks.servers.computes_bfloat16", lambda _device: is_native)
-
     chosen = choose_programs([], peers)
-
     assert [program.name for program in chosen] == names
     assert not any(program.sees_gpu for program in chosen)
 
@@ -58,9 +56,7 @@ def test_without_a_gpu_nothing_starts_on_one(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-
     assert main(["gpu"]) == 1
-
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith("benchmark: device cuda was asked for, but torch finds 0 CUDA devices")

@@ -33,16 +33,13 @@ def options(folder: Path) -> dict[str, Any]:
 
 def test_cross_validation_measures_each_fold(folder: Path, options: dict[str, Any]) -> None:
     found = accuracies(*read(folder / "rows.csv"), folds=2, epochs=8, **options)
-
     assert found.shape == (2,)
     assert found.max() > 0.6  # guessing is right for half
 
 
 def test_grid_search_keeps_the_best(folder: Path, options: dict[str, Any], tmp_path: Path) -> None:
     values = {"learning_rate": np.array([1e-9, 5e-3])}
-
     best = search(*read(folder / "rows.csv"), values, **options)
-
     assert best.best_params_ == {"learning_rate": 5e-3}
     best.best_estimator_.save(tmp_path / "best")
     assert open_checkpoint(tmp_path / "best").manifest.recipe["learning_rate"] == 5e-3

@@ -63,7 +63,6 @@ def test_a_folder_that_a_killed_process_left_is_removed(tmp_path: Path) -> None:
     with another("replacing_folder", tmp_path / "a") as first:
         first.send_signal(signal.SIGKILL)
     assert len(names(tmp_path)) == 2
-
     with replacing_folder(tmp_path / "a") as fresh:
         (fresh / "b").write_bytes(b"whole")
     assert names(tmp_path) == ["a"]

@@ -26,7 +26,6 @@ def test_written_for_people() -> None:
 def test_what_is_no_object_is_refused(content: bytes, fault: str, tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     path.write_bytes(content)
-
     with pytest.raises(CheckpointError, match=exactly(f"{path}: {fault}")) as caught:
         read_object(path)
     assert (caught.value.path, caught.value.fault) == (path, fault)
@@ -36,7 +35,6 @@ def test_what_is_no_object_is_refused(content: bytes, fault: str, tmp_path: Path
 def test_json_made_to_harm_is_refused(content: str, tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     path.write_text(content, encoding="utf-8")
-
     with pytest.raises(CheckpointError, match=r"config\.json: is not JSON: "):
         read_object(path)
 

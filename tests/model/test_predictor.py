@@ -32,7 +32,6 @@ any_text = words | st.text(min_size=1).map(lambda text: text + "x")
 def test_int8_is_for_encoders(tmp_path: Path) -> None:
     checkpoint = open_checkpoint(tiny_conv_checkpoint(tmp_path / "course"))
     message = "dtype int8 is for encoders, and course is a ConvAttentionClassifier: use auto"
-
     with pytest.raises(ConfigurationError, match=exactly(message)):
         load_predictor(checkpoint, device="cpu", dtype="int8")
 
@@ -117,7 +116,6 @@ def test_texts_explained_together_are_as_explained_alone(
 @pytest.mark.parametrize("kind", ["layer", "head"])
 def test_a_choice_of_what_is_not_there_or_of_nothing(kind: str, predictor: Predictor) -> None:
     encoding = predictor.encode("a film", with_tokens=True)
-
     for chosen in ([0, -1], [2], [99, 0]):
         wrong = next(index for index in chosen if index != 0)
         message = exactly(f"{kind} {wrong} does not exist: the model has 0 to 1")
@@ -131,9 +129,7 @@ def test_a_choice_of_what_is_not_there_or_of_nothing(kind: str, predictor: Predi
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_logits_that_are_not_finite_are_counted_by_text(value: float) -> None:
     logits = np.array([[-3e38, 3e38], [value, 1.0], [value, value]], np.float32)
-
     good, *bad = Prediction.of_batch(logits, [Encoding([1], False)] * 3, ("no", "yes"), 1e-3)
-
     assert isinstance(good, Prediction)
     assert good.probabilities == {"no": 0.0, "yes": 1.0}
     assert good.logits == logits[0].tolist()

@@ -17,6 +17,5 @@ def test_the_first_error_is_that_of_the_text_and_the_next_text_keeps_its_results
     before, after = (Prediction(name, 1.0, {name: 1.0}, 3, False) for name in ("before", "after"))
     text = EncodedText([PART, PART], [[PART]], [Span(0, 3)])
     results: Iterator[Prediction | NotFiniteError] = iter([before, first, second, after])
-
     assert join_results(PREDICTOR, text, results) is first
     assert join_results(PREDICTOR, EncodedText([PART]), results) == TextResult(after)

@@ -206,7 +206,6 @@ def test_results_print_shortly_and_show_no_text(loaded: TextModel) -> None:
 def test_a_long_text_is_cut_or_read_in_windows(loaded: TextModel) -> None:
     long = " ".join(["good film"] * 40)
     most = loaded.info.max_length
-
     (cut,) = loaded.predict([long])
     assert repr(cut) == f"Prediction({cut.label!r}, {cut.score:.4f}, {most} tokens, truncated)"
     (whole,) = loaded.predict([long], truncation="window")
@@ -365,7 +364,6 @@ def test_device_and_type_are_chosen_as_the_service_does(checkpoint_folder: Path)
     opened = open_checkpoint(checkpoint_folder)
     device = choose_device("auto")
     wanted = choose_dtype("auto", device, opened.manifest.precision)
-
     for info in (load(checkpoint_folder).info, load_predictor(opened).info):
         assert info.dtype == str(wanted.dtype).removeprefix("torch.")
         assert info.dtype_reason == wanted.reason
@@ -377,9 +375,7 @@ def test_device_and_type_are_chosen_as_the_service_does(checkpoint_folder: Path)
 def test_a_name_of_the_hub_is_fetched(hub: Hub, tmp_path: Path) -> None:
     folder = save_family(tmp_path / "film", "xlm-roberta")
     hub.add("people/film", files_of(folder))
-
     found = load("hf:people/film@main", device="cpu", dtype="float32")
-
     assert found.info.name == "film"
     assert found.predict(["good"])[0].label in found.info.labels
 

@@ -19,7 +19,6 @@ def write(path: Path, *lines: str) -> None:
 
 def test_no_source_is_a_file_that_the_result_is_measured_on() -> None:
     sources = read_sources()
-
     assert not {source.file for source in sources} & set(KEEP_OUT)
     assert {source.classes for source in sources} == {0, 2, 3}
     assert sum(source.validation for source in sources) == 3100
@@ -74,7 +73,6 @@ def test_the_same_words_in_the_penn_style(penn: str, plain: str) -> None:
 
 def test_the_same_letters_are_the_same_text() -> None:
     overlaps = overlap_with(["I'm gonna see it, don't ask"])
-
     assert overlaps("I 'm gon na see it , do n`t ask")
     assert not overlaps("a gon na")
 

@@ -55,12 +55,10 @@ def test_all_stages_and_only_those_that_are_not_done(
 
 def test_a_mean_of_weights() -> None:
     weights = [(1.0, {"a": torch.zeros(2)}), (3.0, {"a": torch.ones(2)})]
-
     assert average_weights(weights)["a"].tolist() == [0.75, 0.75]
 
 
 def test_what_is_needed_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     with pytest.raises(SystemExit):
         main(["--output", str(tmp_path / "out"), "--data", "data"])
-
     assert "give --data, --mpnet and --minilm, or --tiny" in capsys.readouterr().err

@@ -8,7 +8,6 @@ READER = read_emoji(tiny_tokenizer(), max_length=32)
 
 def test_each_is_one_character_of_one_meaning() -> None:
     every = "".join(_MEANINGS.values())
-
     assert len(set(every)) == len(every)
 
 

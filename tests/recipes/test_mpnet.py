@@ -62,7 +62,6 @@ def test_another_network_is_refused(tmp_path: Path) -> None:
     other = write_mpnet(tmp_path / "other")
     edit(other / "config.json", model_type="bert")
     message = f"{other / 'config.json'}: model_type is 'bert', must be 'mpnet'"
-
     with pytest.raises(CheckpointError, match=exactly(message)):
         load_mpnet(other, num_labels=2, dropout=0.0, attention_dropout=0.0, seed=0)
 
@@ -70,7 +69,6 @@ def test_another_network_is_refused(tmp_path: Path) -> None:
 def test_missing_weights_are_named(tmp_path: Path) -> None:
     other = write_mpnet(tmp_path / "other")
     edit(other / "config.json", num_hidden_layers=3)
-
     message = r"lacks encoder\.layer\.2\.attention\.LayerNorm\.bias, "
     with pytest.raises(CheckpointError, match=message):
         load_mpnet(other, num_labels=2, dropout=0.0, attention_dropout=0.0, seed=0)

@@ -41,7 +41,6 @@ def test_a_table_grows_by_what_is_missing(
 def test_every_class_is_drawn_twice() -> None:
     rows = [(f"text {number}", "rare" if number > 97 else "frequent") for number in range(100)]
     drawn = draw(rows, 10, seed=0)
-
     assert [label for _, label in drawn].count("rare") == 2
     assert len(set(drawn)) == 10
     assert drawn == draw(rows, 10, seed=0) != draw(rows, 10, seed=1)

@@ -37,7 +37,6 @@ def teach(texts: Sequence[str]) -> NDArray[np.float32]:
 
 def test_passes_over_a_source() -> None:
     drawn = labelled(SOME, 2.3, has_neutral=True, seed=0)
-
     assert sorted(Counter(drawn.texts).values()) == [2] * 7 + [3] * 3
     for text, target in zip(drawn.texts, drawn.targets.tolist(), strict=True):
         assert target == ([0.0, 0.0, 1.0] if int(text[1:]) % 2 else [1.0, 0.0, 0.0])
@@ -48,14 +47,12 @@ def test_passes_over_a_source() -> None:
 
 def test_a_source_of_two_classes_says_nothing_of_neutral() -> None:
     drawn = labelled(SOME, 1.0, has_neutral=False, seed=0)
-
     assert set(drawn.targets[:, 1].tolist()) == {LEFT_OUT}
 
 
 def test_the_teacher_fills_what_labels_do_not_say() -> None:
     taught = np.array([[0.25, 0.5, 0.25], [0.25, 0.5, 0.25]], np.float32)
     truth = np.array([[0.0, 0.0, 1.0], [0.0, LEFT_OUT, 1.0]], np.float32)
-
     assert mix_targets(taught, truth, 0.5).tolist() == [[0.125, 0.25, 0.625], [0.125, 0.5, 0.375]]
 
 
@@ -80,9 +77,7 @@ def test_labels_count_by_how_far_the_teacher_agrees() -> None:
 @pytest.mark.parametrize(("count", "found"), [(5, 5), (1000, 40)])
 def test_sentences_differ_and_are_of_some_length(count: int, found: int) -> None:
     texts = [f"This is number {number}. So? Is it number {number}?!" for number in range(20)]
-
     sentences = cut_sentences(texts, count, random.Random(0))
-
     assert len(set(sentences)) == len(sentences) == found
     assert all(sentence.endswith((".", "?!")) for sentence in sentences)
     rows = from_reviews(texts, count, teach, seed=0)
@@ -91,7 +86,6 @@ def test_sentences_differ_and_are_of_some_length(count: int, found: int) -> None
 
 def test_rules_say_nothing_of_neutral_unless_they_are_sure_or_neutral() -> None:
     found = Counter(tuple(target) for target in by_rule(400, seed=0).targets.tolist())
-
     pair = {(1.0, LEFT_OUT, 0.0), (0.0, LEFT_OUT, 1.0)}
     whole = {(1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)}
     assert found.keys() == pair | whole
@@ -115,9 +109,7 @@ def test_every_group_gets_the_mean_of_all_as_its_target() -> None:
 
 def test_a_share_is_changed_when_rows_are_joined() -> None:
     rows = Rows([f"It was not bad at all, number {n}." for n in range(200)], teach([""] * 200))
-
     joined = join([rows, rows], noise=0.3, seed=0)
-
     changed = sum(old != new for old, new in zip([*rows.texts] * 2, joined.texts, strict=True))
     assert 80 < changed < 160
     assert joined.targets.shape == (400, 3)
@@ -125,8 +117,6 @@ def test_a_share_is_changed_when_rows_are_joined() -> None:
 
 def test_masked_names_are_filled() -> None:
     texts = ["[NAME] and [NAME] won!", "Nobody won.", "[RELIGION] is old."]
-
     filled = fill_masked_names(texts, share=1.0, seed=0)
-
     assert set(filled[0].removesuffix(" won!").split(" and ")) <= set(GIVEN_NAMES)
     assert filled[1:] == texts[1:]

@@ -21,7 +21,6 @@ from recipes.templates import make_examples, make_group_sets, read_examples
 def test_as_many_of_each_kind_and_label(name: str, kinds: int, labels: set[bool | None]) -> None:
     share = 3 if name == "complaints" else 50  # some of its sentences have no gap
     examples = make_examples(share * kinds * len(labels), seed=0, name=name)
-
     counts = Counter((example.kind, example.positive) for example in examples)
     assert counts == {(kind, label): share for kind, _ in counts for label in labels}
     assert len(counts) == kinds * len(labels)
@@ -29,7 +28,6 @@ def test_as_many_of_each_kind_and_label(name: str, kinds: int, labels: set[bool 
 
 def test_sentences_held_out_are_of_the_same_kinds_and_are_not_made() -> None:
     made, held_out = make_examples(50_000, seed=0, name="complaints"), read_examples("held_out")
-
     assert {example.kind for example in made} == {example.kind for example in held_out}
     assert len(held_out) == 197
     overlaps = overlap_with([example.text for example in held_out])
@@ -67,7 +65,6 @@ def common(texts: tuple[str, ...] | list[str]) -> int:
 
 def test_the_seed_decides_and_every_article_fits() -> None:
     sets = make_group_sets(100, seed=2)
-
     assert len(set(sets)) == 100
     assert sets == make_group_sets(100, seed=2) != make_group_sets(100, seed=3)
     for text in (text for told in sets for text in told):

@@ -72,16 +72,13 @@ def record(number: int) -> UnitRecord:
 
 def test_the_next_part_is_read_while_one_is_scored() -> None:
     engine = Fake()
-
     assert list(run_parts(engine, [3, 4, 5], processes=1)) == [record(3), record(4), record(5)]
     assert engine.calls == [(3, 4), (4, 5), (5,)]
 
 
 def test_a_part_that_ends_three_processes_fails_and_the_others_are_written() -> None:
     engine = Fake(deadly=2)
-
     results = list(run_parts(engine, [1, 2, 3], processes=1))
-
     assert results == [record(1), UnitFailure(2, "part 2: 3 workers were ended by it"), record(3)]
     # Part 1 is alone as long as it may be what ends processes.
     assert engine.calls == [(1, 2), (1,), (2,), (2,), (3,)]
@@ -90,7 +87,6 @@ def test_a_part_that_ends_three_processes_fails_and_the_others_are_written() -> 
 
 def test_processes_that_end_while_they_load_the_model_end_the_job() -> None:
     engine = Fake(loads=LostError)
-
     message = "3 workers in a row ended before they had loaded the model: free some memory"
     with pytest.raises(ScoringError, match=message):
         list(run_parts(engine, [1, 2], processes=1))
@@ -104,5 +100,4 @@ def test_a_model_that_cannot_be_loaded_ends_the_job() -> None:
 
 def test_an_output_that_cannot_be_written_ends_the_job() -> None:
     full = UnitFailure(1, "the disk is full", stops=True)
-
     assert list(run_parts(Fake(fails=full), [1, 2, 3], processes=1)) == [full]

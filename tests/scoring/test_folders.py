@@ -110,11 +110,9 @@ def test_all_is_read_or_named(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     folder = fill(tmp_path / "in", files)
-
     for _ in range(2):
         assert run(folder, "--output", tmp_path / "out", "--overwrite") == 0
     assert run(folder, "--output", tmp_path / "out") == 0  # nothing has changed meanwhile
-
     assert [tuple(row.values())[: len(kept[0])] for row in rows_of(tmp_path / "out")] == kept
     assert said.replace("{in}", str(folder)) in capsys.readouterr().err
 
@@ -157,18 +155,14 @@ def test_a_glob_leaves_out_what_its_folder_does(
 ) -> None:
     names = ("a.csv", "b/b.csv", "b/_x.csv", "_t/c.csv")
     folder = fill(tmp_path / "in", {name: f"text\n{name}\n" for name in names} | {"_SUCCESS": ""})
-
     assert run(folder / pattern, "--output", tmp_path / "out") == 0
-
     assert [row["text"] for row in rows_of(tmp_path / "out")] == kept
     assert said.replace("{in}", str(folder)) in capsys.readouterr().err
 
 
 def test_a_part_has_all_columns_in_the_form_of_its_input(run: Run, tmp_path: Path) -> None:
     folder = fill(tmp_path / "in", {"a.csv": GOOD, "b.csv": BAD, "c.csv": r"text" + "\n\\N\n"})
-
     assert run(folder, "--output", tmp_path / "out", "--format", "input") == 0
-
     parts = files_of(tmp_path / "out")
     assert parts["part-00000.csv"].startswith(b"text,stars,label,")
     assert b"\ngood,," in parts["part-00000.csv"]
@@ -182,7 +176,6 @@ def test_times_of_spark_have_years_that_nanoseconds_lack(run: Run, tmp_path: Pat
     table = table.replace_schema_metadata({"org.apache.spark.version": "3.5.0"})
     path = tmp_path / "a.snappy.parquet"
     parquet.write_table(table, path, use_deprecated_int96_timestamps=True)
-
     assert run(path, "--output", tmp_path / "a.csv") == 0
     assert "\ngood,9999-12-31 23:59:59.000001," in (tmp_path / "a.csv").read_text()
 
@@ -191,11 +184,9 @@ def test_without_a_header_all_files_have_the_columns_of_the_first(run: Run, tmp_
     rows = "".join(f"{number},This is film number {number},{number % 2}\n" for number in range(9))
     files = {"0.csv": "", "1.csv.gz": gzip.compress(rows.encode()), "2.csv": "9,Short,1\n10,x\n"}
     folder = fill(tmp_path / "in", files)
-
     for _ in range(2):
         assert run(folder, "--output", tmp_path / "out", "--no-header") == 0
         (folder / "2.csv").touch()
-
     last = rows_of(tmp_path / "out")[-1]
     assert list(last.values())[:3] == ["9", "Short", "1"]
     assert b"3 columns, this row has 2" in files_of(tmp_path / "out")["bad-rows.jsonl"]
@@ -206,9 +197,7 @@ def test_a_column_has_the_type_that_holds_the_values_of_all_files(run: Run, tmp_
     kinds = (pyarrow.large_string(), pyarrow.string_view())
     columns = [strings, *map(strings.cast, kinds), strings.dictionary_encode()]
     files = {f"{at}.parquet": {"text": ["good"], "n": each} for at, each in enumerate(columns)}
-
     assert run(fill(tmp_path / "in", files), "--output", tmp_path / "out") == 0
-
     parts = sorted((tmp_path / "out").glob("part-*"))
     assert {parquet.read_schema(part).field("n").type for part in parts} == {pyarrow.string()}
     assert [row["n"] for row in rows_of(tmp_path / "out")] == ["x"] * 4
@@ -219,6 +208,5 @@ def test_files_that_do_not_fit_together_are_refused(
     run: Run, tmp_path: Path, files: dict[str, Any], fault: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = fill(tmp_path / "in", files)
-
     assert run(folder, "--output", tmp_path / "out") == 1
     assert refusal(capsys) == f"{folder}/{fault}".replace("{in}", str(folder))

@@ -91,9 +91,7 @@ def test_the_form_of_the_input_is_kept(run: Run, tmp_path: Path, form: str) -> N
     path, output, kind = tmp_path / f"rows.{form}", tmp_path / "out", form.removesuffix(".gz")
     frame = pd.DataFrame({"id": range(len(TEXTS)), "text": TEXTS})
     getattr(frame, f"to_{kind}")(path, index=False)
-
     assert run(path, "--output", output, "--format", "input", "--columns", "text,id") == 0
-
     found = getattr(pd, f"read_{kind}")(output / f"part-00000.{form}")
     assert list(found.columns)[:4] == ["text", "id", "label", "score"]
     assert found["text"].tolist() == TEXTS
@@ -139,7 +137,6 @@ def test_shards_share_a_folder_and_the_last_one_adds_up(
         assert "other shards are not finished" in capsys.readouterr().err
         assert not (output / "SUCCESS.json").exists()
     assert run(*arguments, "--output", output, "--shard", "2/3") == 0
-
     assert files_of(output) == files_of(tmp_path / "whole")
 
 
@@ -203,9 +200,7 @@ def test_lost_rows_are_found(
     content = json.loads(record.read_text())
     content["rows_out"] -= 1
     record.write_text(json.dumps(content), encoding="utf-8")
-
     assert run(table, "--output", output, "--part-bytes", "1") == 1
-
     assert "part-00001.parquet: has 0 rows and 0 bad ones of 1: " in refusal(capsys)
     assert not (output / "SUCCESS.json").exists()
 
@@ -267,9 +262,7 @@ def test_a_mistake_is_told_in_one_line(
 ) -> None:
     folder = {"{in}": str(table.parent)}
     given = [argument.replace("{in}", folder["{in}"]) for argument in arguments]
-
     assert run("--output", tmp_path / "out", *given) == 1
-
     shown = MISTAKES[arguments].replace("{in}", folder["{in}"])
     assert refusal(capsys) == shown
     assert not (tmp_path / "out").exists() or files_of(tmp_path / "out") == {}

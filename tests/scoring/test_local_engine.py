@@ -82,7 +82,6 @@ def test_a_signal_ends_it_in_one_line(checkpoint_folder: Path, table: Path, tmp_
     wait_for_parts(output, 1, process)
     process.send_signal(signal.SIGTERM)
     code, said = end(process)
-
     assert code == 128 + signal.SIGTERM
     (last,) = told_of(said)
     assert last.startswith("headlight-score: interrupted: ")
@@ -99,7 +98,6 @@ def test_ctrl_c_or_a_closed_terminal_while_workers_start_is_one_line(
     wait_until(lambda: workers_of(process.pid) != [])
     os.killpg(process.pid, number)
     code, said = end(process)
-
     assert code == status
     assert len(told_of(said)) == 1
     assert "Traceback" not in said

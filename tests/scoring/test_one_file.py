@@ -106,7 +106,6 @@ def test_the_form_is_that_of_the_input_or_of_the_output(
     source: str, output: str | None, written: str, form: tuple[Format, Compression | None]
 ) -> None:
     known = format_of(source)
-
     assert choose_target(source, output, known[0] if known else "csv") == Target(written, *form)
 
 
@@ -130,9 +129,7 @@ def test_a_form_becomes_another(
 ) -> None:
     frame = pd.DataFrame({"text": ["good", "bad caf\u00e9"], "n": ["x", "y"]})
     path = write_frame(tmp_path / name, frame)
-
     assert run(path, "--output", tmp_path / output) == 0
-
     scored = read(tmp_path / output)
     assert list(scored.columns) == ["text", "n", "label", "score"]
     assert scored["text"].tolist() == ["good", "bad caf\u00e9"]
@@ -252,7 +249,6 @@ def test_a_file_in_another_encoding_is_refused(
     rows = ["text", "gr\u00fcn", "sch\u00f6n", "good", "\u20ac", "bad"]
     path = write(tmp_path / "a.csv", "\n".join(rows).encode("cp1252"))
     fault = "3 of 5 rows are not UTF-8: name the encoding, such as --encoding cp1252"
-
     for options in ((), ("--parts", "--output", tmp_path / "parts")):
         assert run(path, "--text-column", "text", *options) == 1
         assert refusal(capsys) == f"{path}: {fault}"
@@ -280,9 +276,7 @@ def test_a_file_without_a_row_to_score_is_refused(
 
 def test_lines_that_are_no_objects_stay_in_their_place(run: Run, tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", '{"text": "good"}\nno\n{"id": 1}\n{"text": "bad"}\n')
-
     assert run(path) == 0
-
     rows = [json.loads(line) for line in (tmp_path / "a.scored.jsonl").read_text().splitlines()]
     assert rows[1:3] == [{"label": None, "score": None}, {"id": 1, "label": None, "score": None}]
     assert [row.get("text") for row in rows] == ["good", None, None, "bad"]
@@ -292,9 +286,7 @@ def test_standard_output_has_the_rows_and_nothing_else(
     run: Run, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     path = write(tmp_path / "a.csv", "text\ngood\n")
-
     assert run(path, "--output", "-") == 0
-
     written, said = capfd.readouterr()
     header, row = csv.reader(io.StringIO(written))
     assert (header, row[0]) == (["text", "label", "score"], "good")
@@ -331,7 +323,6 @@ def test_what_is_there_is_replaced_only_if_asked(
 def test_a_folder_gets_parts(run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write(tmp_path / "a.csv", "text\ngood\n")
     (tmp_path / "there.csv").mkdir()
-
     assert run(path, "--parts") == 1
     expected = "--output is missing: give a folder for the parts, as in --output scored"
     assert refusal(capsys) == expected
@@ -562,9 +553,7 @@ def test_a_file_without_a_header(
 ) -> None:
     lines = ["A very good film.\t1", "A very bad film\t0", 'The "best, of all.\t1']
     path = write(tmp_path / "a.txt", "\n".join(lines) + "\n")
-
     assert run(path, "--no-header") == 0
-
     rows = table_of(tmp_path / "a.scored.txt", "\t")
     assert rows[0] == ["text", "input_label", "label", "score"]
     assert ["\t".join(row[:2]) for row in rows[1:]] == lines

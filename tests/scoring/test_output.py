@@ -143,7 +143,6 @@ def test_an_output_may_be_spelled_in_any_way(
     for _ in range(2):
         assert run(table, "--output", output, "--part-bytes", "1", most=2) == 1
     assert run(table, "--output", output, "--part-bytes", "1") == 0
-
     assert (Path(output) / "SUCCESS.json").exists()
     assert len(rows_of(Path(output))) == 6
 
@@ -172,9 +171,7 @@ def test_the_name_of_a_file_must_be_utf8(
 ) -> None:
     path = Path(os.fsdecode(bytes(tmp_path) + b"/gr\xf6\xdfe.csv"))
     path.write_text("text\ngood\n", encoding="utf-8")
-
     assert run(path, "--output", tmp_path / "out") == 1
-
     assert refusal(capfd).endswith("e.csv: the name is not UTF-8: rename the file")
 
 

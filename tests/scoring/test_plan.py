@@ -172,7 +172,6 @@ def test_a_file_that_changes_while_it_is_scored_is_refused(tmp_path: Path) -> No
     path.write_text("text\nfirst\nsecond\n", encoding="utf-8")
     manifest = plan(path, part_bytes=1)
     path.write_text("text\nfirst\nother!\n", encoding="utf-8")
-
     reader = PartReader(manifest)
     assert reader.read(manifest.units[0]).texts == ["first"]
     with pytest.raises(TableError, match=exactly(f"{path}{CHANGED}")):
@@ -216,9 +215,7 @@ def test_pieces_of_a_file_have_the_rows_of_the_whole(tmp_path: Path, name: str) 
     path = tmp_path / name
     path.write_bytes(FILES[name])
     rows = list(read_rows(path, path.read_bytes(), Columns()))
-
     found = read(plan(path, part_bytes=1, columns=["text"]))
-
     assert [number for number, _ in found] == [row.number for row in rows]
     assert [answer if isinstance(answer, str) else answer[0] for _, answer in found] == [
         row.fault or text_fault(row.text) or row.text for row in rows

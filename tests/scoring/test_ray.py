@@ -83,7 +83,6 @@ def test_an_address_at_which_nothing_answers_is_told(
 ) -> None:
     output = ("--output", str(tmp_path / "out"), "--checkpoint", str(checkpoint_folder))
     assert command.main([str(table), *output, *WORKERS, "--ray-address", "127.0.0.1:1"]) == 1
-
     assert told_of(capsys.readouterr().err) == [
         "headlight-score: --ray-address 127.0.0.1:1: nothing answers there (Connection refused): "
         "give the address that `ray start --head` has printed"
@@ -100,7 +99,6 @@ def test_without_ray_the_extra_is_named(
     monkeypatch.setitem(sys.modules, "ray", None)
     output = ("--output", str(tmp_path / "out"), "--checkpoint", str(checkpoint_folder))
     assert command.main([str(table), *output, *WORKERS]) == 1
-
     assert told_of(capsys.readouterr().err) == [
         "headlight-score: ray is not installed, which scoring files needs and serving does not: "
         "pip install 'headlight[score,ray]'"

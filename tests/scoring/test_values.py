@@ -42,9 +42,7 @@ def test_a_row_group_without_a_good_row_is_a_part_without_rows(
 ) -> None:
     path, output = tmp_path / "rows.parquet", tmp_path / "out"
     parquet.write_table(pyarrow.table({"text": values, "kept": UUIDS[:2]}), path)
-
     assert run(path, "--output", output, "--truncation", "error") == 0
-
     assert rows_of(output) == []
     found = reasons(output)
     assert [row for row, _ in found] == [1, 2]
@@ -72,9 +70,7 @@ def test_one_value_that_is_not_utf8_is_one_bad_row(
 ) -> None:
     path, output = tmp_path / "rows.parquet", tmp_path / "out"
     parquet.write_table(pyarrow.table({"text": text, "kept": kept}), path)
-
     assert run(path, "--output", output) == 0
-
     assert reasons(output) == [(2, reason)]
     texts = [row["text"] for row in rows_of(output)]
     assert [each.decode() if isinstance(each, bytes) else each for each in texts] == ["good", "bad"]
@@ -101,9 +97,7 @@ def test_json_that_is_too_deep_to_write_is_a_bad_row(run: Run, tmp_path: Path, f
 def test_integers_that_no_float_holds_stay_exact_beside_floats(run: Run, tmp_path: Path) -> None:
     path, output = tmp_path / "rows.jsonl", tmp_path / "out"
     path.write_text('{"text": "good", "n": 9007199254740993}\n{"text": "bad", "n": 0.5}\n')
-
     assert run(path, "--output", output) == 0
-
     assert [row["n"] for row in rows_of(output)] == ["9007199254740993", "0.5"]
 
 
@@ -113,7 +107,6 @@ def test_two_columns_of_one_name_are_refused_at_the_plan_unless_unused(
     path = tmp_path / "rows.parquet"
     columns = [pyarrow.array(["good"]), pyarrow.array([1]), pyarrow.array([2])]
     parquet.write_table(pyarrow.table(columns, ["text", "n", "n"]), path)
-
     assert run(path, "--output", tmp_path / "all") == 1
     assert refusal(capsys) == f"{path}: two columns are named 'n': name each once"
     assert run(path, "--output", tmp_path / "text", "--columns", "text") == 0
@@ -127,9 +120,7 @@ def test_a_name_of_a_parquet_column_that_is_not_utf8_is_one_line(
     table = pyarrow.table({"text": ["good"], "groesse": [1]})
     parquet.write_table(table, path, store_schema=False)
     path.write_bytes(path.read_bytes().replace(b"groesse", "größe".encode("cp1252") + b"12"))
-
     assert run(path, "--output", tmp_path / "out", *columns) == 1
-
     assert refusal(capsys) == f"{path}: the name of a column is not UTF-8"
 
 
@@ -143,9 +134,7 @@ def test_a_fault_of_a_worker_names_file_and_rows(
         raise KeyError(None)
 
     monkeypatch.setattr("scoring.parts.part_bytes", fail)
-
     assert run(path, "--output", tmp_path / "out", "--part-bytes", "1") == 1
-
     assert f"{path}: part 1, 1 rows from 3: the worker failed with KeyError\n" in (
         capsys.readouterr().err
     )
@@ -179,9 +168,7 @@ def test_half_of_a_surrogate_pair_is_kept_where_a_part_can_hold_it(
 ) -> None:
     path, output = tmp_path / "rows.jsonl", tmp_path / "out"
     path.write_text('{"text": "good", "id": "\\ud83d"}\n{"text": "bad", "id": "b"}\n')
-
     assert run(path, "--output", output, "--format", form) == 0
-
     assert [row["id"] for row in rows_of(output)] == ["\ud83d", "b"][bad:]
     assert [reason for _, reason in reasons(output)] == [
         "the column 'id' holds a value that cannot be written, such as half of a surrogate pair"
@@ -192,9 +179,7 @@ def test_the_form_of_the_input_keeps_its_delimiter(run: Run, tmp_path: Path) -> 
     path, output = tmp_path / "rows.csv", tmp_path / "out"
     path.write_bytes("sep=;\ntext ;id\nna\u00efve; 1,5\n".encode("cp1252"))
     options = ("--output", output, "--format", "input", "--encoding", "cp1252")
-
     assert run(path, *options, "--text-column", "text ", "--columns", "id ,text") == 0
-
     header, row = (output / "part-00000.csv").read_text(encoding="utf-8").splitlines()
     assert header.startswith("id;text;label;score;")
     assert row.startswith(" 1,5;na\u00efve;")

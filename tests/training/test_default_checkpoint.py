@@ -23,9 +23,7 @@ def predictor() -> Predictor:
 @pytest.mark.parametrize("name", FLOORS)
 def test_a_sample_of_a_public_set_is_above_its_floor(predictor: Predictor, name: str) -> None:
     dataset = read_dataset([shared_file(f"{name}.tsv.gz")]).take(range(SAMPLE))
-
     values = predict_probabilities(predictor, dataset.texts).values
-
     # The sets have two classes: which of these is more probable?
     indices = [predictor.info.labels.index(label) for label in dataset.labels]
     accuracy = float((values[:, indices].argmax(axis=1) == np.array(dataset.label_ids)).mean())

@@ -21,7 +21,6 @@ CPU = torch.device("cpu")
 def test_a_run_on_the_cpu_is_deterministic(dtype: str, *, bfloat16: bool) -> None:
     torch.backends.cuda.enable_cudnn_sdp(True)
     chosen = choose_accelerator("cpu", threads=2, dtype=dtype)
-
     assert chosen == Accelerator(CPU, bfloat16)
     assert torch.get_num_threads() == 2
     assert torch.are_deterministic_algorithms_enabled()
@@ -40,7 +39,6 @@ def test_threads_that_wait_for_others_sleep(module: str) -> None:
 
 def test_the_machine_in_one_line() -> None:
     torch.set_num_threads(3)
-
     assert describe(CPU).endswith(
         f", 3 threads, Python {platform.python_version()}, torch {torch.__version__}"
     )

@@ -41,7 +41,6 @@ def names(output: Path, suffix: str) -> list[str]:
 
 def test_passes_change_nothing(folder: Path) -> None:
     assert main(command(folder, folder / "passes", "--accumulate", "3")) == 0
-
     assert_same(folder / "alone", folder / "passes")
 
 
@@ -85,7 +84,6 @@ def test_a_process_that_never_comes(
     values = {"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
     for name, value in values.items():
         monkeypatch.setenv(name, value)
-
     assert refusal(command(folder, folder / "missing", "--rank-timeout", "1")).startswith(
         "not all of the 2 processes that WORLD_SIZE announces have come within 1 s: start the "
         "others, or raise --rank-timeout ("
@@ -95,7 +93,6 @@ def test_a_process_that_never_comes(
 @pytest.mark.slow
 def test_an_error_is_printed_once(folder: Path) -> None:
     code, _, err = end(start(2, command(folder, folder / "fault", "--batch-size", "0")))
-
     assert code == 1
     assert err.count("headlight-train: ") == 1
 
@@ -105,9 +102,7 @@ def test_other_commands_refuse_several_processes(
 ) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("RANK", "0")
-
     assert main(["evaluate", "rows.tsv", "--checkpoint", "never"]) == 1
-
     assert capsys.readouterr().err == (
         "headlight-train: only fit runs on several processes: start this command without torchrun\n"
     )

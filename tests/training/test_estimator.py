@@ -146,9 +146,7 @@ def test_classes_of_any_kind(
     first, second = kinds
     is_good = rows["label"] == "positive"
     y = np.where(is_good, first, second)
-
     fresh.fit(list(rows["sentence"]), y)
-
     np.testing.assert_array_equal(fresh.classes_, np.unique(y))
     assert fresh.classes_.dtype == np.unique(y).dtype
     assert list(fresh.predict(["a lovely cast", "so dull and awful"])) == [first, second]
@@ -189,7 +187,6 @@ def test_a_fork_that_ends_removes_nothing(fitted: TextClassifier, tmp_path: Path
         fitted._remove()  # as when the interpreter ends
         os._exit(0)
     os.waitpid(child, 0)
-
     fitted.save(tmp_path / "saved")
     assert load(tmp_path / "saved").labels == fitted.model_.labels
 

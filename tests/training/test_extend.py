@@ -46,9 +46,7 @@ def test_a_run_that_stopped_early_can_be_lengthened(tmp_path: Path) -> None:
     assert main([*command, "--keep-state"]) == 0
     done = len(history(tmp_path, "out"))
     assert done < 9
-
     assert main([*command, "--extend", "1"]) == 0
-
     record = json.loads((tmp_path / "out" / "headlight.json").read_text())["recipe"]
     assert (record["epochs"], record["restarts"]) == (done + 1, [done])
 
@@ -57,7 +55,6 @@ def test_without_a_state_the_other_way_is_told(tmp_path: Path, refusal: Refusal)
     command = arguments(tmp_path, "out", "--epochs", "1")
     tiny_checkpoint(tmp_path / "out")
     before = (tmp_path / "out" / WEIGHTS).read_bytes()
-
     assert refusal([*command, "--extend", "1"]) == (
         f"{tmp_path / 'out.run' / STATE}: no state of a run is kept there: fit with --keep-state "
         "first, or begin with only the weights by --init-from"

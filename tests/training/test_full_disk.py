@@ -151,9 +151,7 @@ def test_the_state_before_is_kept_when_the_next_cannot_be_written(
 ) -> None:
     save_only_once(monkeypatch)
     signal_after(monkeypatch, 18, signal.SIGTERM)
-
     assert main(arguments(tmp_path, "out")) == 128 + signal.SIGTERM
-
     assert re.search(
         r"interrupted after step 18 of 42; the last state is not saved: .* are free; --resume "
         r"continues after step 14\n$",
@@ -167,7 +165,6 @@ def test_a_disk_that_is_too_small_is_refused_before_anything_is_trained(
 ) -> None:
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=1_000_000))
-
     assert re.search(
         r"/out\.run and \S+/out: the states of a run and its checkpoint need 1,[\d,]+ bytes, and "
         r"1,000,000 are free there: make room, or put the states on another disk with --run-dir$",

@@ -156,7 +156,6 @@ def test_a_run_that_had_ended_records_its_history_again(
 ) -> None:
     """As after a kill between the last state and the record of it."""
     Run(tmp_path, average_decay=0.7).to_the_end()
-
     again = Run(tmp_path, average_decay=0.7)
     again.trainer.resume()
     again.to_the_end()
@@ -169,7 +168,6 @@ def test_seconds_are_those_of_all_parts(tmp_path: Path) -> None:
     with pytest.raises(Interruption):
         run.to_the_end(stop=after(STEPS_PER_EPOCH, lambda: signal.SIGINT))
     (first,) = run.recorded[-1]
-
     again = Run(tmp_path, average_decay=0.0)
     again.trainer.resume()
     seconds = [measured.seconds for measured in again.to_the_end()]

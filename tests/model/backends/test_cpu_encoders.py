@@ -233,9 +233,7 @@ def test_what_stands_for_no_token_has_the_weight_0(monkeypatch: pytest.MonkeyPat
     own = fastest()
     monkeypatch.setattr(np, "empty", lambda shape, kind: np.full(shape, np.nan, kind))
     lengths = [3, 70, 9]
-
     output = own(batch_of(lengths), need_weights=True)
-
     for layer in output.attention_weights:
         for row, length in enumerate(lengths):
             assert not layer[row, :, length:].any()

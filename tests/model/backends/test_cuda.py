@@ -98,7 +98,6 @@ def test_fatal_errors_of_a_gpu_are_told_apart(
 ) -> None:
     if code is not None:
         error.error_code = code  # type: ignore[attr-defined]
-
     assert CudaBackend("cuda:0", "float32", threads=1).is_fatal(error) is fatal
     assert not CpuBackend("cpu", "float32", threads=1).is_fatal(error)
 
@@ -172,7 +171,6 @@ def test_texts_are_divided_among_few_passes_with_little_padding(
     assert network.shapes[::2] == network.shapes[1::2] == runner.shapes
     assert (len(runner.shapes), runner.shapes[0]) == (30, (1024, 32))
     network.shapes.clear()
-
     assert runner.run(texts_of(lengths)).logits.shape == (len(lengths), 2)
     assert network.shapes == expected
 

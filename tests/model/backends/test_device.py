@@ -98,9 +98,7 @@ def test_a_backend_for_each_device_and_network(
     have_sets(monkeypatch, *sets)
     make = tiny_conv_checkpoint if conv else tiny_checkpoint
     checkpoint = open_checkpoint(make(tmp_path / "tiny"))
-
     backend = choose_backend(checkpoint, device=device, dtype="float32", threads=3)
-
     assert (type(backend), backend.name) == kind
     assert (backend.device, backend.dtype, backend.threads) == (device, "float32", 3)
 
@@ -152,9 +150,7 @@ def test_the_type_of_a_processor(
     have_sets(monkeypatch, *([instructions] if instructions else []))
     monkeypatch.setattr(threads, "processor_features", lambda: have)
     monkeypatch.setattr(devices, "processor_features", lambda: have)
-
     choice = choose_dtype("auto", CPU, [record] if record else [])
-
     next_best = "" if dtype == "int8" else f"; next is {dtype}"
     assert choice.dtype == dtype
     assert choice.reason == f"auto: this processor {reason}{next_best}"
@@ -173,9 +169,7 @@ def test_a_gpu_never_computes_in_int8(
 ) -> None:
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _device: capability)
     have_sets(monkeypatch, "avx512_vnni")
-
     choice = choose_dtype("auto", GPU, [FINE])
-
     assert choose_dtype("float16", GPU).dtype == "float16"
     assert (choice.dtype, choice.reason) == (dtype, f"auto: this GPU {reason}")
 

@@ -83,10 +83,8 @@ def test_scores_are_float32_under_autocast_too() -> None:
     attention = MultiHeadAttention(num_heads=2, query_size=64)
     torch.nn.init.normal_(attention.query.weight, std=0.5)
     states = torch.randn(1, 24, 64)
-
     with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
         weights = attention(states, states, states, need_weights=True).attention_weights
-
     assert weights is not None
     assert weights.dtype is torch.float32
     torch.testing.assert_close(weights.sum(-1), torch.ones(1, 2, 24), atol=1e-5, rtol=0.0)

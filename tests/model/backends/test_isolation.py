@@ -80,7 +80,6 @@ def test_if_all_fail_a_sound_entry_tells_whose_fault_it_is(count: int) -> None:
     results = isolate(work.run, range(count), BACKEND, control=work.control)
     assert [type(result) for result in results] == [RuntimeError] * count
     assert work.controls == 1
-
     broken = Work(set(range(count)), sound=False)
     with pytest.raises(RuntimeError, match=exactly("bad")):
         isolate(broken.run, range(count), BACKEND, control=broken.control)
@@ -96,7 +95,6 @@ def test_errors_in_place_of_results_cost_no_other_pass() -> None:
         return [ValueError() if entry == 3 else entry for entry in entries]
 
     results = isolate(run, range(8), BACKEND, control=pytest.fail)
-
     assert isinstance(results.pop(3), ValueError)
     assert results == [0, 1, 2, 4, 5, 6, 7]
     assert passes == [8]
@@ -104,7 +102,6 @@ def test_errors_in_place_of_results_cost_no_other_pass() -> None:
 
 def test_a_lost_device_ends_the_search() -> None:
     work = Work({3}, message="lost")
-
     with pytest.raises(RuntimeError, match=exactly("lost")):
         isolate(work.run, range(8), BACKEND, control=work.control)
     assert work.failed == [8]

@@ -50,7 +50,6 @@ def test_any_damage_of_a_file_is_noticed(target: Path, name: str, place: float, 
     at = int(place * len(sound))
     damaged = bytearray(sound)
     damaged[at] ^= 1 << bit
-
     assert refused_or_the_same(target, name, bytes(damaged))
     whole = name == MANIFEST and at == len(sound) - 1
     assert refused_or_the_same(target, name, sound[:at]) is not whole
@@ -59,7 +58,6 @@ def test_any_damage_of_a_file_is_noticed(target: Path, name: str, place: float, 
 @pytest.mark.parametrize("name", FILES)
 def test_a_missing_file_is_named(name: str, folder: Path) -> None:
     (folder / name).unlink()
-
     with pytest.raises(CheckpointError, match="is missing") as caught:
         open_checkpoint(folder)
     assert caught.value.path == folder / name
@@ -86,7 +84,6 @@ def test_a_manifest_changed_by_hand(folder: Path) -> None:
         f"{folder / MANIFEST}: does not match its own SHA-256: it is damaged, or was changed after "
         "it was written (to change it by hand, take sha256 out)"
     )
-
     with pytest.raises(CheckpointError, match=exactly(message)):
         open_checkpoint(folder)
     edit(folder / MANIFEST, sha256=None)
@@ -143,7 +140,6 @@ def test_what_does_not_fit_is_refused(
         (folder / MANIFEST).unlink()
         edit(folder / CONFIG, **changes, transformers_version="5.0.0")
     place = folder / (WEIGHTS if "has shape" in fault else file)
-
     with pytest.raises(CheckpointError, match=exactly(f"{place}: {fault}")):
         open_checkpoint(folder)
 
@@ -155,7 +151,6 @@ def test_what_does_not_fit_is_refused(
 def test_the_limit_of_a_folder_of_others(stated: object, limit: int, foreign: Path) -> None:
     """Transformers writes 1e30 for "no limit"."""
     edit(foreign / "tokenizer_config.json", model_max_length=stated)
-
     checkpoint = open_checkpoint(foreign)
     assert (checkpoint.manifest.max_length, checkpoint.tokenizer.max_length) == (limit, limit)
     (foreign / "tokenizer_config.json").unlink()
@@ -165,7 +160,6 @@ def test_the_limit_of_a_folder_of_others(stated: object, limit: int, foreign: Pa
 @pytest.mark.parametrize("name", ["../../../../dev/zero", "a\\b", ".."])
 def test_only_files_of_the_folder_are_read_for_a_digest(name: str, folder: Path) -> None:
     edit(folder / MANIFEST, files={name: "0" * 64}, sha256=None)
-
     fault = f"files.{name}.[key]: must be the plain name of a file in the folder (got {name!r})"
     with pytest.raises(CheckpointError, match=exactly(f"{folder / MANIFEST}: {fault}")):
         open_checkpoint(folder)
@@ -179,7 +173,6 @@ def test_what_may_be_read_for_ever_is_not_begun(name: str, folder: Path) -> None
         os.mkfifo(folder / name)
     else:
         (folder / name).symlink_to("/dev/zero")
-
     message = f"{folder / name}: is a device or a pipe: put a regular file there"
     with pytest.raises(CheckpointError, match=exactly(message)):
         open_checkpoint(folder)
@@ -219,7 +212,6 @@ def test_a_folder_with_such_a_label_is_refused(
     folder = make(tmp_path / "tiny")
     edit(folder / CONFIG, id2label={"0": "no", "1": "<"})
     message = f"{folder / CONFIG}: labels: label '<' must not have the character U+003C: {REFUSED}"
-
     with pytest.raises(CheckpointError, match=exactly(f"{message} (got ('no', '<'))")):
         open_checkpoint(folder)
 
@@ -244,7 +236,6 @@ def test_a_refusal_is_short(name: str, changes: dict[str, Any], foreign: Path) -
     if name == MANIFEST:
         write(foreign / name, {"labels": ["a", "b"], "max_length": 8})
     edit(foreign / name, **changes)
-
     with pytest.raises(CheckpointError) as caught:
         open_checkpoint(foreign)
     assert len(caught.value.fault) <= 1_000
@@ -256,6 +247,5 @@ def test_files_too_large_to_read_are_refused(name: str, foreign: Path) -> None:
     with (foreign / name).open("ab") as file:
         file.truncate(64_000_001)
     message = f"{foreign / name}: has 64000001 bytes, at most 64000000 are read"
-
     with pytest.raises(CheckpointError, match=exactly(message)):
         open_checkpoint(foreign)

@@ -16,14 +16,12 @@ def test_the_checkpoint_that_ships_is_found_from_anywhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-
     assert local_folder(DEFAULT) == SHIPPED
     assert load(DEFAULT, device="cpu").info.name == "default"
     # What the service and the estimator begin with.
     assert read_settings({})[0].checkpoint == Path(str(TextClassifier().init_from)) == DEFAULT
     # No other name is looked for there.
     assert local_folder(Path("checkpoints/two-classes")) == Path("checkpoints/two-classes")
-
     (tmp_path / DEFAULT).mkdir(parents=True)
     assert local_folder(DEFAULT) == DEFAULT
 
@@ -33,7 +31,6 @@ def test_the_earlier_name_leads_to_it_for_one_release(
 ) -> None:
     earlier = DEFAULT.with_name("neutral")
     told = "checkpoints/neutral is checkpoints/default now: name that, the old name goes with the "
-
     assert local_folder(earlier) == DEFAULT
     assert [record.message for record in caplog.records] == [f"{told}next release"]
     monkeypatch.chdir(tmp_path)

@@ -79,7 +79,6 @@ def test_written_and_read_is_the_same() -> None:
 )
 def test_a_wrong_value_is_refused(changes: dict[str, Any], place: str, message: str) -> None:
     found_place, found_message = faults(Manifest.model_validate, {**SMALLEST, **changes})[0]
-
     assert found_place == place
     assert found_message.startswith(message)
 
@@ -104,7 +103,6 @@ def test_unknown_tokens_are_those_of_the_vocabulary() -> None:
     tokenizer = tiny_tokenizer()
     texts = ["a good film", "\u2603 good \u2603", "[UNK]"]
     encodings = [tokenizer.encode(text) for text in texts]
-
     assert tokenizer.unknown_id == tokenizer.token_id("[UNK]") == 1
     # A [UNK] that somebody types is read as text; the brackets are not in this vocabulary.
     assert [count_unknown([each], tokenizer.unknown_id) for each in encodings] == [0, 2, 2]
@@ -257,7 +255,6 @@ def test_a_temperature_of_the_pair_needs_the_pair_and_another_label(
 )
 def test_the_bounds(measured: tuple[PrecisionSet, ...], *, allowed: bool, reason: str) -> None:
     verdict = judge("int8", [precision(*measured)])
-
     assert (verdict.allowed, verdict.reason[: len(reason)]) == (allowed, reason)
 
 
@@ -274,7 +271,6 @@ def test_the_bounds(measured: tuple[PrecisionSet, ...], *, allowed: bool, reason
 )
 def test_another_record_says_nothing(records: list[Precision], reason: str) -> None:
     verdict = judge("int8", records)
-
     assert (verdict.allowed, verdict.reason) == (False, reason)
     assert judge("bfloat16", [*records, precision(dtype="bfloat16")]).allowed
 
@@ -287,7 +283,6 @@ def test_a_later_record_replaces_the_one_of_its_type(checkpoint: Checkpoint) -> 
     for dtype, lost in (("int8", 1), ("bfloat16", 0), ("int8", 2)):
         now = open_checkpoint(checkpoint.path)
         save_precision(now, record_of(now, dtype, lost=lost))
-
     found = open_checkpoint(checkpoint.path).manifest.precision
     assert found == (
         record_of(checkpoint, "bfloat16", lost=0),
@@ -298,9 +293,7 @@ def test_a_later_record_replaces_the_one_of_its_type(checkpoint: Checkpoint) -> 
 def test_a_folder_of_transformers_gets_a_manifest(foreign: Path) -> None:
     checkpoint = open_checkpoint(foreign)
     assert not (foreign / MANIFEST).exists()
-
     save_precision(checkpoint, record_of(checkpoint))
-
     again = open_checkpoint(foreign)
     assert again.manifest.precision == (record_of(checkpoint),)
     expected = checkpoint.manifest

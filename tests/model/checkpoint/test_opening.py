@@ -182,7 +182,6 @@ def test_a_checkpoint_that_is_replaced_is_never_missing(
 
     monkeypatch.setattr(Path, "rename", fail)
     tiny_checkpoint(path, seed=1)
-
     assert open_checkpoint(path).version != before
     assert [entry.name for entry in tmp_path.iterdir()] == ["tiny"]
 
@@ -201,9 +200,7 @@ def test_what_a_link_points_to_is_replaced_whole(tmp_path: Path) -> None:
     (old / "vocab.txt").write_text("of the old one", encoding="utf-8")
     link = tmp_path / "current"
     link.symlink_to(old)
-
     tiny_checkpoint(link, seed=1)
-
     assert link.is_symlink()
     assert files_of(old) == files_of(tiny_checkpoint(tmp_path / "expected", seed=1))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["current", "expected", "version-1"]
@@ -213,7 +210,6 @@ def test_a_file_is_never_replaced(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("precious", encoding="utf-8")
     message = f"{path}: is a file: give the path of a folder"
-
     with pytest.raises(CheckpointError, match=exactly(message)):
         tiny_checkpoint(path)
     assert path.read_text(encoding="utf-8") == "precious"

@@ -88,7 +88,6 @@ def test_saved_and_loaded_is_the_same(edit: Change, dtype: torch.dtype, path: Pa
     change(path, edit)
     network = tiny_network(seed=1)
     load(path, network)
-
     assert {weight.dtype for weight in network.parameters()} == {torch.float32}
     assert same(network, tiny_network().to(dtype).float())
 
@@ -140,7 +139,6 @@ LAYER = "bert.encoder.layer.2.attention.output."
 )
 def test_what_does_not_fit_is_refused(edit: Change, fault: str, path: Path) -> None:
     change(path, edit)
-
     with pytest.raises(CheckpointError, match=exactly(f"{path}: {fault}")):
         check_weights(path, SHAPES)
 
@@ -158,7 +156,6 @@ def test_numbers_that_are_not_finite_are_refused(
     weight = torch.zeros(8, 8, dtype=dtype)
     weight[3, 4] = value
     change(path, replace(QUERY, weight))
-
     check_weights(path, SHAPES)  # reads no weights
     message = exactly(f"{path}: {QUERY} holds values that are not finite float32 numbers")
     with pytest.raises(CheckpointError, match=message):
@@ -197,7 +194,6 @@ def test_weights_in_parts_are_those_of_one_file(path: Path, tmp_path: Path) -> N
 def test_an_index_that_does_not_fit_is_refused(places: object, fault: str, path: Path) -> None:
     in_parts(path, dict(sorted(load_file(path).items())), places=places)
     place = re.escape(f"{path.with_name(INDEX)}: {fault}")
-
     with pytest.raises(CheckpointError, match=f"^{place}"):
         check_weights(path, SHAPES)
 
@@ -205,7 +201,6 @@ def test_an_index_that_does_not_fit_is_refused(places: object, fault: str, path:
 def test_a_weight_in_two_parts_is_refused(path: Path) -> None:
     first, second = in_parts(path, load_file(path))
     shutil.copy(first, second)
-
     with pytest.raises(CheckpointError, match=f"^{second}: holds .*, as another name does$"):
         check_weights(path, SHAPES)
 
@@ -215,9 +210,7 @@ def test_weights_of_other_heads_are_named_and_not_read(
 ) -> None:
     names = ["cls.predictions.bias", "lm_head.decoder.weight", "loss.weight"]
     change(path, lambda weights: weights.update({name: torch.zeros(1) for name in names}))
-
     check_weights(path, SHAPES)
-
     (record,) = caplog.records
     assert record.getMessage() == "weights that no classifier has are not read"
     assert vars(record)["weights"] == ", ".join(names)
@@ -231,7 +224,6 @@ def test_a_pickle_is_never_read(tmp_path: Path) -> None:
         f"{path}: is missing; {name} is there, but nothing is unpickled here: save the "
         "model as safetensors"
     )
-
     with pytest.raises(CheckpointError, match=exactly(message)):
         check_weights(path, SHAPES)
 
@@ -278,7 +270,6 @@ def masked_language_model(weights: dict[str, Tensor]) -> None:
 def test_an_encoder_gives_what_it_has(edit: Change, fresh: tuple[str, ...], path: Path) -> None:
     change(path, edit)
     network = tiny_network(seed=1)
-
     assert tuple(load_encoder(path, network)) == fresh
     assert same(network, expected_from_encoder(*fresh))
 
@@ -292,6 +283,5 @@ def test_an_encoder_gives_what_it_has(edit: Change, fresh: tuple[str, ...], path
 )
 def test_an_encoder_that_does_not_fit_is_refused(edit: Change, fault: str, path: Path) -> None:
     change(path, edit)
-
     with pytest.raises(CheckpointError, match=exactly(f"{path}: {fault}")):
         load_encoder(path, tiny_network())

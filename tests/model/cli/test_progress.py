@@ -39,7 +39,6 @@ def shown_on_terminal(total: int, done: int) -> str:
 
 def test_a_terminal_gets_a_bar_with_loss_rate_and_time_left() -> None:
     shown = shown_on_terminal(total=4, done=1)
-
     bars = [bar for bar in shown.split("\r") if "%|" in bar]
     assert bars[0].startswith("fit:  25%|")
     assert re.search(r"\| 3/4 \[.*, loss 0\.1\]$", bars[2])

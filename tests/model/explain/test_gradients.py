@@ -115,9 +115,7 @@ def test_the_gradient_is_that_of_the_calibrated_log_odds(folder: Path, text: str
 def test_the_baseline_is_padding_but_for_special_tokens(predictor: Predictor) -> None:
     encoding = predictor.encode("A superb film.", with_tokens=True)
     table = tiny_network().embeddings.tokens.weight
-
     ends = predictor.gradients.ends(encoding)
-
     assert torch.equal(ends.text, table[encoding.input_ids])
     expected = table[[encoding.input_ids[0], 0, 0, 0, 0, encoding.input_ids[-1]]]
     assert torch.equal(ends.baseline, expected)
@@ -179,9 +177,7 @@ def test_where_a_model_is_sure_the_log_odds_are_still_a_number(tmp_path: Path) -
     manifest = tiny_manifest(temperature=0.001)
     predictor = load(tiny_checkpoint(tmp_path / "tiny", manifest=manifest))
     encoding = predictor.encode("A superb film.", with_tokens=True)
-
     ends = predictor.gradients.ends(encoding)
-
     assert ends.prediction.score == pytest.approx(1.0, abs=1e-12)
     assert 100 < ends.value < 1e5
     shares = predictor.gradients.along(ends, np.ones(1), np.ones(1))
@@ -256,7 +252,6 @@ def test_with_32_nodes_integrated_gradients_are_complete(
     usual_predictor: Predictor, words: list[str]
 ) -> None:
     found = attribute(usual_predictor.gradients, encode(usual_predictor, " ".join(words)))
-
     assert found.steps == 32
     assert abs(found.gap) < 1e-5
     assert found.gap == found.value - found.baseline_value - float(np.sum(found.attributions))

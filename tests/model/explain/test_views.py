@@ -76,7 +76,6 @@ def test_a_rollout_by_hand() -> None:
 def test_a_rollout_without_a_residual_connection_is_the_attention_alone() -> None:
     attention = raw(layers=2, heads=3, length=4, seed=0)
     first, second = attention.mean(axis=1)
-
     found = views.reduce_weights(attention, reduce="rollout", words=None, residual_share=0.0)
     np.testing.assert_allclose(found[0, 0], second @ first, atol=1e-6)
     # Half and half by default, as around an encoder's attention.
@@ -165,7 +164,6 @@ def test_a_text_of_special_tokens_alone_keeps_them() -> None:
     ]
     weights: Any = np.array([[[0.25, 0.75], [0.5, 0.5]]], np.float32)
     maps, strongest = views.downsample([weights], tokens, Downsampling(8, special=False))
-
     np.testing.assert_array_equal(maps, weights[None])
     assert strongest.keys.tolist() == [[[1, 0]]]
     assert views.downsampled_side(tokens, 8, special=False) == 2

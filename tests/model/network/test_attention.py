@@ -23,7 +23,6 @@ def draw(*shape: int, seed: int = 0) -> Tensor:
 
 def test_default_sizes() -> None:
     attention = MultiHeadAttention(num_heads=2, query_size=6)
-
     assert attention.head_dim == attention.value_head_dim == 3
     parts = ("query", "key", "value", "output")
     shapes = {name: tuple(weight.shape) for name, weight in attention.named_parameters()}
@@ -42,7 +41,6 @@ def test_returned_weights_are_those_before_dropout(need_weights: bool) -> None:
         expected = attention.eval()(states, states, states, need_weights=need_weights)
         torch.manual_seed(0)
         dropped = attention.train()(states, states, states, need_weights=need_weights)
-
     assert not dropped.hidden_states.allclose(expected.hidden_states)
     if need_weights:
         assert dropped.attention_weights.equal(expected.attention_weights)
@@ -83,7 +81,6 @@ SHAPES = "(4, 5) or (2, 4, 5) or (2, 3, 4, 5)"
 def test_another_mask_is_refused(name: str, mask: Tensor, error: str) -> None:
     attention = MultiHeadAttention(num_heads=3, query_size=6)
     queries, keys = draw(2, 4, 6), draw(2, 5, 6)
-
     with pytest.raises(ConfigurationError, match=exactly(f"{name} must {error}")):
         attention(queries, keys, keys, **{name: mask})
 
@@ -128,7 +125,6 @@ def test_tensors_that_do_not_fit_are_refused(
 ) -> None:
     attention = MultiHeadAttention(num_heads=2, query_size=8)
     query, key, value = (torch.zeros(shape) for shape in shapes)
-
     with pytest.raises(ConfigurationError, match=exactly(message)):
         attention(query, key, value)
 
@@ -226,9 +222,7 @@ def test_same_as_the_reference(
 def test_large_scores_do_not_overflow() -> None:
     weights = {f"{name}.weight": np.eye(2) for name in ("query", "key", "value", "output")}
     states = np.array([[[1e4, 0.0], [0.0, 1e4]]])
-
     output, attention = multi_head_attention(states, states, states, weights, num_heads=1)
-
     assert attention.tolist() == [[[[1.0, 0.0], [0.0, 1.0]]]]
     assert output.tolist() == states.tolist()
 
@@ -236,9 +230,7 @@ def test_large_scores_do_not_overflow() -> None:
 @given(lengths=st.lists(st.integers(1, 9), min_size=1, max_size=5), extra=st.integers(0, 4))
 def test_padding_begins_where_a_text_ends(lengths: list[int], extra: int) -> None:
     longest = max(lengths) + extra
-
     mask = padding_mask(torch.tensor(lengths), max_length=longest)
-
     assert mask.tolist() == [[place >= length for place in range(longest)] for length in lengths]
     assert padding_mask(torch.tensor(lengths, dtype=torch.int32)).shape[1] == max(lengths)
 
@@ -262,7 +254,6 @@ def test_wrong_lengths_are_refused(lengths: Tensor, max_length: int | None, faul
 @given(queries=st.integers(1, 6), more=st.integers(0, 4))
 def test_a_query_sees_what_came_before_it(queries: int, more: int) -> None:
     mask = causal_mask(queries, queries + more)
-
     assert mask.tolist() == [
         [key > query + more for key in range(queries + more)] for query in range(queries)
     ]
@@ -272,7 +263,6 @@ def test_a_query_sees_what_came_before_it(queries: int, more: int) -> None:
 @pytest.mark.parametrize(("queries", "keys"), [(3, 2), (0, 2)])
 def test_queries_without_keys_are_refused(queries: int, keys: int) -> None:
     message = f"a causal mask needs from 1 to {keys} queries for {keys} keys, got {queries}"
-
     with pytest.raises(ConfigurationError, match=exactly(message)):
         causal_mask(queries, keys)
 

@@ -17,7 +17,6 @@ def encodings(*rows: list[int]) -> list[Encoding]:
 def test_fixed_length_and_equal_lengths_without_a_mask() -> None:
     rows = encodings([2, 3], [2, 3])
     batch = collate(rows, pad_token_id=1, pad_to=4)
-
     assert batch.input_ids.tolist() == [[2, 3, 1, 1], [2, 3, 1, 1]]
     assert batch.key_padding_mask is not None
     assert batch.key_padding_mask.tolist() == [[False, False, True, True]] * 2
@@ -48,7 +47,6 @@ def test_what_is_no_batch_is_refused(
 )
 def test_every_row_can_be_read_back(rows: list[list[int]], pad_token_id: int) -> None:
     batch = collate(encodings(*rows), pad_token_id=pad_token_id)
-
     mask = batch.key_padding_mask
     if mask is None:
         mask = torch.zeros_like(batch.input_ids, dtype=torch.bool)

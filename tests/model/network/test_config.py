@@ -25,7 +25,6 @@ CONTENT: dict[str, Any] = {
 
 def test_what_transformers_leaves_out_has_its_defaults() -> None:
     found = EncoderConfig.from_json(CONTENT).model_dump()
-
     assert (found.pop("kind"), found.pop("labels")) == ("bert", ("LABEL_0", "LABEL_1"))
     theirs = BertConfig(**CONTENT).to_dict()
     assert found == {name: theirs[name] for name in found}

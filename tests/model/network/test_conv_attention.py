@@ -31,7 +31,6 @@ def count(module: torch.nn.Module) -> int:
 )
 def test_parts_can_be_left_out(changes: dict[str, int | None], parameters: int) -> None:
     network = ConvAttentionClassifier(**changes)  # type: ignore[arg-type]
-
     assert count(network) == parameters
     output = network(Batch(ids([1, 2, 3]), None), need_weights=True)
     assert output.logits.shape == (1, 2)
@@ -61,7 +60,6 @@ def test_the_same_alone_and_in_a_batch() -> None:
     with torch.no_grad():
         together = network(Batch(ids([1, 2, 3, 4, 5], [6, 7, 0, 0, 0]), padding), need_weights=True)
         alone = network(Batch(ids([6, 7]), None), need_weights=True)
-
     torch.testing.assert_close(together.logits[1:], alone.logits)
     torch.testing.assert_close(
         together.attention_weights[0][1:, :, :2, :2], alone.attention_weights[0]
@@ -74,7 +72,6 @@ def test_the_form_of_the_course_attends_to_padding() -> None:
     with torch.no_grad():
         padded = network(Batch(whole, None), need_weights=True)
         short = network(Batch(ids([1, 2, 3]), torch.tensor([[False, False, True]])))
-
     (weights,) = padded.attention_weights
     assert weights.shape == (1, 2, 8, 8)
     assert weights[..., 3:].gt(0.0).all()
@@ -116,10 +113,8 @@ def test_only_the_attention_computes_in_bfloat16() -> None:
 @pytest.mark.parametrize("labels", [("a", "b"), ("a", "b", "c")])
 def test_two_classes_share_a_unit_and_more_have_one_each(labels: tuple[str, ...]) -> None:
     network = tiny_conv_network(tiny_conv_config(labels=labels))
-
     with torch.no_grad():
         logits = network(Batch(ids([1, 2, 3], [4, 5, 6]), None)).logits
-
     assert network.classifier.out_features == (1 if len(labels) == 2 else 3)
     assert logits.shape == (2, len(labels))
     assert (logits[:, 0] == 0).all() == (len(labels) == 2)

@@ -56,7 +56,6 @@ def test_a_text_gets_the_same_answer_alone_and_in_any_batch(rows: list[list[int]
 def test_the_padding_row_stays_zero_in_training() -> None:
     network = tiny_network().train()
     network(random_batch(5, 3)).logits.sum().backward()
-
     gradient = network.embeddings.tokens.weight.grad
     assert gradient is not None
     assert gradient[0].eq(0.0).all()
@@ -69,9 +68,7 @@ def test_the_last_layer_computes_the_first_token_alone(*, need_weights: bool) ->
     lengths: list[int] = []
     for layer in network.layers:
         layer.register_forward_hook(lambda _, __, output: lengths.append(output[0].shape[1]))
-
     network(random_batch(9, 4), need_weights=need_weights)
-
     assert lengths == ([9, 9] if need_weights else [9, 1])
 
 

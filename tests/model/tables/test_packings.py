@@ -51,7 +51,6 @@ def test_a_packed_file_has_the_same_rows(tmp_path: Path, name: str, end: str) ->
     plain, packed = tmp_path / name, tmp_path / f"{name}{end}"
     plain.write_bytes(PLAIN[name])
     packed.write_bytes(PACK[end](PLAIN[name]))
-
     assert read(packed) == read(plain)
     assert [(row.text, row.label) for row in read(plain)] == [
         ("caf\u00e9, good", "1"),
@@ -133,7 +132,6 @@ def test_blank_cells_far_away_are_no_rows(tmp_path: Path, cell: str) -> None:
     book.save(path)
     dimension = re.compile(rb'<dimension ref="[^"]*"')
     rewrite(path, SHEET, lambda xml: dimension.sub(b'<dimension ref="A1:XFD1048576"', xml))
-
     assert read(path) == READ
 
 
@@ -176,7 +174,6 @@ def test_a_broken_workbook_is_one_message(
 
 def test_one_of_several_sheets_is_named(tmp_path: Path) -> None:
     path = workbook(tmp_path / "a.xlsx", one=[["text"], ["x"]], two=ROWS, _three=ROWS)
-
     assert read(path, Columns(sheet="two")) == read(path, Columns(sheet="_three")) == READ
     with pytest.raises(TableError, match=re.escape(CONTENT.format(2, "'one', 'two'"))):
         read(path)

@@ -66,7 +66,6 @@ def test_texts_that_unpack_to_more_than_is_read_are_refused(
     table = pyarrow.table({"text": texts.cast(pyarrow.string()) if is_packed else texts})
     parquet.write_table(table, path, compression="zstd", use_dictionary=not is_packed)
     fault = "100,000 rows have more than 268,435,456 bytes: write smaller row groups"
-
     with pytest.raises(TableError, match=exactly(f"{path}: {fault}")):
         read(path)
 
@@ -88,6 +87,5 @@ def test_a_footer_that_says_more_rows_is_refused(tmp_path: Path, rows: bytes, fa
     start = len(content) - int.from_bytes(path.read_bytes()[-8:-4], "little")
     footer = content[start:].replace(b"\xa0\x9c\x01", rows)  # 10,000, as Thrift writes it
     path.write_bytes(content[:start] + footer + len(footer).to_bytes(4, "little") + b"PAR1")
-
     with pytest.raises(TableError, match=f"is not a whole Parquet file: {fault}"):
         read(path)

@@ -36,7 +36,6 @@ def write(path: Path, content: str) -> Path:
 def test_every_format_gives_the_same_rows(tmp_path: Path, suffix: str) -> None:
     written = write_rows(tmp_path / f"reviews.2024{suffix.lower()}", ROWS)
     path = written.rename(tmp_path / f"reviews.2024{suffix}")
-
     first = 2 if suffix.lower().startswith((".tsv", ".csv")) else 1
     expected = [Row(number, *row) for number, row in enumerate(ROWS, start=first)]
     assert read(path) == expected
@@ -57,13 +56,11 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_any_text_survives(scratch: Path, data: st.DataObject, suffix: str) -> None:
     texts = data.draw(st.lists(TSV_TEXTS if suffix == ".tsv" else ANY_TEXTS, min_size=1))
     path = write_rows(scratch / f"a{suffix}", [(text, "x") for text in texts])
-
     assert [row.text for row in read(path)] == texts
 
 
 def test_tsv_has_no_quoting(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", 'text\tlabel\n"one\t0\n"two"\t1\nthree"\t0\n')
-
     assert [row.text for row in read(path)] == ['"one', '"two"', 'three"']
 
 
@@ -72,20 +69,17 @@ def test_line_ends_of_windows_and_blank_lines(tmp_path: Path, suffix: str) -> No
     comma = "\t" if suffix == ".tsv" else ","
     lines = [f"text{comma}label", "", f"one{comma}0", "", "", f"two{comma}1", ""]
     path = write(tmp_path / f"a{suffix}", "\r\n".join(lines))
-
     assert read(path) == [Row(3, "one", "0"), Row(6, "two", "1")]
 
 
 def test_a_csv_row_is_numbered_by_the_line_it_begins_on(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", 'text,label\n"one\r\nmore\n",0\ntwo,1\n')
-
     assert read(path) == [Row(2, "one\r\nmore\n", "0"), Row(5, "two", "1")]
 
 
 def test_a_csv_field_may_be_longer_than_the_usual_limit(tmp_path: Path) -> None:
     text = "word " * 131_072
     path = write_rows(tmp_path / "a.csv", [(text, "0")])
-
     assert read(path) == [Row(2, text, "0")]
 
 
@@ -94,7 +88,6 @@ def test_rows_with_other_columns_than_the_header(tmp_path: Path, suffix: str) ->
     comma = "\t" if suffix == ".tsv" else ","
     rows = ["text,label,id", "one,0", "two,1,7", "three,1,8,9"]
     path = write(tmp_path / f"a{suffix}", "\n".join(rows).replace(",", comma))
-
     assert read(path) == [
         Row(2, fault="the header has 3 columns, this row has 2"),
         Row(3, "two", "1"),
@@ -143,7 +136,6 @@ def test_columns_are_guessed_or_named(
     tmp_path: Path, header: tuple[str, str], columns: Columns
 ) -> None:
     path = write_rows(tmp_path / "a.tsv", [("one", "x")], header=header)
-
     assert read(path, columns) == [Row(2, "one", "x")]
 
 
@@ -197,7 +189,6 @@ def test_other_formats_are_refused(tmp_path: Path, name: str, fault: str) -> Non
 def test_an_empty_file(tmp_path: Path, suffix: str, blank: bytes) -> None:
     path = tmp_path / f"a{suffix}"
     path.write_bytes(gzip.compress(blank) if suffix.endswith(".gz") else blank)
-
     fault = "is not a whole Parquet file" if suffix == ".parquet" and blank else "is empty"
     with pytest.raises(TableError) as error:
         read(path)
@@ -241,14 +232,12 @@ def test_parquet_without_rows(tmp_path: Path) -> None:
     parquet.write_table(
         pyarrow.table({"text": pyarrow.array([], pyarrow.string()), "label": []}), path
     )
-
     assert read(path) == []
 
 
 def test_parquet_needs_pyarrow_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_rows(tmp_path / "a.parquet", ROWS)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-
     message = (
         f"{path}: Parquet needs pyarrow, which is not installed: pip install 'headlight[train]'"
     )
@@ -439,7 +428,6 @@ def test_half_of_a_json_array_is_refused(tmp_path: Path, content: str) -> None:
 def test_a_json_array_has_any_length(tmp_path: Path) -> None:
     rows = [{"text": f"{at} " + "caf\u00e9 [{" * (at % 7 * 9_000), "label": at} for at in range(99)]
     path = write(tmp_path / "a.json", json.dumps(rows, ensure_ascii=False))
-
     assert path.stat().st_size > 8 * 1024 * 1024
     assert read(path) == [Row(at, row["text"], row["label"]) for at, row in enumerate(rows, 1)]
 

@@ -115,7 +115,6 @@ def panicking() -> tokenizers.Tokenizer:
 
 def test_a_panic_is_an_error_like_others() -> None:
     tokenizer = Tokenizer(panicking(), max_length=8)
-
     assert tokenizer.encode("a").input_ids == [1]
     for with_tokens in (False, True):
         with pytest.raises(TokenizerError) as caught:
@@ -128,9 +127,7 @@ def test_a_panic_is_an_error_like_others() -> None:
 def test_a_panic_costs_its_own_row_alone(checkpoint_folder: Path) -> None:
     scorer = Scorer(checkpoint_folder, device="cpu", dtype="float32", threads=1)
     scorer._predictor.encode_many = Tokenizer(panicking(), max_length=8).encode_many
-
     _, refused, _ = scorer.encode(["a", "x" * 40, "a"])
-
     assert isinstance(refused, TokenizerError)
     assert (str(refused), refused.__traceback__) == (str(TokenizerError("PanicException")), None)
 

@@ -38,7 +38,6 @@ def test_truncation_and_padding_of_the_file_are_turned_off(tmp_path: Path) -> No
     backend.enable_padding(length=20)
     write(tmp_path, "tokenizer.json", backend.to_str())
     tokenizer = load_tokenizer(tmp_path, max_length=MAX_LENGTH)
-
     assert tokenizer.encode(WORDS) == TOKENIZER.encode(WORDS)
     assert tokenizer.encode("a").input_ids == [IDS["[CLS]"], IDS["a"], IDS["[SEP]"]]
 
@@ -79,9 +78,7 @@ def test_the_ids_of_a_bert_are_those_of_transformers(
         write(tmp_path, name, content)
     theirs = AutoTokenizer.from_pretrained(tmp_path)
     texts = ["A film is a film", "Zork zorks the zork.", "É é", "中文 a", "a" * 101]
-
     ours = load_tokenizer(tmp_path, max_length=200)
-
     assert [ours.encode(text).input_ids for text in texts] == theirs(texts)["input_ids"]
 
 
@@ -91,7 +88,6 @@ def test_lines_of_a_vocabulary_file(tmp_path: Path) -> None:
     text = "The [SEP] plot drags, but 中 the café is superb 🎬."
     encoding = load_tokenizer(tmp_path, max_length=MAX_LENGTH).encode(text, with_tokens=True)
     assert encoding == TOKENIZER.encode(text, with_tokens=True)
-
     write(tmp_path, "vocab.txt", "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "\u2028", "", "a"]))
     assert load_tokenizer(tmp_path, max_length=9).encode("a").input_ids == [2, 6, 3]
 
@@ -110,7 +106,6 @@ def test_the_padding_id(options: dict[str, Any], pad_token_id: int, tmp_path: Pa
     write(tmp_path, "vocab.txt", "[UNK]\n[CLS]\n[SEP]\n[PAD]\na\n")
     write(tmp_path, "tokenizer_config.json", options)
     write(tmp_path, "config.json", {"pad_token_id": 4})
-
     assert load_tokenizer(tmp_path, max_length=9).pad_token_id == pad_token_id
 
 
@@ -145,7 +140,6 @@ def test_the_padding_id(options: dict[str, Any], pad_token_id: int, tmp_path: Pa
 def test_a_damaged_file_is_refused(name: str, content: bytes, error: str, tmp_path: Path) -> None:
     write(tmp_path, "vocab.txt", VOCAB)
     (tmp_path / name).write_bytes(content)
-
     with pytest.raises(CheckpointError, match=f"^{re.escape(f'{tmp_path / name}: {error}')}"):
         load_tokenizer(tmp_path, max_length=9)
 
@@ -168,7 +162,6 @@ def test_without_a_file_that_is_read_one_line_says_how_to_write_it(
         f"{tmp_path / 'tokenizer.json'}: is missing: have transformers write it "
         f"(AutoTokenizer.from_pretrained('{tmp_path}').save_pretrained('{tmp_path}'))"
     )
-
     with pytest.raises(CheckpointError, match=exactly(message)):
         load_tokenizer(tmp_path, max_length=9)
 
@@ -197,7 +190,6 @@ def test_a_limit_without_room_names_the_file(name: str, tmp_path: Path) -> None:
         f"{path}: max_length is 2, but 2 special tokens leave no room for text: it must be at "
         "least 3"
     )
-
     with pytest.raises(CheckpointError, match=exactly(message)):
         load_tokenizer(tmp_path, max_length=2)
 
@@ -283,9 +275,7 @@ def test_a_folder_in_which_special_tokens_are_text(tmp_path: Path) -> None:
     options = json.loads((tmp_path / "tokenizer_config.json").read_text())
     write(tmp_path, "tokenizer_config.json", {**options, "split_special_tokens": True})
     theirs = AutoTokenizer.from_pretrained(tmp_path)
-
     encoding = load_tokenizer(tmp_path, max_length=LONG).encode("a [USER] zork #tag")
-
     assert encoding.input_ids == theirs("a [USER] zork #tag")["input_ids"]
     assert theirs.convert_tokens_to_ids("[USER]") not in encoding.input_ids
 
@@ -314,7 +304,6 @@ def test_an_added_token_that_only_another_file_names_is_refused(
         f"{tmp_path / 'vocab.txt'}: lacks the added token {lacking}, which another file of the "
         "folder names: have transformers write it "
     )
-
     with pytest.raises(CheckpointError, match=f"^{re.escape(message)}"):
         load_tokenizer(tmp_path, max_length=9)
 

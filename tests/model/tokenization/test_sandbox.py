@@ -94,7 +94,6 @@ def test_it_imports_neither_torch_nor_the_rest_of_the_package(tmp_path: Path) ->
     (tmp_path / "vocab.txt").write_text("\n".join(VOCABULARY), encoding="utf-8")
     finished = run_python("-X", "importtime", sandbox_child.__file__, tmp_path)
     imported = {line.rpartition("|")[2].strip() for line in finished.stderr.splitlines()}
-
     assert "model.tokenization.tokenizer" in imported
     assert not {"torch", "numpy", "safetensors", "model.checkpoint.opening"} & imported
     assert finished.stdout.splitlines()[-1] == '{"step": "end"}'
@@ -105,7 +104,6 @@ def test_a_system_without_limits_tries_all_the_same(
 ) -> None:
     monkeypatch.setenv("RAYON_NUM_THREADS", "2")
     monkeypatch.setattr(sandbox_child, "resource", None)
-
     sandbox_child.limit(foreign)
 
 
@@ -122,7 +120,6 @@ def test_a_child_that_does_not_finish_is_an_error(
 ) -> None:
     replace_script(tmp_path, monkeypatch, script)
     message = f"{foreign / 'tokenizer.json'}: {end}, while it was opened"
-
     with pytest.raises(CheckpointError, match=exactly(message)):
         try_tokenizer(foreign, timeout=1 if "threading" in script else 120)
 
@@ -135,7 +132,6 @@ def test_a_process_that_cannot_be_started_is_an_error(
         f"{foreign / 'tokenizer.json'}: cannot be tried: no process could be started: No such "
         "file or directory"
     )
-
     with pytest.raises(CheckpointError, match=exactly(message)):
         try_tokenizer(foreign)
 
@@ -230,7 +226,6 @@ def test_the_child_has_little_processor_time(
         f"{hostile / 'tokenizer.json'}: ended with status -24 (out of processor time) in its "
         "trial, at the text of one letter"
     )
-
     with pytest.raises(CheckpointError, match=exactly(message)):
         try_tokenizer(hostile)
 

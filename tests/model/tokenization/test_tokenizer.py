@@ -75,9 +75,7 @@ def test_a_tokenizer_without_special_tokens() -> None:
     backend = tokenizers.Tokenizer(models.WordPiece(IDS, unk_token="[UNK]"))
     backend.pre_tokenizer = pre_tokenizers.Whitespace()
     tokenizer = Tokenizer(backend, max_length=2)
-
     encoding = tokenizer.encode("a bad film", with_tokens=True)
-
     assert encoding.input_ids == [IDS["a"], IDS["bad"]]
     assert encoding.truncated is True
     assert encoding.tokens == (Token("a", 0, 1, False, 0), Token("bad", 2, 5, False, 1))
@@ -87,9 +85,7 @@ def test_a_token_that_begins_with_a_space_belongs_to_the_word_behind_it() -> Non
     vocabulary = {"[UNK]": 0, "a": 1, "Ġb": 2, "Ġ": 3}
     backend = tokenizers.Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-
     encoding = Tokenizer(backend, max_length=9).encode("a b ", with_tokens=True)
-
     assert encoding.tokens == (
         Token("a", 0, 1, False, 0),
         Token("Ġb", 1, 3, False, 1),
@@ -188,9 +184,7 @@ def test_a_word_that_was_cut_counts_as_far_as_it_was_read(
     truncation: str, expected: list[tuple[str, int]]
 ) -> None:
     short = Tokenizer(LONG._backend, max_length=6 if truncation == "right" else 5)
-
     words = words_of("good, fuxy film", short, truncation=truncation)
-
     assert [(token.text, token.start) for token in words.tokens[1:-1]] == expected
 
 
@@ -204,7 +198,6 @@ def test_a_word_that_was_cut_counts_as_far_as_it_was_read(
 )
 def test_a_word_ends_where_its_white_space_begins(text: str) -> None:
     words = words_of(text).tokens[1:-1]
-
     assert [token.text for token in words] == text.split()
     assert [text[token.start : token.end] for token in words] == text.split()
 
@@ -227,9 +220,7 @@ def test_spaces_within_tokens_are_no_part_of_a_word() -> None:
 def test_sums_over_words() -> None:
     words = words_of("good, film")  # [CLS] good , film [SEP]
     values = np.arange(10.0, dtype=np.float32).reshape(2, 5)
-
     sums = sum_words(values, words)
-
     assert sums.dtype == np.float32
     assert sums.tolist() == [[0, 3, 3, 4], [5, 13, 8, 9]]
     assert sum_words(values.T, words, axis=0).tolist() == sums.T.tolist()

@@ -130,7 +130,6 @@ def test_an_excerpt_gives_what_the_whole_gives(
         some = SHORT.encode(text, truncation=truncation, with_tokens=with_tokens)
     with patch.object(tokenizer_module, "_CHARACTERS_A_TOKEN", len(text) + 1):
         whole = SHORT.encode(text, truncation=truncation, with_tokens=with_tokens)
-
     assert some == whole
 
 

@@ -96,14 +96,12 @@ def test_a_wrong_option_is_told(
     tmp_path: Path, refusal: Refusal, options: list[str], message: str
 ) -> None:
     rows = write_sentences(tmp_path / "rows.tsv", rows=20)
-
     assert message in refusal(["compare", str(rows), "--output", str(tmp_path / "out"), *options])
     assert not (tmp_path / "out").exists()
 
 
 def test_a_report_is_not_replaced_unasked(compared: Path, refusal: Refusal) -> None:
     told = refusal(["compare", "unread.tsv", "--output", str(compared)])
-
     assert "holds a report already: choose another --output, or --overwrite it" in told
 
 
@@ -111,7 +109,6 @@ def test_other_files_are_left_alone(tmp_path: Path, refusal: Refusal) -> None:
     notes = tmp_path / "out" / "notes.txt"
     notes.parent.mkdir()
     notes.write_text("mine", encoding="utf-8")
-
     told = refusal(["compare", "unread.tsv", "--output", str(notes.parent), "--overwrite"])
     assert "holds other files than a report: choose another --output" in told
     assert notes.read_text(encoding="utf-8") == "mine"
@@ -122,9 +119,7 @@ def test_a_signal_ends_it_without_a_report(
 ) -> None:
     rows = write_sentences(tmp_path / "rows.tsv", rows=40)
     signal_after(monkeypatch, 3, signal.SIGINT)
-
     assert main(["compare", str(rows), "--output", str(tmp_path / "out"), "--epochs", "9"]) == 130
-
     *_, last = capsys.readouterr().err.splitlines()
     assert last == "headlight-train: interrupted: run the same command again"
     assert not (tmp_path / "out").exists()

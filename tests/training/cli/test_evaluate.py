@@ -148,7 +148,6 @@ def test_a_bad_file_is_found_before_any_is_measured(
     sound = write_rows(tmp_path / "a.tsv", ROWS)
     missing = tmp_path / "b.tsv"
     target = tmp_path / "figures.json"
-
     with pytest.raises(DataError, match=exactly(f"{missing}: does not exist")):
         run(parse(sound, missing, "--checkpoint", checkpoint_folder, "--json", target))
     assert capsys.readouterr().out == ""

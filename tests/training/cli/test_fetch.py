@@ -87,9 +87,7 @@ def test_weights_in_parts_come_with_their_index(
     in_parts(film / WEIGHTS, load_file(film / WEIGHTS))
     files = files_of(film)
     hub.add(NAME, {**files, "other.safetensors": b"x"})
-
     assert fetch(NAME)[0] == 0
-
     found = files_of(tmp_path / "out")
     assert found.keys() == {*files, ORIGIN}
 
@@ -104,9 +102,7 @@ def test_a_branch_and_a_token(
     hub.add(NAME, {"README.md": b""})
     commit = hub.add(NAME, files_of(folder), branch="refs/pr/2")
     hub[NAME].token = "hf_right"
-
     assert "set HF_TOKEN if it is private" in refused(NAME, "--revision", "refs/pr/2")
-
     monkeypatch.setenv("HF_TOKEN", "hf_right")
     status, output, _ = fetch(f"hf:{NAME}@refs/pr/2")
     assert status == 0
@@ -135,9 +131,7 @@ def test_what_is_not_served_is_refused(
     files: dict[str, bytes], fault: str, hub: Hub, tmp_path: Path, refused: Callable[..., str]
 ) -> None:
     commit = hub.add(NAME, files)
-
     assert refused(NAME).startswith(f"hf:{NAME}@main ({commit[:12]}): {fault}")
-
     assert "pytorch_model.bin" not in hub.downloads()
     assert [path.name for path in tmp_path.iterdir() if path.name != "home"] == []
 
@@ -148,7 +142,6 @@ def test_weights_that_would_fill_the_disk_are_refused(
     hub.add(NAME, files_of(folder))
     size = (folder / WEIGHTS).stat().st_size
     monkeypatch.setattr("model.checkpoint.hub._MOST_WEIGHTS", size - 1)
-
     assert refused(NAME).endswith(
         f": its weights have {size} bytes, at most {size - 1} are fetched"
     )
@@ -157,7 +150,6 @@ def test_weights_that_would_fill_the_disk_are_refused(
 
 def test_names_that_are_not_there(hub: Hub, folder: Path, refused: Callable[..., str]) -> None:
     hub.add(NAME, files_of(folder))
-
     assert refused("people/other").startswith("hf:people/other@main: the hub shows no model of ")
     expected = f"hf:{NAME}@v9: the repository has no revision v9: check the name"
     assert refused(NAME, "--revision", "v9") == expected
@@ -192,7 +184,5 @@ def test_an_encoder_alone_is_accepted_if_asked_for(
         if name.startswith("distilbert.")
     }
     hub.add(NAME, {**files_of(folder), WEIGHTS: save(weights)})
-
     assert "model.safetensors lacks classifier.bias" in refused(NAME)
-
     assert fetch(NAME, "--encoder")[0] == 0

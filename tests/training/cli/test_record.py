@@ -120,7 +120,6 @@ def test_options_that_do_not_go_with_it(
 
 def test_a_signed_folder_is_refused_before_the_work(folder: Path, refusal: Refusal) -> None:
     (folder / SIGNATURE).write_text("{}", encoding="utf-8")
-
     command = ["evaluate", "unread.tsv", "--checkpoint", str(folder), "--record-dtype", "bfloat16"]
     assert refusal(command).startswith(f"{folder / SIGNATURE}: covers headlight.json, so a record")
 
@@ -129,7 +128,6 @@ def test_without_kernels_int8_is_not_recorded(
     typed: list[str], refusal: Refusal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("model.backends.kernels._load", lambda: ([], "they are not compiled"))
-
     assert refusal([*typed, "--record-dtype", "int8"]) == (
         "--record-dtype: dtype int8 needs the kernels on a processor, and they are not compiled: "
         "use auto"

@@ -62,6 +62,5 @@ def test_the_texts_of_all_files_are_counted_together(
 def test_fit_records_its_validation_rows(fitted: Path) -> None:
     rows = read_dataset([fitted / "rows.tsv"])
     _, validation = split_validation(rows, which="random", share=0.1, seed=0)
-
     output = fitted / "out"
     assert recorded(output) == counted(output, list(validation.texts), ["validation"])

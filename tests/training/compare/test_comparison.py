@@ -66,5 +66,4 @@ def test_the_page_holds_the_figures() -> None:
 
 def test_one_variant_is_set_against_nothing() -> None:
     page = to_markdown(dataclasses.replace(COMPARISON, outcomes=(FIRST,)))
-
     assert "## Against" not in page

@@ -65,7 +65,6 @@ TEXT = "I do not like it, but the acting isn't bad."
 def test_a_slip_is_in_one_longer_word_and_spares_its_first_letter(seed: int) -> None:
     before = TEXT.split()
     after = augment.add_typo(TEXT, random.Random(seed)).split()
-
     changed = [(old, new) for old, new in zip(before, after, strict=True) if old != new]
     assert len(changed) <= 1  # two letters that are alike can be swapped
     for old, new in changed:
@@ -100,7 +99,6 @@ def test_a_change_makes_nothing_but_these(
 @given(seed=st.integers(0, 1000))
 def test_a_link_or_an_emoji_stands_before_or_behind(seed: int) -> None:
     found = augment.add_link(TEXT, random.Random(seed))
-
     assert found.startswith(f"{TEXT} ") or found.endswith(f" {TEXT}")
     (extra,) = set(found.replace(TEXT, "").split())
     assert extra.startswith(("https://", "@", "#"))
@@ -111,7 +109,6 @@ def test_a_link_or_an_emoji_stands_before_or_behind(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_names_are_swapped_alike(seed: int) -> None:
     swapped = augment.swap_names("Priya met Priya in Paris, said Parisa.", random.Random(seed))
-
     found = re.fullmatch(r"(\w+) met (\w+) in ([\w ]+), said (\w+)\.", swapped)
     assert found is not None
     assert found[1] == found[2] == found[4]
@@ -124,7 +121,6 @@ def test_names_are_swapped_alike(seed: int) -> None:
 )
 def test_only_the_seed_decides(change: Callable[..., tuple[str, ...]]) -> None:
     texts = ["I do n't like it , really"] * 100
-
     assert change(texts, seed=1) == change(texts, seed=1) != change(texts, seed=2)
 
 

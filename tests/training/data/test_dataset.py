@@ -40,7 +40,6 @@ def test_labels_fix_the_classes_and_their_order(tmp_path: Path) -> None:
     words = write_rows(tmp_path / "a.tsv", [("one", "good"), ("two", "good")])
     numbers = write_rows(tmp_path / "b.tsv", [("three", 1), ("four", 0)])
     read = read_dataset([words, numbers], labels=["good", "bad"])
-
     assert read.labels == ("good", "bad")
     assert read.label_ids == (0, 0, 1, 0)
 
@@ -256,7 +255,6 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 )
 def test_labels_are_words_or_whole_numbers(value: object, label: Label) -> None:
     parsed = parse_label(value)
-
     assert parsed == label
     assert type(parsed) is type(label)
 
@@ -269,7 +267,6 @@ NOT_A_NAME = (
 
 def test_a_label_that_no_checkpoint_may_hold_is_refused_with_its_row(tmp_path: Path) -> None:
     path = write_rows(tmp_path / "a.tsv", [("one", "good"), ("two", "<b>")])
-
     with pytest.raises(DataError, match=exactly(f"{path}: line 3: {NOT_A_NAME}")):
         read_dataset([path])
     with pytest.raises(RecipeError, match=exactly(f"labels: {NOT_A_NAME}")):
@@ -359,9 +356,7 @@ def test_bad_rows_are_skipped_and_counted_if_asked(
 ) -> None:
     path = tmp_path / "a.csv"
     path.write_text(MESSY, encoding="utf-8")
-
     read = read_dataset([path], columns=Columns(skip_bad=True))
-
     assert read.texts == ("good", "caf\xe9", "bad")
     assert read.sources[0].rows == 3
     assert capsys.readouterr().err == f"{path}: skipped 5 bad rows: {FAULTS}\n"

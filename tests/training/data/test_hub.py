@@ -87,7 +87,6 @@ def test_a_split_that_is_not_there(
     files: dict[str, bytes], chosen: str, fault: str, hub: Hub, tmp_path: Path, refusal: Refusal
 ) -> None:
     hub.add(NAME, files, kind="datasets")
-
     told = refusal(["fit", f"hf:{NAME}@main{chosen}", "--output", str(tmp_path / "out")])
     assert told.startswith(f"hf:{NAME}@main{chosen}: {fault}")
 
@@ -96,7 +95,6 @@ def test_files_whose_paths_look_alike_are_kept_apart(hub: Hub) -> None:
     """`a/train` is the training split of `a`; `a_train` is a split of its own."""
     files = {"a/train.parquet": rows(4), "a_train.parquet": rows(6)}
     hub.add(NAME, files, kind="datasets")
-
     names = []
     for split, content in (("a/train", files["a/train.parquet"]), ("a_train", rows(6))):
         (path,) = local_files([Path(f"hf:{NAME}@main:{split}")])

@@ -41,9 +41,7 @@ def rows(*texts: str, labels: tuple[int, ...] = (0, 1)) -> list[tuple[object, ob
 def test_the_last_rows_of_the_files_in_their_order(tmp_path: Path) -> None:
     first = write_rows(tmp_path / "a.tsv", rows("a0", "a1", "a2", "a3", "a4", "a5"))
     second = write_rows(tmp_path / "b.tsv", rows("b0", "b1", "b2", "b3"))
-
     training, validation = parts(first, second)
-
     assert training.texts == ("a0", "a1", "a2", "a3", "a4", "a5", "b0", "b1")
     assert validation.texts == ("b2", "b3")
     assert validation.label_ids == (0, 1)
@@ -52,9 +50,7 @@ def test_the_last_rows_of_the_files_in_their_order(tmp_path: Path) -> None:
 def test_some_of_each_class_by_chance(tmp_path: Path) -> None:
     written = [(f"t{number}", int(number >= 100)) for number in range(120)]
     path = write_rows(tmp_path / "a.tsv", list(written))
-
     training, validation = parts(path, which="random", share=0.1)
-
     assert Counter(validation.label_ids) == {0: 10, 1: 2}
     assert rows_of(training) + rows_of(validation) == Counter(written)
     assert validation != parts(path, which="random", share=0.1, seed=1)[1]
@@ -64,7 +60,6 @@ def test_some_of_each_class_by_chance(tmp_path: Path) -> None:
 def test_a_class_that_is_only_held_out_is_refused(tmp_path: Path) -> None:
     path = write_rows(tmp_path / "a.tsv", [("a", 0), ("b", 0), ("c", 0), ("d", 0), ("e", 1)])
     message = "no training row has the label positive: add rows, or leave it out of --labels"
-
     with pytest.raises(RecipeError, match=exactly(message)):
         parts(path)
 

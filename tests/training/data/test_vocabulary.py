@@ -30,7 +30,6 @@ def vocabulary(tokenizer: Tokenizer) -> dict[str, int]:
 
 def test_special_tokens_come_first() -> None:
     tokenizer = train_tokenizer(TEXTS, vocab_size=120, max_length=16)
-
     assert [tokenizer.token_id(token) for token in SPECIAL_TOKENS] == [0, 1, 2, 3, 4]
     assert (PAD_ID, UNKNOWN_ID) == (0, 1)
     assert tokenizer.pad_token_id == 0
@@ -53,16 +52,13 @@ def test_every_way_to_write_a_negation_reads_alike() -> None:
 
 def test_a_letter_that_comes_once_is_unknown() -> None:
     tokenizer = train_tokenizer([*TEXTS, "\u03a9"], vocab_size=120, max_length=16)
-
     assert tokenizer.encode("\u03a9").input_ids == [2, UNKNOWN_ID, 3]
 
 
 def test_of_too_many_letters_the_most_frequent_are_kept() -> None:
     letters = [chr(0x4E00 + number) for number in range(100)]
     texts = ["".join(letters[number:]) for number in range(100)] * 2
-
     tokenizer = train_tokenizer(texts, vocab_size=100, max_length=16)
-
     found = {token for token in vocabulary(tokenizer) if token in letters}
     assert found == set(letters[-33:])
     assert tokenizer.vocab_size <= 100
@@ -75,7 +71,6 @@ def test_of_too_many_letters_the_most_frequent_are_kept() -> None:
 )
 def test_ids_are_dense_and_within_the_size(texts: list[str], times: int, vocab_size: int) -> None:
     tokenizer = train_tokenizer(texts * times, vocab_size=vocab_size, max_length=16)
-
     ids = vocabulary(tokenizer)
     assert sorted(ids.values()) == list(range(len(ids)))
     assert len(ids) <= vocab_size
@@ -86,7 +81,6 @@ def test_frequent_words_come_first_and_ties_go_by_unicode() -> None:
     tokenizer = train_word_tokenizer(
         ["Good, GOOD film!", "bad film - b2b", "zoo ÄON"], num_words=5, max_length=8
     )
-
     places = {word: tokenizer.token_id(word) for word in ("film", "good", "b2b", "bad", "zoo")}
     assert places == {"film": 1, "good": 2, "b2b": 3, "bad": 4, "zoo": 5}
     assert tokenizer.token_id("äon") is None
@@ -111,15 +105,12 @@ def test_everything_but_letters_and_digits_parts_words() -> None:
 
 def test_special_tokens_typed_by_a_user_are_words() -> None:
     tokenizer = train_word_tokenizer(["pad unk"], num_words=10, max_length=8)
-
     assert tokenizer.encode("[PAD] [UNK]").input_ids == [1, 2]
 
 
 def test_something_stands_for_a_text_without_words() -> None:
     tokenizer = train_word_tokenizer(["good"], num_words=10, max_length=8)
-
     encoding = tokenizer.encode("!?", with_tokens=True)
-
     assert encoding.input_ids == [2]
     assert encoding.tokens == (Token("[UNK]", 0, 0, True, None),)
     assert tokenizer.encode("!?").input_ids == [2]
@@ -128,9 +119,7 @@ def test_something_stands_for_a_text_without_words() -> None:
 
 def test_texts_are_padded_for_a_network_that_reads_padding() -> None:
     tokenizer = train_word_tokenizer(["good film"], num_words=10, max_length=4, padded_length=4)
-
     encoding = tokenizer.encode("good film", with_tokens=True)
-
     assert encoding.input_ids == [2, 1, 0, 0]
     assert encoding.tokens is not None
     assert encoding.tokens[2:] == (Token("[PAD]", 0, 0, True, None),) * 2

@@ -53,7 +53,6 @@ def test_two_states_at_a_time_and_then_the_checkpoint(
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=needed))
     check_space(demand, run_dir=tmp_path / "run", output=tmp_path / "out")
-
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=needed - 1))
     with pytest.raises(TrainingError, match=f" need {needed:,} bytes"):
         check_space(demand, run_dir=tmp_path / "run", output=tmp_path / "out")

@@ -99,7 +99,6 @@ def test_a_step_stays_on_the_device(
 
     network.layers[0].get_submodule("intermediate").register_forward_hook(note)
     step(device, network, texts, bfloat16=bfloat16, soft=soft)
-
     assert seen == [torch.bfloat16 if bfloat16 else torch.float32]
 
 
@@ -110,5 +109,4 @@ def test_a_step_of_the_teacher_stays_on_the_device(
 ) -> None:
     folder = write_mpnet(tmp_path)
     teacher = load_mpnet(folder, num_labels=2, dropout=0.1, attention_dropout=0.1, seed=0)
-
     step(device, teacher.train(), texts, bfloat16=bfloat16)

@@ -25,9 +25,7 @@ def drop(given_states: Tensor, p: float, *, seed: int = 0) -> Tensor:
 def test_every_element_is_dropped_or_scaled(shape: list[int], p: float, seed: int) -> None:
     states = torch.randn(shape) + 10.0
     kept = round((1 - p) * 256)
-
     dropped = drop(states, p, seed=seed)
-
     is_kept = dropped != 0
     assert dropped.shape == states.shape
     assert torch.equal(dropped, torch.where(is_kept, states * (256 / kept), 0.0))
@@ -36,7 +34,6 @@ def test_every_element_is_dropped_or_scaled(shape: list[int], p: float, seed: in
 @pytest.mark.parametrize("p", [0.1, 0.25, 0.5, 0.9])
 def test_as_many_are_dropped_as_asked_for(p: float) -> None:
     dropped = drop(torch.ones(1_000_000), p)
-
     # Five standard deviations of a million draws, and the step from one multiple to the next.
     share = float((dropped == 0).float().mean())
     assert share == pytest.approx(p, abs=0.0025 + 1 / 512)

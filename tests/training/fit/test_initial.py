@@ -156,9 +156,7 @@ def test_rows_of_the_classifier_come_along_by_the_names_of_labels(
 def test_numbers_of_classes_say_nothing_of_their_names(tmp_path: Path) -> None:
     theirs = save(tmp_path, BertForSequenceClassification)
     edit(tmp_path / "config.json", id2label={"0": "LABEL_0", "1": "LABEL_1", "2": "LABEL_2"})
-
     start = init_from_pretrained(RECIPE, tmp_path, ("a", "b", "c"))
-
     assert start.known == ()
     assert not torch.equal(encoder_of(start).classifier.weight, theirs.classifier.weight)
 
@@ -197,9 +195,7 @@ def test_what_the_folder_lacks_is_drawn_by_the_seed(
 
 def test_one_of_ours(tmp_path: Path) -> None:
     folder = tiny_checkpoint(tmp_path / "ours", seed=3)
-
     start = init_from_pretrained(RECIPE, folder, LABELS)
-
     assert start.config == tiny_config(
         hidden_dropout_prob=0.25, attention_probs_dropout_prob=0.125, classifier_dropout=0.25
     )
@@ -214,9 +210,7 @@ def test_no_more_is_read_than_the_folder_has_positions_for(
 ) -> None:
     folder = tiny_checkpoint(tmp_path / "ours")
     recipe = RECIPE.model_copy(update={"max_length": asked})
-
     start = init_from_pretrained(recipe, folder, LABELS)
-
     assert start.tokenizer.max_length == read
     assert start.config.length_limit == MAX_LENGTH
 
@@ -224,12 +218,10 @@ def test_no_more_is_read_than_the_folder_has_positions_for(
 def test_a_folder_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     folder = tiny_checkpoint(tmp_path / "ours")
     config = folder / "config.json"
-
     edit(config, hidden_size=9)
     message = f"{config}: hidden_size (9) is not divisible by num_attention_heads (2)"
     with pytest.raises(CheckpointError, match=exactly(message)):
         init_from_pretrained(RECIPE, folder, LABELS)
-
     edit(config, hidden_size=8, num_hidden_layers=3)
     with pytest.raises(CheckpointError, match=r"bert\.encoder\.layer\.2\.\S+ is missing, the "):
         init_from_pretrained(RECIPE, folder, LABELS)

@@ -16,9 +16,7 @@ from training.fit.rows import LEFT_OUT, EncodedRows
 def test_the_loss_of_a_sigmoid_unit_is_its_binary_cross_entropy() -> None:
     logits = torch.tensor([[0.0, 2.0], [0.0, -1.0]])
     target = torch.tensor([1, 1])
-
     loss = batch_loss(logits, target, load_recipe("course", {}))
-
     expected = (math.log(1 + math.exp(-2)) + math.log(1 + math.exp(1))) / 2
     assert float(loss) == pytest.approx(expected)
 
@@ -45,9 +43,7 @@ def test_balanced_classes_weigh_the_same_in_all() -> None:
     label_ids = [0] * 6 + [2] * 2  # no row of class 1
     recipe = Recipe(class_weights="balanced")
     accelerator = Accelerator(torch.device("cpu"))
-
     weights = class_weights(EncodedRows([], label_ids), recipe, accelerator)
-
     assert weights is not None
     torch.testing.assert_close(weights, torch.tensor([8 / 12, 0.0, 8 / 4]))
     assert float(weights[torch.tensor(label_ids)].mean()) == pytest.approx(1.0)
@@ -58,9 +54,7 @@ def test_balanced_classes_weigh_the_same_in_all() -> None:
 def test_the_weight_of_a_row_is_that_of_its_class(*, soft: bool) -> None:
     logits = torch.tensor([[0.0, 2.0], [0.0, -1.0]])
     target = torch.tensor([[1.0, 0.0], [0.0, 1.0]]) if soft else torch.tensor([0, 1])
-
     loss = batch_loss(logits, target, Recipe(), torch.tensor([0.5, 3.0]))
-
     first, second = math.log(1 + math.exp(2)), math.log(1 + math.exp(1))
     assert float(loss) == pytest.approx((0.5 * first + 3.0 * second) / 2)
 
@@ -84,9 +78,7 @@ def test_a_class_that_is_left_out_is_no_part_of_the_softmax() -> None:
 def test_a_class_that_is_left_out_and_weights_of_classes() -> None:
     logits = torch.tensor([[1.0, 9.0, 2.0]])
     target = torch.tensor([[0.0, LEFT_OUT, 1.0]])
-
     loss = batch_loss(logits, target, Recipe(), torch.tensor([1.0, 1.0, 3.0]), leave_out=True)
-
     assert float(loss) == pytest.approx(3 * math.log(1 + math.exp(-1)))
 
 
@@ -98,5 +90,4 @@ def test_rows_know_whether_they_leave_classes_out(
     targets: list[list[float]] | None, expected: bool
 ) -> None:
     array = None if targets is None else np.array(targets, np.float32)
-
     assert EncodedRows([], [], array).leave_out is expected

@@ -23,7 +23,6 @@ intermediate_size = 8
 def test_the_presets_that_come_with_the_project() -> None:
     recipes = {name: load_recipe(name, {}) for name in presets()}
     from_scratch = {name for name, recipe in recipes.items() if recipe.network}
-
     assert set(presets()) - from_scratch == {"course", "finetune"}
     assert recipes["course"].conv_attention == ConvAttentionSizes()
     assert recipes["course"].learning_rate == 1e-3
@@ -61,7 +60,6 @@ def test_all_faults_are_told(tmp_path: Path) -> None:
 def test_a_wrong_value_is_told_with_its_limit(tmp_path: Path, line: str, fault: str) -> None:
     preset = tmp_path / "mine.toml"
     preset.write_text(line, encoding="utf-8")
-
     with pytest.raises(RecipeError) as refused:
         load_recipe(str(preset), {})
     message = str(refused.value)
@@ -96,7 +94,6 @@ def test_unknown_presets(name: str, message: str) -> None:
 def test_a_file_that_is_not_toml(tmp_path: Path, content: bytes, fault: str) -> None:
     preset = tmp_path / "bad.toml"
     preset.write_bytes(content)
-
     with pytest.raises(RecipeError) as refused:
         load_recipe(str(preset), {})
     assert str(refused.value).startswith(f"preset {preset}: {fault}")

@@ -43,7 +43,6 @@ def test_a_step_has_the_rows_of_its_places() -> None:
 def test_targets_are_those_of_the_rows() -> None:
     step, *_ = load_steps(rows(targets=True), PLACES, pad_token_id=0, accelerator=CPU)
     (first,) = step.batches
-
     assert first.label_ids.tolist() == [1, 1]
     torch.testing.assert_close(first.targets, torch.tensor([[0.1, 0.9], [0.3, 0.7]]))
 
@@ -92,7 +91,6 @@ def test_all_passes_of_a_step_have_the_length_of_its_longest_text() -> None:
     (step,) = load_steps(
         rows(), [[0, 1, 2]], pad_token_id=0, accelerator=CPU, share=StepShare(passes=3)
     )
-
     longest = max(len(encoding.input_ids) for encoding in rows().encodings)
     assert [batch.inputs.input_ids.shape for batch in step.batches] == [(1, longest)] * 3
     assert [batch.label_ids.tolist() for batch in step.batches] == [[1], [0], [1]]

@@ -57,7 +57,6 @@ def names(folder: Path) -> list[str]:
 
 def test_what_is_read_is_what_was_written(folder: Path) -> None:
     read, read_tensors = load_state(folder, IDENTITY)
-
     assert read == position()
     assert read_tensors.keys() == tensors().keys()
     for name, tensor in tensors().items():
@@ -97,7 +96,6 @@ def test_ended_at_a_rename_the_state_before_is_read(
 
 def test_a_state_nested_too_deep_is_damaged(folder: Path) -> None:
     (folder / "position.json").write_text("[" * 100_000, encoding="utf-8")
-
     assert step_of_state(folder) is None
     assert previous_run(folder) is None
     with pytest.raises(ResumeError, match="the state is damaged"):
@@ -127,7 +125,6 @@ def test_a_damaged_state_is_refused(
     folder: Path, file: str, damage: Callable[[Path], None], fault: str
 ) -> None:
     damage(folder / file)
-
     with pytest.raises(ResumeError) as refused:
         load_state(folder, IDENTITY)
     message = str(refused.value)

@@ -40,7 +40,6 @@ def test_the_first_loss_that_is_no_number_is_named(loss: float) -> None:
     log, state = StepLog(1e-3), TrainerState(step=10)
     for value in (0.5, 0.4, loss, 0.3, float("nan")):
         note(log, state, 2, value, 1)
-
     message = (
         f"the loss is {loss} after 12 steps: the run has diverged; start again with a learning "
         "rate below 0.001 or a smaller max_grad_norm"

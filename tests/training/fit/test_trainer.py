@@ -91,7 +91,6 @@ def calibrated_loss(network: EncoderClassifier) -> float:
 @pytest.mark.parametrize("schedule", ["linear", "constant"])
 def test_the_rate_of_a_step_is_that_of_the_schedule(tmp_path: Path, schedule: str) -> None:
     history = run(make_trainer(tmp_path, still_network(), warmup_share=0.5, schedule=schedule))
-
     falls = schedule == "linear"
     assert [measurement.learning_rate for measurement in history] == [
         learning_rate(step, total_steps=9, warmup_share=0.5, peak=1e-2, falls=falls)
@@ -126,7 +125,6 @@ def test_the_last_weights_are_kept_if_asked(tmp_path: Path) -> None:
     changes: dict[str, Any] = {"epochs": 6, "patience": 1, "learning_rate": 0.5}
     network = still_network()
     history = run(make_trainer(tmp_path, network, keep="last", schedule="constant", **changes))
-
     assert len(history) == 6
     least = min(measurement.validation_loss for measurement in history)
     last = history[-1].validation_loss
@@ -136,7 +134,6 @@ def test_the_last_weights_are_kept_if_asked(tmp_path: Path) -> None:
 
 def test_a_run_without_a_state_leaves_none_and_cannot_go_on(tmp_path: Path) -> None:
     without = make_trainer(None, still_network())
-
     assert len(without.run(save_every=1, stop=lambda: None, record=lambda _: None)) == 3
     assert not list(tmp_path.iterdir())
     with pytest.raises(ResumeError, match="no state of this run is kept"):
@@ -235,9 +232,7 @@ def test_the_last_epoch_is_kept_within_the_noise_of_the_start(tmp_path: Path) ->
 def test_held_layers_keep_their_weights(tmp_path: Path) -> None:
     network = still_network()
     before = {name: each.clone() for name, each in network.state_dict().items()}
-
     run(make_trainer(tmp_path, network, held_layers=1))
-
     moved = {name for name, each in network.state_dict().items() if not each.equal(before[name])}
     held = {name for name in before if name.startswith(("embeddings.", "layers.0."))}
     assert moved == before.keys() - held
@@ -269,7 +264,6 @@ def test_no_state_is_saved_after_a_loss_that_is_no_number(tmp_path: Path) -> Non
     network = still_network()
     changes: dict[str, Any] = {"learning_rate": 1e30, "max_grad_norm": 0.0}
     trainer = make_trainer(tmp_path, network, **changes)
-
     with pytest.raises(DivergedRunError, match="the loss is nan after 1 steps: "):
         trainer.run(save_every=2, stop=lambda: None, record=lambda _: None)
     assert trainer.step == 2

@@ -23,7 +23,6 @@ def test_probabilities_are_those_of_each_text_alone(
         list(predictor.predict([predictor.encode(text)])[0].probabilities.values())
         for text in TEXTS
     ]
-
     assert answers.values.dtype == np.float64
     assert answers.values == pytest.approx(np.array(alone), abs=1e-6)
     assert len({round(row[0], 6) for row in alone}) == len(TEXTS)
@@ -35,7 +34,6 @@ def test_many_windows_keep_the_order(
 ) -> None:
     answers = predict_probabilities(predictor, TEXTS * 1000, label="many")
     few = predict_probabilities(predictor, TEXTS)
-
     assert answers.values == pytest.approx(np.tile(few.values, (1000, 1)), abs=1e-6)
     assert answers.truncated == 1000
     assert "many: 5000/5000" in capsys.readouterr().err

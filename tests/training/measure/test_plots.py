@@ -21,7 +21,6 @@ HISTORY = [measurement(100, 0.6, 0.7), measurement(200, 0.4, 0.5), measurement(3
 def test_svg_holds_both_curves_of_both_panels(tmp_path: Path) -> None:
     path = tmp_path / "history.svg"
     plot_history(HISTORY, path)
-
     ElementTree.parse(path)  # noqa: S314 - written one line above
     drawn = path.read_text()
     for text in ("Loss", "Accuracy", "training", "validation", "least validation loss", "step"):
@@ -53,9 +52,7 @@ def test_it_says_the_calibration_errors(tmp_path: Path) -> None:
     right = np.array([True] * 80 + [False] * 20)
     scores = Scores("a/b.tsv", np.full(100, 0.8), np.full(100, 0.95), right)
     path = tmp_path / "plot.svg"
-
     plot_reliability([scores], path)
-
     drawn = path.read_text(encoding="utf-8")
     assert "calibrated, ECE 0.000" in drawn
     assert "uncalibrated, ECE 0.150" in drawn

@@ -58,7 +58,6 @@ def test_people_read_a_table() -> None:
 def test_lengths_are_told_apart_where_there_are_texts() -> None:
     token_counts = np.array([1, 16, 17, 70, 300])
     correct = np.array([True, False, True, True, False])
-
     assert length_reports(token_counts, correct) == [
         {"tokens": [1, 16], "rows": 2, "accuracy": 0.5},
         {"tokens": [17, 32], "rows": 1, "accuracy": 1.0},
@@ -131,6 +130,5 @@ def test_a_long_name_widens_its_column() -> None:
         count_thresholds(of_positive(0.9), np.array([1]), labels=labels, sets=["a"]).reports()
     )
     lines = table.splitlines()
-
     assert len({len(line) for line in lines}) == 1
     assert lines[0].endswith("  of several opinions")

@@ -145,7 +145,6 @@ def test_rows_that_are_few_or_uneven(
     training: Dataset, validation: Dataset, warnings: list[str]
 ) -> None:
     found = row_warnings(training, validation, {})
-
     assert len(found) == len(warnings)
     assert all(map(str.startswith, found, warnings))
 
@@ -184,9 +183,7 @@ def test_weights_are_advised_for_rare_classes_that_are_mostly_missed(
         f"few validation rows are recognised of fair ({right / rows:.2%} of {rows}), rarer than "
         "the other classes: try balanced class weights"
     )
-
     words = result_warnings(found, 1.2, THREE, share=0.1, baseline=None)
-
     assert words == ([advice] if advised else [])
     assert result_warnings(found, 1.2, THREE, share=0.1, baseline=None, is_balanced=True) == []
 
@@ -194,7 +191,6 @@ def test_weights_are_advised_for_rare_classes_that_are_mostly_missed(
 def test_a_checkpoint_that_was_better_before_training_is_named() -> None:
     found = figures(600, 400)
     words = result_warnings(found, 1.2, TWO, share=0.5, baseline=None, start=("a/b", 0.625))
-
     assert words == [
         "a/b is better on the validation rows as it is: 62.50% against 60.00%; try a lower "
         "learning rate or more rows"
@@ -244,6 +240,5 @@ def test_results_that_are_poor(
 ) -> None:
     labels = THREE if len(found.f1) > 2 else TWO
     words = result_warnings(found, temperature, labels, share=share, baseline=baseline)
-
     assert len(words) == len(warnings)
     assert all(map(str.startswith, words, warnings))

@@ -71,7 +71,6 @@ def test_a_server_that_is_not_there_is_told(
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     # Port 1 has no listener.
     assert main(arguments(tmp_path, "out", "--log-to", "mlflow:http://127.0.0.1:1")) == 1
-
     (line,) = [
         line for line in capsys.readouterr().err.splitlines() if line.startswith("headlight-train")
     ]
@@ -87,9 +86,7 @@ def test_a_server_that_is_lost_does_not_end_the_run(
         raise OSError("the server is gone")
 
     monkeypatch.setattr(MlflowClient, "log_batch", lost)
-
     assert main(arguments(tmp_path, "lost", "--log-to", f"mlflow:{uri}", "--epochs", "1")) == 0
-
     warning = "warning: MLflow gets nothing more of this run (the server is gone)\n"
     assert capsys.readouterr().out.count(warning) == 1
     assert (tmp_path / "lost" / "headlight.json").exists()

@@ -113,6 +113,5 @@ def test_no_text_is_in_the_files(fitted: Path) -> None:
 def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path, refusal: Refusal) -> None:
     place = tmp_path / "file"
     place.write_text("")
-
     expected = f"--log-to tensorboard: {place / 'out'} cannot be written: Not a directory"
     assert refusal(arguments(tmp_path, "out", "--log-to", f"tensorboard:{place}")) == expected
