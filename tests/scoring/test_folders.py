@@ -83,10 +83,7 @@ READ: list[tuple[dict[str, Any], Kept, str]] = [
     ({"d=x/a.json": '{"text": "good"}\n'}, [("good", "x")], "planning 1 files"),
 ]
 REFUSED: list[tuple[dict[str, Any], str]] = [
-    (
-        {"a.csv": "", "b.csv": "\n"},
-        "a.csv: has no columns: it must hold a header, or objects of JSON",
-    ),
+    ({"a.csv": ""}, "a.csv: has no columns: it must hold a header, or objects of JSON"),
     ({"a.csv": GOOD, "b.json": "{}"}, "b.json: is jsonl, {in}/a.csv is csv: score them apart"),
     (
         {"a.csv": BAD, "b.csv": "stars\n1\n"},

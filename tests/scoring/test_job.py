@@ -12,7 +12,6 @@ import scoring.__main__ as command
 from model import load_predictor, open_checkpoint
 from model.atomic import beside
 from model.tables.files import FORMATS
-from scoring.folder import Output
 from tests.builders import tiny_checkpoint
 from tests.hub_stand_in import files_of
 from tests.programs import UsageFault
@@ -205,30 +204,11 @@ def test_lost_rows_are_found(
     assert not (output / "SUCCESS.json").exists()
 
 
-def test_long_texts_are_cut_or_set_aside(run: Run, tmp_path: Path) -> None:
+def test_long_texts_are_cut_and_counted(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "rows.tsv"
     path.write_text("text\ngood\n" + "good " * 50 + "\nbad\n", encoding="utf-8")
-
     assert run(path, "--output", tmp_path / "cut") == 0
     assert json.loads((tmp_path / "cut" / "SUCCESS.json").read_text())["truncated"] == 1
-    assert run(path, "--output", tmp_path / "aside", "--truncation", "error") == 0
-    success = json.loads((tmp_path / "aside" / "SUCCESS.json").read_text())
-    assert (success["rows_in"], success["rows_out"], success["bad_rows"]) == (3, 2, 1)
-    (bad,) = (tmp_path / "aside" / "bad-rows.jsonl").read_text().splitlines()
-    assert json.loads(bad)["row"] == 3
-    texts = parquet.read_table(tmp_path / "aside" / "part-00000.parquet")["text"].to_pylist()
-    assert texts == ["good", "bad"]
-
-
-def test_a_second_job_waits_for_nobody(
-    run: Run, table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    output = tmp_path / "out"
-    assert run(table, "--output", output, most=0) == 1
-    with Output(str(output)).locked((1, 1)):
-        assert run(table, "--output", output) == 1
-    assert refusal(capsys) == f"{output}: another job is at work on it: wait for it, or end it"
-    assert run(table, "--output", output) == 0
 
 
 MISTAKES = {

@@ -55,9 +55,10 @@ def test_overwrite_leaves_a_job_at_work_alone(
     with Output(str(output)).locked(alive):
         before = files_of(output)
         arguments = ("--overwrite", "--shard", shard, "--checkpoint", other)
-        assert run(table, "--output", output, *arguments) == 1
+        for options in (arguments, ("--part-bytes", "1")):
+            assert run(table, "--output", output, *options) == 1
+            assert refusal(capsys) == f"{output}: {BUSY}"
         assert files_of(output) == before
-    assert refusal(capsys) == f"{output}: {BUSY}"
     assert run(table, "--output", output, *arguments) == 0
 
 

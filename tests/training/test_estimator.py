@@ -22,7 +22,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from sklearn.base import clone
 from sklearn.exceptions import DataConversionWarning, NotFittedError
 from sklearn.metrics import precision_recall_fscore_support
 from sklearn.model_selection import GridSearchCV
@@ -189,16 +188,6 @@ def test_a_fork_that_ends_removes_nothing(fitted: TextClassifier, tmp_path: Path
     os.waitpid(child, 0)
     fitted.save(tmp_path / "saved")
     assert load(tmp_path / "saved").labels == fitted.model_.labels
-
-
-def test_a_clone_is_not_fitted(fitted: TextClassifier) -> None:
-    copy = clone(fitted)
-    assert copy.get_params() == fitted.get_params()
-    with pytest.raises(NotFittedError):
-        copy.predict(["good"])
-    with pytest.raises(NotFittedError):
-        copy.save("folder")
-    assert pickle.loads(pickle.dumps(copy)).get_params() == copy.get_params()  # noqa: S301
 
 
 def dumped(made: TextClassifier, folder: Path) -> TextClassifier:
@@ -388,6 +377,8 @@ def test_rows_that_cannot_be_used(
         fresh.fit(X, y)
     with pytest.raises(NotFittedError):
         fresh.predict(["x"])
+    with pytest.raises(NotFittedError):
+        fresh.save("folder")
 
 
 def test_what_is_no_text_is_told(fresh: TextClassifier) -> None:

@@ -132,10 +132,7 @@ def test_only_the_records_change_when_they_are_recorded(checkpoint: Checkpoint) 
     assert (manifest.baseline, manifest.thresholds) == (kept, left)
 
 
-RECORDS: dict[str, Baseline | Thresholds] = {
-    "baseline": tiny_baseline(),
-    "thresholds": tiny_thresholds(),
-}
+RECORDS: dict[str, BaseModel] = {"baseline": tiny_baseline(), "thresholds": tiny_thresholds()}
 
 
 @pytest.mark.parametrize(
@@ -234,11 +231,7 @@ def test_a_temperature_of_the_pair_needs_the_pair_and_another_label(
             "int8 was measured within 1 row and 0.01 nats of float32 (-0.20 over 499 rows)",
         ),
         ((precision_set(rows=499, lost=2, right=9),), False, "int8 was not within 1 row and 0.01"),
-        (
-            (precision_set(rows=49, right=9),),
-            False,
-            "int8 was measured on only 49 rows, of at least 50",
-        ),
+        ((precision_set(rows=49, right=9),), False, "int8 was measured on only 49 rows, of at "),
         # The others cannot make up for a set that got worse by more than chance.
         (
             (precision_set("a", lost=4), precision_set("b", rows=9000, gained=4)),
@@ -284,10 +277,8 @@ def test_a_later_record_replaces_the_one_of_its_type(checkpoint: Checkpoint) -> 
         now = open_checkpoint(checkpoint.path)
         save_precision(now, record_of(now, dtype, lost=lost))
     found = open_checkpoint(checkpoint.path).manifest.precision
-    assert found == (
-        record_of(checkpoint, "bfloat16", lost=0),
-        record_of(checkpoint, "int8", lost=2),
-    )
+    kept = (("bfloat16", 0), ("int8", 2))
+    assert found == tuple(record_of(checkpoint, dtype, lost=lost) for dtype, lost in kept)
 
 
 def test_a_folder_of_transformers_gets_a_manifest(foreign: Path) -> None:

@@ -44,6 +44,7 @@ def test_truncation_and_padding_of_the_file_are_turned_off(tmp_path: Path) -> No
 
 TOKENS = {token: index for index, token in enumerate((*VOCABULARY, "A", "é", "中"))}
 VOCAB = "\n".join(TOKENS) + "\n"
+OPTIONS = "tokenizer_config.json"
 CASED = {"do_lower_case": False, "tokenizer_class": "BertTokenizer"}
 LOWER = wordpiece_tokenizer(TOKENS, path=Path()).to_str()
 ROLES = ["pad_token", "unk_token", "cls_token", "sep_token", "mask_token"]
@@ -54,19 +55,19 @@ RENAMED = dict(zip(SPECIALS, ["<pad>", "<unk>", "<s>", "</s>", "<mask>"], strict
     "files",
     [
         {"vocab.txt": VOCAB},
-        {"vocab.txt": VOCAB, "tokenizer_config.json": CASED},
-        {"vocab.txt": VOCAB, "tokenizer_config.json": {**CASED, "strip_accents": True}},
-        {"vocab.txt": VOCAB, "tokenizer_config.json": {"tokenize_chinese_chars": False}},
+        {"vocab.txt": VOCAB, OPTIONS: CASED},
+        {"vocab.txt": VOCAB, OPTIONS: {**CASED, "strip_accents": True}},
+        {"vocab.txt": VOCAB, OPTIONS: {"tokenize_chinese_chars": False}},
         {
             "vocab.txt": "\n".join(RENAMED.get(token, token) for token in TOKENS),
-            "tokenizer_config.json": dict(zip(ROLES, RENAMED.values(), strict=True)),
+            OPTIONS: dict(zip(ROLES, RENAMED.values(), strict=True)),
         },
         {"tokenizer.json": LOWER},
-        {"tokenizer.json": LOWER, "tokenizer_config.json": CASED},
+        {"tokenizer.json": LOWER, OPTIONS: CASED},
         # Of this class, tokenizer.json is taken as it is.
         {
             "tokenizer.json": LOWER,
-            "tokenizer_config.json": {**CASED, "tokenizer_class": "PreTrainedTokenizerFast"},
+            OPTIONS: {**CASED, "tokenizer_class": "PreTrainedTokenizerFast"},
         },
     ],
 )
@@ -104,7 +105,7 @@ def test_lines_of_a_vocabulary_file(tmp_path: Path) -> None:
 def test_the_padding_id(options: dict[str, Any], pad_token_id: int, tmp_path: Path) -> None:
     """It is what an attribution starts from, so that of another token would change the answer."""
     write(tmp_path, "vocab.txt", "[UNK]\n[CLS]\n[SEP]\n[PAD]\na\n")
-    write(tmp_path, "tokenizer_config.json", options)
+    write(tmp_path, OPTIONS, options)
     write(tmp_path, "config.json", {"pad_token_id": 4})
     assert load_tokenizer(tmp_path, max_length=9).pad_token_id == pad_token_id
 
@@ -120,18 +121,14 @@ def test_the_padding_id(options: dict[str, Any], pad_token_id: int, tmp_path: Pa
             "is not a tokenizer: ",
         ),
         ("vocab.txt", b"[UNK]\na\n", "lacks the special tokens [CLS], [SEP]"),
+        (OPTIONS, b'{"strip_accents": 1}', "strip_accents is 1, must be true or false"),
         (
-            "tokenizer_config.json",
-            b'{"strip_accents": 1}',
-            "strip_accents is 1, must be true or false",
-        ),
-        (
-            "tokenizer_config.json",
+            OPTIONS,
             b'{"added_tokens_decoder": {"x": "a"}}',
             "does not name added tokens by their ids: invalid literal for int() with base 10: 'x'",
         ),
         (
-            "tokenizer_config.json",
+            OPTIONS,
             b'{"extra_special_tokens": 7}',
             "does not name added tokens by their ids: 'int' object is not iterable",
         ),
@@ -167,7 +164,7 @@ def test_without_a_file_that_is_read_one_line_says_how_to_write_it(
 
 
 @pytest.mark.parametrize(
-    ("place", "kind"), [("tokenizer_config.json", "BertJapaneseTokenizer"), ("config.json", ["x"])]
+    ("place", "kind"), [(OPTIONS, "BertJapaneseTokenizer"), ("config.json", ["x"])]
 )
 def test_another_class_is_refused(place: str, kind: object, tmp_path: Path) -> None:
     write(tmp_path, "vocab.txt", VOCAB)
@@ -207,14 +204,7 @@ PLAIN = [
     AddedToken("[USER][URL]"),
 ]
 PIECES = [token.content for token in (*SPECIAL, *PLAIN)]
-OTHERS = [
-    *map(str.lower, PIECES),
-    *map(str.upper, PIECES),
-    *"xé中.[ \t\x00\u3000",
-    "film",
-    "films",
-    "  ",
-]
+OTHERS = [*map(str.lower, PIECES), *map(str.upper, PIECES), *"xé中.[ \t\x00\u3000", "film", "films"]
 ADDED = [*((kind, None) for kind in FAMILIES), ("xlm-roberta", "PreTrainedTokenizerFast")]
 
 
@@ -225,8 +215,8 @@ def save(folder: Path, kind: str, tokenizer_class: str | None = None) -> None:
     made.save_pretrained(folder)
     write(folder, "config.json", {"model_type": kind})
     if tokenizer_class is not None:
-        options = json.loads((folder / "tokenizer_config.json").read_text())
-        write(folder, "tokenizer_config.json", {**options, "tokenizer_class": tokenizer_class})
+        options = json.loads((folder / OPTIONS).read_text())
+        write(folder, OPTIONS, {**options, "tokenizer_class": tokenizer_class})
 
 
 @pytest.mark.parametrize(("kind", "tokenizer_class"), ADDED)
@@ -266,14 +256,14 @@ def test_control_tokens_beside_them_are_text(
     again = tmp_path / "again"
     again.mkdir()
     write(again, "tokenizer.json", tokenizer.to_json())
-    write(again, "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast"})
+    write(again, OPTIONS, {"tokenizer_class": "PreTrainedTokenizerFast"})
     assert load_tokenizer(again, max_length=LONG).to_json() == tokenizer.to_json()
 
 
 def test_a_folder_in_which_special_tokens_are_text(tmp_path: Path) -> None:
     save(tmp_path, "roberta")
-    options = json.loads((tmp_path / "tokenizer_config.json").read_text())
-    write(tmp_path, "tokenizer_config.json", {**options, "split_special_tokens": True})
+    options = json.loads((tmp_path / OPTIONS).read_text())
+    write(tmp_path, OPTIONS, {**options, "split_special_tokens": True})
     theirs = AutoTokenizer.from_pretrained(tmp_path)
     encoding = load_tokenizer(tmp_path, max_length=LONG).encode("a [USER] zork #tag")
     assert encoding.input_ids == theirs("a [USER] zork #tag")["input_ids"]
@@ -285,10 +275,10 @@ def test_a_folder_in_which_special_tokens_are_text(tmp_path: Path) -> None:
     [
         ("added_tokens.json", {"zork": len(TOKENS)}, f"'zork' with the id {len(TOKENS)}"),
         ("added_tokens.json", {"[CLS]": 90}, "'[CLS]' with the id 90"),
-        ("tokenizer_config.json", {"extra_special_tokens": ["film"]}, "'film'"),
-        ("tokenizer_config.json", {"additional_special_tokens": {"a": {"content": "b"}}}, "'b'"),
+        (OPTIONS, {"extra_special_tokens": ["film"]}, "'film'"),
+        (OPTIONS, {"additional_special_tokens": {"a": {"content": "b"}}}, "'b'"),
         (
-            "tokenizer_config.json",
+            OPTIONS,
             {"added_tokens_decoder": {"2": {"content": "[CLS]"}, "3": {"content": "zork"}}},
             "'zork' with the id 3",
         ),

@@ -22,6 +22,7 @@ from tests.model.folders import edit, read
 from tests.programs import ROOT, run_python
 
 SOUND: dict[str, Any] = json.loads(tiny_tokenizer().to_json())
+PROCESSOR = json.dumps(SOUND["post_processor"])
 REPEATS = "(a+)+$"
 
 
@@ -235,11 +236,7 @@ def test_the_child_has_little_processor_time(
     [
         ({"model": wordpiece(vocab={**SOUND["model"]["vocab"], "far": 2**31})}, 2**31),
         (  # an id around every text
-            {
-                "post_processor": json.loads(
-                    json.dumps(SOUND["post_processor"]).replace("[3]", "[999999]")
-                )
-            },
+            {"post_processor": json.loads(PROCESSOR.replace("[3]", "[999999]"))},
             999_999,
         ),
     ],

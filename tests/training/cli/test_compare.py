@@ -83,10 +83,7 @@ def test_the_command_of_the_report_repeats_it(comparison: Comparison, tmp_path: 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (
-            ["--variants", "five-heads"],
-            "--variants: there is no variant five-heads: choose from conv-four",
-        ),
+        (["--variants", "five-heads"], "--variants: there is no variant five-heads: choose from "),
         (["--variants", "tf-idf,tf-idf"], "--variants names a variant twice: name each once"),
         (["--seeds", "1"], "--seeds must be at least 2, got 1"),
         (["--validation-share", "0.9"], ": --validation-share: must be at most"),

@@ -86,10 +86,7 @@ def test_unknown_presets(name: str, message: str) -> None:
 
 @pytest.mark.parametrize(
     ("content", "fault"),
-    [
-        (b"epochs: 3", "is not TOML: Expected '=' after a key"),
-        (b"\xff", "cannot be read: is not UTF-8"),
-    ],
+    [(b"epochs: 3", "is not TOML: Expected '='"), (b"\xff", "cannot be read: is not UTF-8")],
 )
 def test_a_file_that_is_not_toml(tmp_path: Path, content: bytes, fault: str) -> None:
     preset = tmp_path / "bad.toml"

@@ -28,12 +28,7 @@ CPU = torch.device("cpu")
 GOOD = ["good film", "great cast", "a warm plot", "superb", "funny movie", "love it"]
 BAD = ["bad film", "poor cast", "a cold plot", "boring", "dull movie", "weak"]
 TRUTH = torch.tensor([1] * 6 + [0] * 6)
-RECIPE: dict[str, object] = {
-    "batch_size": 4,
-    "epochs": 3,
-    "learning_rate": 1e-2,
-    "warmup_share": 0.0,
-}
+RECIPE = {"batch_size": 4, "epochs": 3, "learning_rate": 1e-2, "warmup_share": 0.0}
 
 
 def still_network() -> EncoderClassifier:

@@ -133,11 +133,7 @@ def figures(right: int, wrong: int) -> Figures:
                 "validation rows below 10 for a class (good 3): ",
             ],
         ),
-        (
-            dataset(19, 981),
-            dataset(100, 100, start=2000),
-            ["98.1% of the training rows are good: "],
-        ),
+        (dataset(19, 981), dataset(100, 100, start=2000), ["98.1% of the training rows are good"]),
         (dataset(20, 80), dataset(100, 100, start=2000), []),
     ],
 )

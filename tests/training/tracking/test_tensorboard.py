@@ -9,7 +9,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.hparams import api_pb2, metadata
 
-from tests.training.tiny_runs import Refusal, arguments, read_lines, signal_after
+from tests.training.tiny_runs import Refusal, arguments, read_lines, signal_after, weights
 from training.__main__ import main
 
 EPOCH = (
@@ -86,10 +86,12 @@ def test_a_resumed_run_has_every_step_once(
     with monkeypatch.context() as patched:
         signal_after(patched, 18, signal.SIGINT)
         assert main(command(tmp_path)) == 130
+    assert len(read_lines(tmp_path / "out.run" / "history.jsonl")) == 1  # it grows with each epoch
     interrupted = read(tmp_path / "runs" / "out")
     assert [step for step, _ in series(interrupted, "step/training_loss")] == list(range(18))
 
     assert main([*command(tmp_path), "--resume"]) == 0
+    assert weights(tmp_path / "out") == weights(fitted / "out")
 
     found, whole = read(tmp_path / "runs" / "out"), read(fitted / "runs" / "out")
     tags = [tag for tag in whole.Tags()["scalars"] if "/other/" not in tag]
