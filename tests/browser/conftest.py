@@ -45,16 +45,7 @@ def shared(browser: Browser, running: RunningService) -> Iterator[Visit]:
         yield visit
 
 
-# A model that reads 32 tokens at once, and one for those with a key.
-tiny = servers.shared(scope="package")
 keyed = servers.shared(scope="package", HEADLIGHT_API_KEYS="right")
-
-
-@pytest.fixture
-def visit_tiny(browser: Browser, tiny: RunningService) -> Iterator[Visit]:
-    """The page of the model that reads 32 tokens."""
-    with window(browser, tiny.url) as visit:
-        yield visit
 
 
 @pytest.fixture

@@ -47,31 +47,6 @@ def refuse(
     visit.page.route(f"**/{path}", lambda route: route.fulfill(**answer))
 
 
-@dataclass
-class Held:
-    """Questions that are held back; each is let go by its `continue_()`."""
-
-    visit: Visit
-    routes: list[Route] = field(default_factory=list)
-
-    def bodies(self) -> list[Answer]:
-        """What was asked, without the side of thumbnails."""
-        return [_plain(body_of(route)) for route in self.routes]
-
-    def wait_for(self, count: int) -> Route:
-        """The last of so many questions, once it is asked."""
-        self.visit.wait_until(lambda: len(self.routes) >= count)
-        assert len(self.routes) == count, self.bodies()
-        return self.routes[-1]
-
-
-def hold(visit: Visit) -> Held:
-    """Holds back all questions from now on."""
-    held = Held(visit)
-    visit.page.route("**/attention", lambda route: held.routes.append(route))
-    return held
-
-
 def questions(visit: Visit) -> list[str]:
     """The paths of all questions from now on, without what moved a verdict."""
     paths: list[str] = []

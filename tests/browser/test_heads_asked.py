@@ -5,9 +5,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Route, expect
 
-from tests.browser.routes import Replaced, heard, hold, questions, refuse
+from tests.browser.routes import Replaced, heard, questions, refuse
 from tests.browser.visits import Visit, percent, window
 
 TEXT = "The plot drags, but the cast is superb."
@@ -40,20 +40,22 @@ def addressed(visit: Visit, expected: dict[str, list[str]]) -> None:
 
 
 def test_what_needs_no_answer_is_drawn_at_once_and_stays(asked: Visit) -> None:
-    held = hold(asked)
+    held: list[Route] = []
+    asked.page.route("**/attention", lambda route: held.append(route))
     click(asked, "level", "word")
-    answer = held.wait_for(1)
+    asked.wait_until(lambda: len(held) == 1)
     asked.head(0, 5).click()
     asked.menu("View").get_by_label("Special tokens").uncheck()
     for answered in (False, True):
         if answered:
             with asked.redrawn():
-                answer.continue_()
+                held[0].continue_()
         assert asked.part(".place").inner_text() == "Layer 0, head 5"
         expect(asked.menu("View").get_by_label("Special tokens")).not_to_be_checked()
         expect(asked.part("[name=level]")).to_have_value("word")
         unit = "word" if answered else "token"
         assert asked.part(".of-query option").first.inner_text() == f"any {unit}"
+    assert len(held) == 1
     addressed(asked, {"head": ["5"], "layer": ["0"], "level": ["word"], "special": ["off"]})
 
 
@@ -153,7 +155,7 @@ def test_a_replacement_under_way_is_said_and_can_be_tried_again(asked: Visit) ->
 def matter(visit: Visit, importance: list[float]) -> str:
     """The head that matters most, once those with the largest importance are named."""
     most = sorted(range(72), key=lambda at: -importance[at])[:2]
-    chips = visit.part(".matter .chip")
+    chips = visit.part("#matter .chip")
     expect(chips).to_have_text([f"{at // 12}.{at % 12}" for at in most])
     return chips.first.inner_text()
 
@@ -178,7 +180,7 @@ def test_what_matters_is_found_by_switching_each_head_off(
         share = prediction["probabilities"]["positive"]
         odds.append(math.log(share / (1 - share)))
     assert max(changes) == pytest.approx(abs(odds[0] - odds[1]), abs=1e-4)
-    visit.part(".matter .chip").first.click()
+    visit.part("#matter .chip").first.click()
     expect(visit.part(".place")).to_have_text(f"Layer {layer}, head {head}")
 
 

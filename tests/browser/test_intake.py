@@ -161,6 +161,7 @@ def test_a_file_that_cannot_be_taken_says_why(
     path.write_bytes(content)
     many.visit.page.get_by_label("Choose a file").set_input_files(path)
     assert many.note() == message
+    expect(many.part("#many-chosen")).to_have_count(0)
     assert many.visit.page.get_by_role("status").inner_text() == message
 
 
@@ -188,6 +189,13 @@ def test_columns_are_found_by_what_they_hold(
     found = shared.call("intake.js", "readContent", "a.csv", "csv", content)
     assert (found["columns"], found["column"]) == (["a", name], 0)
     assert found["compared"] == (1 if is_rated else -1)
+
+
+def test_commas_of_texts_divide_no_cells(shared: Visit) -> None:
+    lines = ["Lovely view from the balcony, we slept well.", "No soup.", "Well, it was, ah, cold."]
+    found = shared.call("intake.js", "readContent", "a.csv", "csv", "\n".join(lines))
+    assert [each["cells"] for each in found["records"]] == [[line] for line in lines]
+    assert found["columns"] == ["column 1"]
 
 
 def test_markup_in_a_row_stays_text(many: Many) -> None:

@@ -31,6 +31,16 @@ def test_two_hundred_tokens_of_all_heads(visit: Visit, client: httpx.Client) -> 
         visit.part(".of-query").press("Escape")
 
 
+def test_sixty_tokens_are_in_one_view(visit: Visit) -> None:
+    visit.ask(text_of(60))
+    assert len(visit.tokens()) == 60
+    assert visit.page.evaluate("window.scrollY") == 0
+    for part in (".grid", ".map"):
+        box = visit.part(part).bounding_box()
+        assert box is not None
+        assert box["y"] + box["height"] <= 900
+
+
 def bytes_of(visit: Visit, act: Callable[[], None]) -> int:
     """How many bytes the service answers to what an action asks, and none is refused."""
     sizes: list[int] = []

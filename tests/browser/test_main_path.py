@@ -13,6 +13,8 @@ from tests.end_to_end.servers import RunningService
 
 SVG = "{http://www.w3.org/2000/svg}"
 SENTENCE = "The plot drags, but the cast is superb."
+# A whole tag in one word, as the tokens of markup are too short to be any.
+IMAGE, BOLD = "<img/src=x/onerror=alert(1)>", "<b>not</b>"
 
 
 @pytest.fixture(scope="module")
@@ -156,3 +158,46 @@ def test_a_saved_picture_is_light_and_is_the_one_on_a_dark_screen(
         assert shown[channel::4] == pytest.approx(drawn, abs=1)
     assert corner == 0xFFFFFFFF
     assert 0xFFAD5C0B in colours  # #0b5cad, from the last byte to the first
+
+
+@pytest.mark.parametrize(("size", "share"), [(4, 1 / 4), (12, 1 / 6), (60, 1 / 6)])
+def test_an_even_head_looks_even_and_pale(shared: Visit, size: int, share: float) -> None:
+    shades: list[int] = shared.page.evaluate(
+        """async (size) => {
+          const { src } = document.querySelector("script[type=module]");
+          const load = (name) => import(src.replace("page.js", name));
+          const [{ drawSmall }, { scaleEnd }] =
+            await Promise.all(["drawing.js", "weights.js"].map(load));
+          const canvas = document.createElement("canvas");
+          const cells = new Array(size ** 2).fill(1 / size);
+          drawSmall(canvas, cells, scaleEnd(1 / size, size));
+          const { data } = canvas.getContext("2d").getImageData(0, 0, size, size);
+          return [...data].filter((_, at) => at % 4 === 0);
+        }""",
+        size,
+    )
+    red = 255 - (255 - 11) * share  # from #ffffff to #0b5cad
+    assert shades == [pytest.approx(red, abs=1)] * size**2
+
+
+def test_markup_in_a_text_stays_text(visit: Visit) -> None:
+    visit.open("#level=word")
+    visit.ask(f"{IMAGE} is {BOLD} a film.")
+    visit.part(".table summary").click()
+    for word in (IMAGE, BOLD):
+        assert word in visit.tokens()
+        assert visit.part(".table th[scope=row]").get_by_text(word, exact=True).count() == 1
+        for name in ("query", "key"):
+            visit.part(f".of-{name}").select_option(str(visit.tokens().index(word)))
+        assert visit.part(".readout").inner_text().startswith(f"“{word}” gives itself 0.")
+    assert visit.part(":is(b, img)").count() == 0
+
+
+def test_words_from_right_to_left_stand_in_the_order_of_looking(visit: Visit) -> None:
+    visit.open("#level=word&special=off")
+    visit.ask("אב גד")
+    visit.part(".of-query").select_option(index=1)
+    said = visit.page.get_by_role("status").inner_text()
+    assert said.startswith("“\u2068אב\u2069” looks most at “")
+    visit.part(".of-key").select_option(index=1)
+    assert visit.part(".readout").inner_text().startswith("“\u2068אב\u2069” gives itself 0.")

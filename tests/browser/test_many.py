@@ -187,10 +187,11 @@ def test_bad_rows_are_counted_named_and_saved(
     )
     many.choose("mixed.csv", content)
     assert many.note() == (
-        "7 rows, 4 of them bad. Line 3: The row has 3 cells, the first one has 2. "
-        "Line 4: The text is blank. Line 7: Text follows a closing quote. And 1 more."
+        "7 rows, 4 of them unreadable. Row 2 (line 3): The row has 3 cells, the first one has 2. "
+        "Row 3 (line 4): The text is blank. Row 5 (line 7): Text follows a closing quote. "
+        "And 1 more."
     )
-    many.score("Done: 2 of 7 rows scored, 5 bad.")
+    many.score("Done: 2 of 7 rows scored, 5 unreadable.")
 
     bad = {
         "2": "The row has 3 cells, the first one has 2.",
@@ -199,9 +200,9 @@ def test_bad_rows_are_counted_named_and_saved(
         "6": client.post("/predict", json={"sentences": ["\u200b"]}).json()["errors"][0]["msg"],
         "7": "A quote is opened and never closed: the rest of the file cannot be read.",
     }
-    assert many.counts()["bad rows"] == "5"
-    many.part("#filters").get_by_label("Label").select_option("bad rows")
-    assert {row[0]: row[2].removeprefix("bad row: ") for row in many.rows()} == bad
+    assert many.counts()["unreadable rows"] == "5"
+    many.part("#filters").get_by_label("Label").select_option("unreadable rows")
+    assert {row[0]: row[2].removeprefix("unreadable: ") for row in many.rows()} == bad
     saved = many.save(tmp_path).read_text(encoding="utf-8-sig")
     records = list(csv.DictReader(io.StringIO(saved, newline="")))
     found = {str(at): each["error"] for at, each in enumerate(records, 1) if each["error"]}
@@ -275,6 +276,7 @@ def test_counts_and_cells_lead_to_their_rows_which_are_saved_by_themselves(rated
     assert rated.part("#range").inner_text() == "Rows 1 to 1 of 1"
     with rated.visit.page.expect_download() as waiting:
         rated.button("Download these").click()
+    assert waiting.value.suggested_filename == "rated.some.scored.csv"
     header, row, end = waiting.value.path().read_bytes().decode("utf-8-sig").split("\r\n")
     assert header.startswith("id;stars;title;review;label;score;probability_negative;")
     assert row.startswith("9;2;c;Film 900;positive;0.9;")
@@ -331,7 +333,7 @@ def test_a_messy_file_of_a_german_excel_is_compared_marked_and_grouped(
     assert many.column(1)[0] == "Film 200"
     agreement = many.part("#agreement p")
     expect(agreement.first).to_contain_text("The verdict agrees with “Sterne” in 3 of 4 (75.0 %).")
-    expect(agreement.last).to_contain_text("Not compared: line 3 (“n/a”), 1 row without a value.")
+    expect(agreement.last).to_contain_text("Not compared: row 2 (“n/a”), 1 row without a value.")
     many.button("Show them").click()
     assert many.column(0) == ["2", "4"]
 
@@ -396,7 +398,7 @@ def test_what_is_chosen_last_wins(many: Many, slow: str, is_file: bool) -> None:
     page.evaluate(SLOW)
     many.choose("slow.csv", slow)
     expect(many.part("#many-note")).to_have_text("Reading slow.csv …")
-    page.wait_for_function("Boolean(window.letGo)")
+    many.visit.wait_until(lambda: bool(page.evaluate("Boolean(window.letGo)")))
     if is_file:
         many.choose("quick.csv", "comment\nQuick 2 is a text.\n")
         assert many.note() == "1 row."
@@ -404,7 +406,7 @@ def test_what_is_chosen_last_wins(many: Many, slow: str, is_file: bool) -> None:
         many.paste("Quick 2 is a text.")
         many.score()
     page.evaluate("letGo()")
-    page.wait_for_function("window.isRead")
+    many.visit.wait_until(lambda: bool(page.evaluate("window.isRead")))
     if is_file:
         assert many.note() == "1 row."
         assert many.part("#many-guess").inner_text() == "Texts: comment."
@@ -560,8 +562,8 @@ def test_a_row_that_is_refused_by_itself_is_bad_and_the_rest_goes_on(many: Many)
 
     MadeUp(by_number, refuse_one).stand_in(many.visit)
     many.paste(*(f"Film {at}" for at in range(8)))
-    many.score("Done: 7 of 8 rows scored, 1 bad.")
-    assert many.rows()[-1] == ["4", "Film 3", "bad row: Details.", "", ""]
+    many.score("Done: 7 of 8 rows scored, 1 unreadable.")
+    assert many.rows()[-1] == ["4", "Film 3", "unreadable: Details.", "", ""]
     many.visit.complained("422")
 
 

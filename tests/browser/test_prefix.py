@@ -1,18 +1,22 @@
 """Behind a proxy that shows the service under a longer path, the page and the interface work."""
 
+import json
+import subprocess
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, expect
 
 from tests.browser.table_of_many import Many
-from tests.browser.visits import PATIENCE, Visit, watch, window
+from tests.browser.test_accessibility import violations
+from tests.browser.visits import Scheme, window
 from tests.end_to_end.servers import RunningService
 
 PREFIX = "/tools/headlight"
+SCHEMES: tuple[Scheme, ...] = ("light", "dark")
 _OWN = ("connection", "content-length", "date", "host", "server", "transfer-encoding")
 
 
@@ -73,19 +77,24 @@ def test_the_page_asks_and_leads_on(browser: Browser, prefixed: str) -> None:
         assert link.evaluate("link => link.href") == f"{prefixed}/docs"
 
 
-def test_the_interface_is_shown_and_can_be_tried(browser: Browser, prefixed: str) -> None:
-    page = browser.new_page()
-    page.set_default_timeout(PATIENCE)
-    try:
-        visit: Visit = watch(page, prefixed)
+def test_the_interface_begins_with_an_example_that_runs_and_axe_finds_nothing(
+    browser: Browser, prefixed: str
+) -> None:
+    with window(browser, prefixed) as visit:
+        page = visit.page
         page.goto(f"{prefixed}/docs")
-        page.locator("#operations-tag-answers, .opblock").first.wait_for()
-        route = page.locator(".opblock", has=page.locator("[data-path='/model']"))
-        route.click()
-        with page.expect_response("**/model") as response:
-            route.get_by_role("button", name="Execute").click()
-        assert response.value.url == f"{prefixed}/model"
-        assert response.value.status == 200
-        assert visit.elsewhere == []
-    finally:
-        page.close()
+        assert page.get_by_role("link", name="To the page").evaluate("link => link.href") == (
+            f"{prefixed}/"
+        )
+        page.locator(".opblock-summary-control").first.click()
+        with page.expect_response("**/predict") as response:
+            page.get_by_role("button", name="Execute").click()
+        assert (response.value.url, response.value.status) == (f"{prefixed}/predict", 200)
+        expect(page.locator(".curl")).not_to_contain_text("X-Request")
+        page.locator(".live-responses-table").wait_for()
+        command = page.locator("#first").inner_text()
+        done = subprocess.run(["bash", "-c", command], capture_output=True, check=True)
+        assert json.loads(done.stdout)["predictions"][0]["label"] == "positive"
+        for scheme in SCHEMES:
+            page.emulate_media(color_scheme=scheme)
+            assert violations(visit) == []

@@ -23,7 +23,12 @@ export async function askAll(rows, limits, signal, { onAnswer, onWait }) {
     const some = left.slice(0, Math.min(most, next));
     const begun = performance.now();
     try {
-      await patiently(() => answer(some, signal), signal, onWait, TRIES);
+      const body = { sentences: some.map(({ text }) => text), on_error: "item" };
+      const { predictions, model } = await patiently(() => post("/predict", body, signal), signal, onWait, TRIES);
+      if (predictions?.length !== some.length) {
+        throw new Problem("unknown", `The answer has ${predictions?.length} where ${some.length} were asked for.`);
+      }
+      some.forEach((row, at) => take(row, predictions[at], model));
       const seconds = (performance.now() - begun) / 1000;
       next = seconds < QUICK * limits.request_timeout ? 2 * some.length : Math.ceil(some.length / 2);
     } catch (problem) {
@@ -39,15 +44,6 @@ export async function askAll(rows, limits, signal, { onAnswer, onWait }) {
     left = left.slice(some.length);
     onAnswer(some);
   }
-}
-
-async function answer(rows, signal) {
-  const body = { sentences: rows.map(({ text }) => text), on_error: "item" };
-  const { predictions, model } = await post("/predict", body, signal);
-  if (predictions?.length !== rows.length) {
-    throw new Problem("unknown", `The answer has ${predictions?.length} where ${rows.length} were asked for.`);
-  }
-  rows.forEach((row, at) => take(row, predictions[at], model));
 }
 
 /** Gives a row its prediction, or the reason why it has none. */

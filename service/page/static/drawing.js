@@ -42,7 +42,7 @@ function paint(canvas, width, height, pixelAt) {
 }
 
 const NAMED = 30; // tokens of a map
-const CELL = [3, 26]; // CSS pixels
+const CELL = [1, 26]; // CSS pixels
 const LABELLED = 10; // the smallest cell beside which a token can be read
 
 /** A heat map: where its cells are, what is drawn around them, and what is at a point. */

@@ -2,7 +2,7 @@
 
 import { post, requireModel } from "./api.js";
 import { Panel } from "./panel.js";
-import { byId, isSame, Latest, outcomeOf, percent, range } from "./parts.js";
+import { byId, Latest, outcomeOf, percent, range } from "./parts.js";
 import { html } from "./preact.js";
 import { announce, change, describe, fail, keepInAddress, learn, readFragment, remember, settle, state } from "./store.js";
 import { askMap, askWeights, groupsOf, NOTHING } from "./weights.js";
@@ -80,13 +80,13 @@ function draw(next) {
   const { shown } = state.heads;
   const { weights: { tokens, prediction }, view } = next;
   const isOther = next.text !== shown?.text || next.question.model !== shown.question.model;
-  const isMoved = !isSame(tokens, shown?.weights.tokens);
   if (isOther) [switching, marking].forEach((each) => each.stop());
   set({
     shown: next,
     isBusy: false,
+    pinned: NOTHING,
+    pointed: NOTHING,
     ...(isOther ? { off: [], outcome: "", marks: null, marking: "" } : {}),
-    ...(isMoved ? { pinned: NOTHING, pointed: NOTHING } : {}),
   });
   remember(false);
   keepInAddress(view);
@@ -157,6 +157,7 @@ async function mark() {
   try {
     await Promise.all(range(AT_ONCE).map(work));
     set({ marks, marking: "" });
+    if (document.activeElement === document.body) byId("matter")?.firstChild.focus(); // the button is gone
   } catch (problem) {
     if (signal.aborted) return;
     marking.stop(); // the other requests
@@ -185,19 +186,14 @@ async function switchHeads(off) {
   }
 }
 
-const EVENTS = {
-  changeView,
-  switchHeads,
-  mark,
-  onPoint: (chosen, stays) => set({ pointed: chosen, ...(stays ? { pinned: chosen } : {}) }),
-};
+const onPoint = (chosen, stays) => set({ pointed: chosen, ...(stays ? { pinned: chosen } : {}) });
 
 /** The tab. */
-export function Heads({ heads, isOld, layout }) {
+export function Heads({ heads, layout }) {
   const { shown, isBusy } = heads;
   return html`<section id="heads-tab" aria-label="Inside the model">
-    ${shown && html`<section id="results" aria-label="The heads" class=${isOld ? "old" : ""} aria-busy=${isBusy || null}>
-      <${Panel} ...${heads} ...${shown} ...${EVENTS} layout=${layout} />
+    ${shown && html`<section id="results" aria-label="The heads" aria-busy=${isBusy || null}>
+      <${Panel} ...${heads} ...${shown} ...${{ changeView, switchHeads, mark, onPoint }} layout=${layout} />
     </section>`}
     ${!shown && html`<p class="empty note">${isBusy ? "Asking …" : "Read a text to see where each head of the model looks."}</p>`}
     <${How} />
@@ -207,7 +203,8 @@ export function Heads({ heads, isOld, layout }) {
 const How = () => html`<details id="how">
   <summary><h2>How to read this</h2></summary>
   <p>While the model reads, each token (a word or a piece of one) looks at the others. A head is one way of
-    looking. A cell of its map is a weight: how much of its looking a token spends on another. 0 is nothing,
+    looking. [CLS] and [SEP] are special tokens at both ends, ## begins a piece that goes on with a word.
+    A cell of a map is a weight: how much of its looking a token spends on another. 0 is nothing,
     1 is all, and what one token gives adds up to 1. A head matters if the verdict changes without it: a bar
     under its map says by how much the log-odds of the label do.</p>
   <p class="note">Attention weights show where a head looks; they are not an explanation of the

@@ -19,7 +19,8 @@ const LABELS = ["label", "sentiment", "class", "category", "stars", "rating", "p
 // The line of Excel that names the delimiter, and the beginning of an array of objects.
 const SEPARATOR = /^"?sep=([\t !#-~])"?[ \t]*(?=[\r\n])/i;
 const ARRAY = /^\s*\[\s*(?:[{\]]|$)/;
-export const DELIMITERS = { ",": "comma", ";": "semicolon", "\t": "tab", "|": "bar" };
+const NONE = "\0"; // which no text has
+export const DELIMITERS = { ",": "comma", ";": "semicolon", "\t": "tab", "|": "bar", [NONE]: "nothing: each line is a text" };
 
 const WORKBOOKS = ["xlsx", "xls", "xlsm", "ods", "numbers"];
 const NO_TEXT = /[\0-\x08\x0e-\x19\x1b-\x1f\x81\x8d\x8f\x90\x9d]/; // nothing of a text, in Windows-1252
@@ -84,7 +85,11 @@ export function readContent(name, kind, text) {
   if (kind === "csv") {
     const [line, delimiter] = SEPARATOR.exec(text) ?? [""];
     const rest = text.slice(line.length); // with its end, so that lines keep their numbers
-    return readTable(name, rest, delimiter ?? delimiterOf(rest));
+    const sheet = readTable(name, rest, delimiter ?? delimiterOf(rest));
+    const [first, ...others] = sheet.records;
+    const unlike = others.filter(({ cells }) => cells.length !== first.cells.length).length;
+    // Where most lines differ in their cells, the commas belong to texts.
+    return delimiter || unlike <= others.length / 2 || hasKnownName(sheet.records) ? sheet : readTable(name, rest, NONE);
   }
   if (kind === "json" && ARRAY.test(text)) return sheetOf(name, kind, elementsOf(name, text));
   const lines = linesOf(text);

@@ -137,7 +137,7 @@ function Filters({ labels, view, set, isCompared, isWide }) {
   const expected = labels.map((label) => [`=${label}`, `${label} in the file`]);
   return html`<form id="filters" class="row" aria-label="Which rows are shown" onSubmit=${(event) => event.preventDefault()}>
     <${Choice} label="Label" name="label" value=${view.label} onChoose=${filter("label")}
-      choices=${[["", "all"], ...named, [WARNED, "not English"], [BAD, "bad rows"]]} />
+      choices=${[["", "all"], ...named, [WARNED, "not English"], [BAD, "unreadable rows"]]} />
     ${isCompared && html`<${Choice} label="Compared" name="agrees" value=${view.agrees} onChoose=${filter("agrees")}
       choices=${[...AGREES, ...expected]} />`}
     ${isWide && html`<label class="choice"><input type="checkbox" checked=${view.columns}
@@ -165,7 +165,7 @@ function Table({ shown, labels, sheet: { columns, column, compared }, view, set,
     return html`<tr key=${row.row} class=${row === opened ? "opened" : ""}>
       <td class="figure" title="line ${row.line}">${grouped(row.row)}</td>
       <td class="text"><span dir="auto">${text.length > SHOWN ? `${text.slice(0, SHOWN)}…` : text}</span></td>
-      <td>${reason ? html`<span class="reason">bad row: ${reason}</span>` : html`<span class="name" style=${style}>${label}</span>`}</td>
+      <td>${reason ? html`<span class="reason">unreadable: ${reason}</span>` : html`<span class="name" style=${style}>${label}</span>`}</td>
       <td class="figure" title=${reason ? null : score}>${reason ? "" : percent(score)}</td>
       <td class="marks">${row.truncated && html`<span>cut off</span>`}
         ${row.warnings?.length > 0 && html`<span class="foreign" title=${FOREIGN}>not English</span>`}</td>
@@ -227,7 +227,7 @@ function Counts({ rows, labels, tick, lead }) {
       item(leader(label, `=${label}`, classStyle(label, labels, 1)), scored > 0 ? shareOf(count, scored) : "0"))}
     ${warned > 0 && item(leader("not English", WARNED), grouped(warned))}
     ${left > 0 && item("not scored", grouped(left))}
-    ${bad > 0 && item(leader("bad rows", BAD), grouped(bad))}</dl></div>`;
+    ${bad > 0 && item(leader("unreadable rows", BAD), grouped(bad))}</dl></div>`;
 }
 
 export const isLeft = ({ label, reason }) => label === undefined && !reason;
@@ -268,7 +268,7 @@ function Agreement({ rows, labels, tick, name, compared, meaning, lead }) {
     title="Show the rows that are ${expected} in the file, and ${label} by the verdict"
     onClick=${() => lead({ label: `=${label}`, agrees: `=${expected}` })}>
     ${grouped(both.filter((row) => row.expected === expected && row.label === label).length)}</button></td>`;
-  const lines = unread.slice(0, NAMED).map(({ line, cells }) => `line ${grouped(line)} (“${cells[compared].slice(0, CUT)}”)`);
+  const lines = unread.slice(0, NAMED).map(({ row, cells }) => `row ${grouped(row)} (“${cells[compared].slice(0, CUT)}”)`);
   if (unread.length > NAMED) lines.push(`${grouped(unread.length - NAMED)} more`);
   if (none.length > 0) lines.push(`${plural(none.length, "row")} without a value`);
   return box(html`

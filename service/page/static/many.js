@@ -35,7 +35,7 @@ const isAtRisk = ({ rows, isKept }) => !isKept && rows.some(({ label }) => label
 
 /** Asks before verdicts that are not downloaded are dropped; returns whether they may be. */
 function mayGo() {
-  const isFree = !isAtRisk(state.many) || window.confirm("The verdicts are not downloaded. Drop them?");
+  const isFree = !isAtRisk(state.many) || window.confirm("The verdicts are not downloaded. Go on without them?");
   if (!isFree) set({}); // the control shows again what it showed before
   return isFree;
 }
@@ -50,7 +50,8 @@ async function choose(file) {
     if (signal.aborted) return;
     take(sheet);
     announce(state.many.note.text);
-    byId("many-go")?.focus();
+    if (state.many.rows.length > 0) byId("many-go")?.focus();
+    else set({ sheet: null });
   } catch (error) {
     if (!signal.aborted) complain(error);
   }
@@ -76,9 +77,9 @@ function take(sheet) {
   try {
     const rows = intake.rowsOf(sheet);
     const bad = rows.filter(({ reason }) => reason);
-    const first = bad.slice(0, 3).map(({ line, reason }) => `Line ${grouped(line)}: ${reason}`);
+    const first = bad.slice(0, 3).map(({ row, line, reason }) => `Row ${grouped(row)} (line ${grouped(line)}): ${reason}`);
     const more = bad.length > first.length ? ` And ${grouped(bad.length - first.length)} more.` : "";
-    const why = bad.length > 0 ? `, ${grouped(bad.length)} of them bad. ${first.join(" ")}${more}` : ".";
+    const why = bad.length > 0 ? `, ${grouped(bad.length)} of them unreadable. ${first.join(" ")}${more}` : ".";
     const how = sheet.isOld ? " It is not UTF-8, and is read as Windows-1252." : "";
     set({ rows, note: isFile(sheet) ? { text: `${plural(rows.length, "row")}${why}${how}` } : SILENT });
   } catch (error) {
@@ -149,7 +150,7 @@ function progressOf({ rows, ended, wait }) {
   const bad = rows.filter(({ reason }) => reason).length;
   const scored = rows.length - rows.filter(isLeft).length - bad;
   const done = `${ended && `${ended}: `}${grouped(scored)} of ${plural(rows.length, "row")} scored`;
-  return `${done}${bad > 0 ? `, ${grouped(bad)} bad` : ""}.${wait}`;
+  return `${done}${bad > 0 ? `, ${grouped(bad)} unreadable` : ""}.${wait}`;
 }
 
 /** Saves rows with all columns of the file as CSV, and what the model says of each. */
@@ -165,7 +166,7 @@ function save(some) {
   });
   const all = [[...names.slice(added.length), ...added], ...records];
   const lines = all.map((record) => intake.writeRecord(record.map((cell) => cell ?? ""), delimiter || ","));
-  const file = `${kind === "pasted" ? "texts" : name.replace(/\.[^.]*$/, "")}.scored.csv`;
+  const file = `${kind === "pasted" ? "texts" : name.replace(/\.[^.]*$/, "")}${some === rows ? "" : ".some"}.scored.csv`;
   const mark = "\ufeff"; // without it, spreadsheets take UTF-8 for something else
   offer(new Blob([mark, ...lines], { type: "text/csv" }), file);
   if (some === rows) set({ isKept: true });
@@ -245,7 +246,7 @@ function Chosen({ many: { sheet, isChanging, rows, labels } }) {
   const kindOf = (at) => (at === column ? " (text)" : at === compared ? " (compared)" : "");
   const retake = (fields) => mayGo() && take({ ...sheet, ...fields });
   const compareWith = (at) => {
-    set({ sheet: { ...sheet, compared: at } });
+    set({ sheet: { ...sheet, compared: at, isOfStars: false } });
     if (labels.length > 0) beginTable(labels);
   };
   const choice = (label, value, choices, onChoose) => html`<${Choice} ...${{ label, value, choices, onChoose }} />`;

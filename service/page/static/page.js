@@ -126,13 +126,13 @@ function Page({ page, reading, heads, many }) {
     <main>
       ${page.needsKey && html`<div id="key-field"><label for="key">API key</label>
         <input id="key" form="ask" type="password" autocomplete="off" onInput=${({ target }) => useKey(target.value)} /></div>`}
-      ${tab !== "file" && html`<${Form} text=${page.text} />`}
+      ${tab !== "file" && html`<${Form} ...${page} />`}
       <${ProblemAt} place="ask" />
       <p id="status" class="unseen" role="status">${page.status}</p>
       ${isOld(page) && html`<p id="old">This is the answer to the text before your change.</p>`}
-      ${tab === "review" && html`<${Reading} ...${{ reading, page }} back=${page.back} onBack=${goBack} />`}
+      ${tab === "review" && html`<${Reading} reading=${reading} back=${page.back} onBack=${goBack} />`}
       ${tab === "file" && modules.file && html`<${modules.file.Many} many=${many} onOpen=${open} />`}
-      ${tab === "model" && modules.model && html`<${modules.model.Heads} heads=${heads} isOld=${isOld(page)} layout=${page.layout} />`}
+      ${tab === "model" && modules.model && html`<${modules.model.Heads} heads=${heads} layout=${page.layout} />`}
     </main>
     ${model && html`<footer><${About} ...${model} /></footer>`}`;
 }
@@ -147,7 +147,7 @@ const About = ({ name, version, labels, metrics, thresholds }) => html`<details 
     <td>${grouped(each.rows)}</td><td>${percent(each.accuracy)}</td></tr>`)}</tbody></table>`}
 </details>`;
 
-function Form({ text }) {
+function Form({ tab, text }) {
   const choose = (example) => {
     set({ text: example });
     submit();
@@ -160,8 +160,8 @@ function Form({ text }) {
   // A reader pastes over an example.
   const focus = ({ target }) => EXAMPLES.includes(target.value) && target.select();
   return html`<form id="ask" onSubmit=${send}>
-    <p class="lead">Is it praise or complaint, and what in it says so?</p>
-    <textarea id="sentence" aria-label="Text" rows="2" dir="auto" required value=${text}
+    ${tab === "review" && html`<p class="lead">Is it praise or complaint, and what in it says so?</p>`}
+    <textarea id="sentence" aria-label="Text" rows="2" dir="auto" value=${text}
       onInput=${({ target }) => set({ text: target.value })} onKeyDown=${press} onFocus=${focus} />
     <div class="row">
       <button type="submit" class="primary" title="Ctrl+Enter">Read it</button>

@@ -2,7 +2,7 @@
 
 import { post } from "./api.js";
 import { captioned, drawSmall, pngOf, Picture } from "./drawing.js";
-import { Choice, grouped, isSame, offer, percent, POINT, ProblemAt, quoted, range } from "./parts.js";
+import { Choice, Foreign, grouped, offer, percent, POINT, ProblemAt, quoted, range } from "./parts.js";
 import { html, useLayoutEffect, useMemo, useRef, useState } from "./preact.js";
 import { completed, Numbers, Steps } from "./steps.js";
 import { announce, fail } from "./store.js";
@@ -17,6 +17,7 @@ const PICTURES = ["svg", "png"];
 const [GROUPS, CHIPS] = [5, 2]; // that are shown, and heads in each
 
 const NOTES = {
+  all: "Attention shows where a head looks. It does not explain the verdict.",
   word: "Words: what a word's tokens get is summed, what they give is averaged.",
   special: "Special tokens are only hidden: the weights are as before, so the rows drawn need not sum to 1.",
 };
@@ -75,7 +76,7 @@ export function Panel(panel) {
           : html`<${Picture} ...${part} /><${Readout} ...${part} />`}
         <${Switch} ...${part} />
         ${!isTurned && html`<${Table} head=${head} />`}
-        <p id="view-note" class="note">${[view.level, !view.special && "special"].map((each) => NOTES[each]).filter(Boolean).join(" ")}</p>
+        <p id="view-note" class="note">${["all", view.level, !view.special && "special"].map((each) => NOTES[each]).filter(Boolean).join(" ")}</p>
       </section>
       <section class="overview" aria-label="All heads">
         <${Groups} ...${part} /><${Grid} ...${part} /><${ProblemAt} place="overview" />
@@ -92,6 +93,7 @@ function Prediction({ weights: { prediction } }) {
     <p class="verdict"><strong class="label">${label}</strong>${" "}
       <span class="score" title=${score}>${percent(score)}</span></p>
     <p class="others note">${others.map(([name, share]) => `${name} ${percent(share)}`).join(", ")}</p>
+    <${Foreign} ...${prediction} />
     ${truncated && html`<p class="cut note">The text is longer than the model reads at once: this is about its
       first ${count} tokens. One review reads all of it.</p>`}
   </div>`;
@@ -153,7 +155,7 @@ function Save({ question, weights, view, head }) {
 
 /** Switches the chosen head off, beside those that are off already, or on again. */
 function Switch({ head: { row: layer, column: head }, off, outcome, switchHeads }) {
-  const others = off.filter((each) => !isSame(each, { layer, head }));
+  const others = off.filter((each) => each.layer !== layer || each.head !== head);
   const isOff = others.length < off.length;
   return html`<div class="row"><button type="button" class="quiet switch"
       onClick=${() => switchHeads(isOff ? others : [...others, { layer, head }])}>Switch this head ${isOff ? "on" : "off"}</button>
@@ -188,12 +190,12 @@ function Groups({ patterns, head: { row, column }, marks, marking, view, weights
     <button type="button" class="quiet chip" title=${placeName(each)} onClick=${() => onChoose(each)}
       aria-pressed=${each.row === row && each.column === column}>${each.row}.${each.column}</button>`);
   const most = marks && weights.places().sort((a, b) => marks[b.row][b.column] - marks[a.row][a.column]);
-  const count = (places) => places.length > CHIPS && html`<span class="note">of ${places.length}</span>`;
+  const count = (places) => places.length > CHIPS && html`<span class="note">and ${places.length - CHIPS} more</span>`;
   return html`<div class="row"><h3>Heads by what they do</h3><p class="note">A head is one way of looking; 3.8 is head 8 of layer 3.</p></div>
     <dl class="groups">
       ${groupsOf(patterns).slice(0, GROUPS).map(({ kind, heads }) => html`
         <dt>look at ${(DONE[kind] ?? kind).replace("token", view.level)}</dt><dd>${chips(heads)}${count(heads)}</dd>`)}
-      <dt>matter most here</dt><dd class="matter" aria-live="polite">${most ? chips(most) : marking
+      <dt>matter most here</dt><dd id="matter" aria-live="polite">${most ? chips(most) : marking
         || html`<button type="button" class="quiet find" onClick=${mark}>Switch each off in turn</button>`}</dd>
     </dl><${ProblemAt} place="matter" />`;
 }
@@ -258,7 +260,7 @@ function Grid({ weights, view, head: { row: chosenRow, column: chosenColumn, sho
   [titles, chosenRow, chosenColumn, marks, off]);
   return html`
     <div class="row"><h3 class="overview-title">${rows * columns} heads</h3>
-      <p class="note">Layers down, heads right. Darkest: a map's largest, or six even shares.</p></div>
+      <p class="note">Layers down, heads right. The largest weight of a map is dark, an even map pale.</p></div>
     <div ref=${grid} class="grid ${marks ? "marked" : ""}" role="grid" onKeyDown=${move}
       style=${{ "--columns": columns }} aria-label="Layers and heads; arrow keys go from map to map">${cells}</div>`;
 }

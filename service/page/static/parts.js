@@ -25,6 +25,12 @@ const RIGHT_TO_LEFT = /[\u0590-\u08ff\u200f\ufb1d-\ufdff\ufe70-\ufeff\u{10800}-\
 export const quoted = ({ text }) =>
   RIGHT_TO_LEFT.test(text) ? `“\u2068${text}\u2069”` : `“${text}”`;
 
+export const isForeign = ({ warnings }) => Boolean(warnings?.includes("not-english"));
+
+/** The warning beside a prediction that is foreign. */
+export const Foreign = (prediction) => isForeign(prediction) && html`<p class="warning error">This is not all English.
+  The model learned from English texts, so it may well be wrong here.</p>`;
+
 /** How a verdict moves between two predictions. */
 export function outcomeOf(was, { label, probabilities }) {
   const [from, to] = [was.probabilities[was.label], probabilities[was.label]].map(percent);
@@ -40,8 +46,6 @@ export function outcomeOf(was, { label, probabilities }) {
 export const byId = (id) => document.getElementById(id);
 
 export const range = (count) => Array.from({ length: count }, (_, at) => at);
-
-export const isSame = (one, other) => JSON.stringify(one) === JSON.stringify(other);
 
 /** Gives each question a signal; a later question stops the earlier ones. */
 export class Latest {

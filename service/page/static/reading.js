@@ -5,7 +5,7 @@
  */
 
 import { isSameModel, patiently, post, Problem, requireModel } from "./api.js";
-import { byId, grouped, Latest, outcomeOf, plain, ProblemAt, quoted, sidesOf, tinted } from "./parts.js";
+import { byId, Foreign, grouped, isForeign, Latest, outcomeOf, plain, POINT, ProblemAt, quoted, sidesOf, tinted } from "./parts.js";
 import { html } from "./preact.js";
 import { announce, change, describe, fail, learn, remember, state } from "./store.js";
 
@@ -17,7 +17,9 @@ const MOST_AGAINST = 2; // of them
 const QUOTED = 160; // characters
 const ENOUGH = 50; // texts that a statement about the record needs
 const WHOLE = { truncation: "window" };
-const NOT_ENGLISH = "This is not all English. The model learned from English texts, so it may well be wrong here.";
+const RATHER = 0.6; // a verdict of less is named with a doubt
+// Words that name no reason by themselves, unless the verdict turns without them.
+const SMALL = /^(?:an?|the|this|that|these|those|it|its|i|we|he|she|they|you|my|our|his|her|their|am|is|are|was|were|be|been|has|have|had|do|does|did|and|or|as|at|by|for|from|in|of|on|to|with)$/iu;
 
 const UNEXPLAINED = { label: "", noun: "", score: 0, parts: [], note: "" };
 
@@ -39,9 +41,7 @@ const explaining = { whole: new Latest(), inner: new Latest() };
 const trying = new Latest();
 
 const set = (fields) => change("reading", fields);
-const isForeign = ({ warnings }) => Boolean(warnings?.includes("not-english"));
 const titled = (label) => `${label[0].toUpperCase()}${label.slice(1)}`;
-const points = (share) => plain(share).replace(" %", "");
 
 /** How often verdicts of about this score are right, by the model's record; empty without one. */
 export function reliability(thresholds, score) {
@@ -56,7 +56,7 @@ export function reliability(thresholds, score) {
     const share = (rights[at] - right) / rows;
     const tens = Math.round(10 * share);
     const [of, often] = tens < 10 ? [10, tens] : [100, Math.min(99, Math.round(100 * share))];
-    return `of ${of} verdicts this sure, about ${often} were right`;
+    return `Of ${of} verdicts this sure, about ${often} were right`;
   }
   return "";
 }
@@ -176,8 +176,8 @@ async function explain(name, text, noun, { label, score, token_count: tokens }, 
 }
 
 /** The parts that move the verdict, the most first; few of them speak against it. */
-function telling({ parts }) {
-  const size = ({ moved = 0 }) => Math.abs(moved);
+export function telling({ label, parts }) {
+  const size = ({ moved = 0, text, verdict }) => (verdict === label && SMALL.test(text) ? 0 : Math.abs(moved));
   const least = Math.max(LEAST, LEAST_SHARE * Math.max(...parts.map(size)));
   const found = parts.filter((part) => size(part) >= least).sort((one, other) => size(other) - size(one));
   const against = found.filter(({ moved }) => moved < 0).slice(0, MOST_AGAINST);
@@ -231,18 +231,21 @@ with Client(${root}${key ? ', api_key="…"' : ""}) as client:
 /** Shows something to copy, and copies it where the browser lets a page do so. */
 function copy(name, text) {
   set({ code: { name, text } });
-  navigator.clipboard?.writeText(text).then(() => announce(`${name} copied.`), () => {});
+  navigator.clipboard?.writeText(text).then(() => {
+    set({ code: { name, text, said: `${name} copied.` } });
+    announce(`${name} copied.`);
+  }, () => {});
 }
 
 /** The tab; `back` leads to the row that was opened, `onBack` goes there. */
-export function Reading({ reading, page, back, onBack }) {
-  const { text, shown, isBusy, waiting } = reading;
+export function Reading({ reading, back, onBack }) {
+  const { shown, isBusy, waiting } = reading;
   return html`<section id="text-tab" aria-label="One review">
     ${back !== null && html`<button type="button" id="back" class="quiet" onClick=${onBack}>
       Back to row ${grouped(back)} of the table</button>`}
     ${shown === null ? isBusy && html`
       <div id="waiting" aria-busy="true"><p>${waiting || "Reading …"}</p><span /><span /><span /></div>` : html`
-      <article id="answer" class=${page.text === text ? "" : "old"} aria-busy=${isBusy ? "true" : null}>
+      <article id="answer" aria-busy=${isBusy ? "true" : null}>
         <${Verdict} ...${shown} />
         <${Reasons} ...${reading.whole} />
         <${Passage} ...${reading} />
@@ -262,9 +265,9 @@ function Verdict({ model, prediction }) {
     door.scrollIntoView();
   };
   return html`<div class="prediction">
-    <h2 id="verdict" class="verdict" tabindex="-1">${titled(label)}</h2>
+    <h2 id="verdict" class="verdict" tabindex="-1">${score < RATHER ? `Rather ${label}` : titled(label)}</h2>
     ${record && html`<p class="reliable">${record} · <button type="button" class="link" onClick=${about}>on which texts?</button></p>`}
-    ${isForeign(prediction) && html`<p class="warning error">${NOT_ENGLISH}</p>`}
+    <${Foreign} ...${prediction} />
     <${Bars} probabilities=${probabilities} />
     ${windows > 1 && html`<p class="extent note">A long text, read whole
       in ${windows} overlapping parts (${grouped(tokens)} tokens).</p>`}
@@ -281,16 +284,16 @@ const Bars = ({ probabilities }) => html`
 
 /** What speaks for a verdict and, apart, what speaks against it. */
 function Reasons({ label, noun, score, parts, note }) {
-  const found = telling({ parts });
+  const found = telling({ label, parts });
   const list = (title, some) => some.length > 0 && html`<dt>${title}</dt>${some.map(({ text, probability, verdict }) => html`
-    <dd><span dir="auto">${named(text)}</span>${" "}<span class="figure">${points(score)}\u00a0→\u00a0${points(probability)} without\u00a0it${
+    <dd><span dir="auto">${named(text)}</span>${" "}<span class="figure">${`${label} ${plain(score)} → ${plain(probability)}`.replaceAll(" ", "\u00a0")} without\u00a0it${
       verdict !== label && `, then ${verdict}`}</span></dd>`)}`;
-  const isNone = found.length === 0 && note === "" && parts.length > 1;
+  const isNone = !found.some(({ moved }) => moved > 0) && note === "" && parts.length > 1;
   return html`<dl class="reasons">
     ${list("Because of", found.filter(({ moved }) => moved > 0))}
     ${list("Against it", found.filter(({ moved }) => moved < 0))}
     </dl>
-    <p class="how note">${isNone ? `No single ${noun} moves it by 3 points.` : note}</p>`;
+    <p class="how note">${isNone ? `No single ${noun} decides it.` : note}</p>`;
 }
 
 /** The pieces of a text: its parts, each drawn, and what stands between them. */
@@ -320,6 +323,7 @@ function Passage({ shown: { text }, whole, chosen, inner }) {
       at === chosen && inner.parts.length > 0 ? marked(part.text, inner) : part.text}</button>`;
   return html`<div class="passage" dir="auto" role="group" aria-label="The text; a press shows the words of a sentence">
     ${pieces(text, whole.parts, sentence)}</div>
+    ${whole.parts.length > 0 && chosen === null && html`<p class="note">${POINT === "Tap" ? POINT : "Press"} a sentence to see its words.</p>`}
     ${chosen !== null && html`<div class="inner"><p>This sentence by itself: <strong>${inner.label}, ${plain(inner.score)}</strong></p>
       <${Reasons} ...${inner} /></div>`}`;
 }
@@ -344,5 +348,5 @@ function Copies({ shown, code }) {
   return html`<div class="row copies"><button type="button" class="quiet" onClick=${() => copy("Link", link)}>Copy link</button>
     <span class="note">Copy as</span>${["curl", "Python", "JSON"].map((name) => html`
       <button type="button" class="quiet" onClick=${() => copy(name, codeOf(name, shown))}>${name}</button>`)}</div>
-    ${code && html`<pre id="code" class="scroll" tabindex="0" role="region" aria-label=${code.name}>${code.text}</pre>`}`;
+    ${code && html`<p class="note">${code.said}</p><pre id="code" class="scroll" tabindex="0" role="region" aria-label=${code.name}>${code.text}</pre>`}`;
 }

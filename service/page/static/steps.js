@@ -57,7 +57,7 @@ export function Steps({ question, head, pair: { query, key }, onProblem }) {
   return html`<section class="made" aria-label="How this weight was made">
     <p class="made-said">${said}</p>
     <p class="made-note note">${isThere ? `All numbers here are computed in float32.${rounded || ""}` : "Asking …"}</p>
-    <ol class="steps making">${isThere && making({ answer, key, model })}</ol>
+    <ol class="making">${isThere && making({ answer, key, model })}</ol>
   </section>`;
 }
 

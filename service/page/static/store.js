@@ -71,6 +71,7 @@ export function remember(isNew, address = "") {
   else history.replaceState(kept, "");
 }
 
+const numberOf = (text) => (/^\d{1,3}$/.test(text) ? Number(text) : undefined);
 // The fields of a view: what they are before a link or the user changes them, and what a link may say.
 const FIELDS = {
   layer: { usual: null, read: numberOf },
@@ -78,10 +79,6 @@ const FIELDS = {
   level: { usual: "token", read: (text) => (text === "word" ? text : undefined) },
   special: { usual: true, read: (text) => (text === "off" ? false : undefined) },
 };
-
-function numberOf(text) {
-  return /^\d{1,3}$/.test(text) ? Number(text) : undefined;
-}
 
 /** The tabs, with what links called them earlier. */
 const TABS = { review: "text", file: "many", model: "heads" };

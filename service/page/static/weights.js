@@ -29,8 +29,8 @@ export class Weights {
     );
     this.side = answer.attention[0][0].length;
     this.isWhole = this.side === this.size; // whether the downsampled maps are the maps themselves
-    this.keys = answer.strongest.flat();
-    this.largestOfKeys = answer.strongest_weights.flat();
+    this.strongest = answer.strongest; // [layer][head][query]: the key that a query looks at most
+    this.largest = answer.strongest_weights; // and how much that is
     this.kept = new Map();
   }
 
@@ -45,12 +45,6 @@ export class Weights {
   cells(row, column, shown) {
     if (!this.isWhole || shown.length === this.side) return this.maps[this.#at(row, column)];
     return shownCells({ weights: this, row, column, shown });
-  }
-
-  /** For each query of a place the key that it looks at most, and how much that is. */
-  strongest(row, column) {
-    const at = this.#at(row, column);
-    return { keys: this.keys[at], weights: this.largestOfKeys[at] };
   }
 
   has({ row, column }) {
@@ -178,7 +172,7 @@ function kindOf({ tokens }, query, key) {
  * The kind of one word that they look at begins with its quotation mark.
  */
 function pattern(weights, row, column, shown) {
-  const { keys, weights: largest } = weights.strongest(row, column);
+  const [keys, largest] = [weights.strongest[row][column], weights.largest[row][column]];
   const { size } = weights;
   const found = new Map();
   let even = 0;
