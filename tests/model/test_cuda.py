@@ -3,7 +3,6 @@
 import gc
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -166,17 +165,6 @@ def test_graphs_answer_as_kernels_one_by_one_do(
         some = texts[::30]
         expected = softmax(exact._runner.run(some).logits, axis=-1)
         np.testing.assert_allclose(found[::30], expected, atol=bound, rtol=0.0)
-
-
-def test_several_threads_have_their_own_answers(predictor: Predictor) -> None:
-    predictor.warm_up()
-    runner = runner_of(predictor)
-    texts = [texts_of(1 + number % 70, 5 + 7 * number % 500) for number in range(100)]
-    expected = [runner.run(each).logits for each in texts]
-    with ThreadPoolExecutor(8) as threads:
-        found = list(threads.map(lambda each: runner.run(each).logits, texts * 3))
-    for one, other in zip(found, expected * 3, strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-4, rtol=0.0)
 
 
 def test_memory_is_steady_over_1_000_replays(predictor: Predictor) -> None:

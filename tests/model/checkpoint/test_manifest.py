@@ -215,38 +215,39 @@ def test_a_temperature_of_the_pair_needs_the_pair_and_another_label(
     )
 
 
+WITHIN = "int8 was measured within 0.2 points of float32 ({} rows)"
+OUTSIDE = "int8 was not within 0.2 points of float32 ({} rows)"
+ROW = "int8 was {} within 1 row and 0.01 nats of float32 (-{} over 499 rows)"
+
+
 @pytest.mark.parametrize(
     ("measured", "allowed", "reason"),
     [
         # Two rows of a thousand are exactly 0.2 points, whatever a float makes of it.
-        ((precision_set(lost=2),), True, "int8 was measured within 0.2 points of float32 (-0.20"),
-        ((precision_set(gained=2),), True, "int8 was measured within 0.2 points of float32 (+0.20"),
-        ((precision_set(lost=3),), False, "int8 was not within 0.2 points of float32 (-0.30 over"),
+        ([precision_set(lost=2)], True, WITHIN.format("-0.20 over 1,000")),
+        ([precision_set(gained=2)], True, WITHIN.format("+0.20 over 1,000")),
+        ([precision_set(lost=3)], False, OUTSIDE.format("-0.30 over 1,000")),
         # So many answers turned that the gain is luck: the network is another one.
-        ((precision_set(gained=3),), False, "int8 was not within 0.2 points of float32 (+0.30"),
-        ((precision_set(rows=500, lost=1, right=9),), True, "int8 was measured within 0.2 points"),
-        (
-            (precision_set(rows=499, lost=1, right=9),),
-            True,
-            "int8 was measured within 1 row and 0.01 nats of float32 (-0.20 over 499 rows)",
-        ),
-        ((precision_set(rows=499, lost=2, right=9),), False, "int8 was not within 1 row and 0.01"),
-        ((precision_set(rows=49, right=9),), False, "int8 was measured on only 49 rows, of at "),
+        ([precision_set(gained=3)], False, OUTSIDE.format("+0.30 over 1,000")),
+        ([precision_set(rows=500, lost=1, right=9)], True, WITHIN.format("-0.20 over 500")),
+        ([precision_set(rows=499, lost=1, right=9)], True, ROW.format("measured", "0.20")),
+        ([precision_set(rows=499, lost=2, right=9)], False, ROW.format("not", "0.40")),
+        ([precision_set(rows=49, right=9)], False, "int8 was measured on only 49 rows, of at "),
         # The others cannot make up for a set that got worse by more than chance.
         (
-            (precision_set("a", lost=4), precision_set("b", rows=9000, gained=4)),
+            [precision_set("a", lost=4), precision_set("b", rows=9000, gained=4)],
             False,
             "int8 lost 4 rows of a and gained 0, which is more than chance",
         ),
-        ((precision_set("a", lost=3), precision_set("b")), True, "int8 was measured within 0.2"),
+        ([precision_set("a", lost=3), precision_set("b")], True, WITHIN.format("-0.15 over 2,000")),
         (
-            (precision_set("a", lost=20, gained=13), precision_set("b", rows=9000, gained=7)),
+            [precision_set("a", lost=20, gained=13), precision_set("b", rows=9000, gained=7)],
             True,
-            "int8 was measured within 0.2 points of float32 (+0.00 over 10,000 rows)",
+            WITHIN.format("+0.00 over 10,000"),
         ),
     ],
 )
-def test_the_bounds(measured: tuple[PrecisionSet, ...], *, allowed: bool, reason: str) -> None:
+def test_the_bounds(measured: list[PrecisionSet], *, allowed: bool, reason: str) -> None:
     verdict = judge("int8", [precision(*measured)])
     assert (verdict.allowed, verdict.reason[: len(reason)]) == (allowed, reason)
 

@@ -158,10 +158,7 @@ def test_smaller_maps_are_those_of_the_view(
 
 
 def test_a_text_of_special_tokens_alone_keeps_them() -> None:
-    tokens = [
-        Token("[CLS]", 0, 0, special=True, word=None),
-        Token("[SEP]", 0, 0, special=True, word=None),
-    ]
+    tokens = [Token(text, 0, 0, special=True, word=None) for text in ("[CLS]", "[SEP]")]
     weights: Any = np.array([[[0.25, 0.75], [0.5, 0.5]]], np.float32)
     maps, strongest = views.downsample([weights], tokens, Downsampling(8, special=False))
     np.testing.assert_array_equal(maps, weights[None])

@@ -220,7 +220,7 @@ def save(folder: Path, kind: str, tokenizer_class: str | None = None) -> None:
 
 
 @pytest.mark.parametrize(("kind", "tokenizer_class"), ADDED)
-def test_added_tokens_stay_whole_as_in_transformers(
+def test_added_tokens_stay_whole_as_in_transformers_and_control_tokens_are_text(
     kind: str, tokenizer_class: str | None, tmp_path: Path
 ) -> None:
     save(tmp_path, kind, tokenizer_class)
@@ -236,28 +236,16 @@ def test_added_tokens_stay_whole_as_in_transformers(
         assert [(token.start, token.end) for token in encoding.tokens] == expected["offset_mapping"]
 
     check()
-
-
-@pytest.mark.parametrize(("kind", "tokenizer_class"), ADDED)
-def test_control_tokens_beside_them_are_text(
-    kind: str, tokenizer_class: str | None, tmp_path: Path
-) -> None:
-    save(tmp_path, kind, tokenizer_class)
-    theirs = AutoTokenizer.from_pretrained(tmp_path)
     vocabulary = theirs.get_vocab()
     roles = [theirs.cls_token, theirs.sep_token, theirs.pad_token, theirs.mask_token]
-    tokenizer = load_tokenizer(tmp_path, max_length=LONG)
-    text = f"[USER]{''.join(roles)} x {' '.join(roles)}[USER]"
-
-    ids = tokenizer.encode(text).input_ids[1:-1]
-
+    ids = ours.encode(f"[USER]{''.join(roles)} x {' '.join(roles)}[USER]").input_ids[1:-1]
     assert ids.count(vocabulary["[USER]"]) == 2
     assert set(ids).isdisjoint(map(vocabulary.get, roles))
     again = tmp_path / "again"
     again.mkdir()
-    write(again, "tokenizer.json", tokenizer.to_json())
+    write(again, "tokenizer.json", ours.to_json())
     write(again, OPTIONS, {"tokenizer_class": "PreTrainedTokenizerFast"})
-    assert load_tokenizer(again, max_length=LONG).to_json() == tokenizer.to_json()
+    assert load_tokenizer(again, max_length=LONG).to_json() == ours.to_json()
 
 
 def test_a_folder_in_which_special_tokens_are_text(tmp_path: Path) -> None:

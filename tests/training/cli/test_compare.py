@@ -31,9 +31,12 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def comparison(compared: Path) -> Comparison:
-    return TypeAdapter(Comparison).validate_json(
-        (compared / "comparison.json").read_text(encoding="utf-8")
-    )
+    return read(compared)
+
+
+def read(folder: Path) -> Comparison:
+    content = (folder / "comparison.json").read_text(encoding="utf-8")
+    return TypeAdapter(Comparison).validate_json(content)
 
 
 def test_the_report_is_whole(compared: Path, comparison: Comparison) -> None:
@@ -69,9 +72,7 @@ def test_the_command_of_the_report_repeats_it(comparison: Comparison, tmp_path: 
 
     assert main([*words, "--variants", "four-heads,tf-idf"]) == 0
 
-    again = TypeAdapter(Comparison).validate_json(
-        (tmp_path / "again" / "comparison.json").read_text(encoding="utf-8")
-    )
+    again = read(tmp_path / "again")
     before = {outcome.name: outcome for outcome in comparison.outcomes}
     for outcome in again.outcomes:
         for one, other in zip(outcome.runs, before[outcome.name].runs, strict=True):

@@ -193,26 +193,21 @@ def test_what_the_folder_lacks_is_drawn_by_the_seed(
     assert start.network.classifier.weight.shape == (2, 8)
 
 
-def test_one_of_ours(tmp_path: Path) -> None:
-    folder = tiny_checkpoint(tmp_path / "ours", seed=3)
-    start = init_from_pretrained(RECIPE, folder, LABELS)
-    assert start.config == tiny_config(
-        hidden_dropout_prob=0.25, attention_probs_dropout_prob=0.125, classifier_dropout=0.25
-    )
-    assert start.tokenizer.to_json() == tiny_tokenizer().to_json()
-    assert start.origin["init_from"] == "ours"
-    assert dropouts(start) == [0.25, 0.25, 0.125, 0.25]
-
-
 @pytest.mark.parametrize(("asked", "read"), [(16, 16), (100, MAX_LENGTH)])
-def test_no_more_is_read_than_the_folder_has_positions_for(
+def test_of_one_of_ours_no_more_is_read_than_it_has_positions_for(
     tmp_path: Path, asked: int, read: int
 ) -> None:
-    folder = tiny_checkpoint(tmp_path / "ours")
+    folder = tiny_checkpoint(tmp_path / "ours", seed=3)
     recipe = RECIPE.model_copy(update={"max_length": asked})
     start = init_from_pretrained(recipe, folder, LABELS)
     assert start.tokenizer.max_length == read
+    assert start.config == tiny_config(
+        hidden_dropout_prob=0.25, attention_probs_dropout_prob=0.125, classifier_dropout=0.25
+    )
     assert start.config.length_limit == MAX_LENGTH
+    assert start.tokenizer.to_json() == tiny_tokenizer().to_json()
+    assert start.origin["init_from"] == "ours"
+    assert dropouts(start) == [0.25, 0.25, 0.125, 0.25]
 
 
 def test_a_folder_that_does_not_fit_is_refused(tmp_path: Path) -> None:
