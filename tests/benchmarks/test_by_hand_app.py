@@ -115,11 +115,9 @@ def test_an_error_of_the_engine_reaches_its_requests_and_no_others() -> None:
 
 def test_the_server_answers_in_the_form_of_the_peers(checkpoint_folder: Path) -> None:
     app = create_app(checkpoint_folder, FakeEngine(streams=2), max_batch_tokens=512)
-
     with TestClient(app) as client:
         long, short = "a good film " * 600, "a"
         answer = client.post("/predict", json={"sentences": [short, long, short]})
-
     assert answer.status_code == 200
     first, _, third = found = answer.json()
     assert first == third

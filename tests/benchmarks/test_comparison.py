@@ -77,9 +77,7 @@ def test_no_answer_in_time_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("load", [LOAD, ATTENTION], ids=lambda load: load.name)
 def test_a_load_counts_what_was_answered(running: RunningService, load: Load) -> None:
     before = running.metric("headlight_texts_total")
-
     figures = closed_loop(load, port=running.port, first=1, warm_up=0.1, seconds=1)
-
     sent = running.metric("headlight_texts_total") - before
     assert 0 < figures.p50 <= figures.p99
     assert figures.rate > 0
@@ -159,9 +157,7 @@ def comparison(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reported: list[s
 
 def test_servers_are_measured_in_turns(comparison: Comparison, reported: list[str]) -> None:
     one, other = Program("one", QUICK, explains=True), Program("other", QUICK)
-
     runs = comparison.run([one, other], [LOAD, ATTENTION], 2)
-
     assert reported == [
         *("repetition 1 of 2", "starting one", "starting other"),
         *("checking that all servers answer the same labels", "load: one", "load: other"),
@@ -175,7 +171,6 @@ def test_servers_are_measured_in_turns(comparison: Comparison, reported: list[st
 @pytest.mark.slow
 def test_the_service_is_measured_beside_a_server_by_hand(comparison: Comparison) -> None:
     runs = comparison.run(gpu_programs("cpu"), [LOAD, ATTENTION], 1)
-
     for name, names in (("headlight", {"load", "weights"}), ("by hand", {"load"})):
         (run,) = runs[name]
         assert set(run.figures) == names

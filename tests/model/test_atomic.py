@@ -52,7 +52,6 @@ def test_what_a_killed_process_left_is_removed_and_a_live_one_keeps_its_file(
         assert names(tmp_path) == [*left, "b"]
         first.send_signal(signal.SIGKILL)
     assert names(tmp_path) == [*left, "b"]
-
     with replacing(tmp_path / "a", wait=False, exclusive=True) as file:
         file.write(b"new")
     assert (tmp_path / "a").read_bytes() == b"new"

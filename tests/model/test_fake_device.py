@@ -106,9 +106,7 @@ def test_head_masks_and_gradients() -> None:
         batch = batch_on(device, padded=True)
         heads = device.tensor(LAYERS, HEADS, dtype=torch.float32).requires_grad_()
         embeddings = network.embed_tokens(batch.input_ids).detach().requires_grad_()
-
         logits = network(batch, token_embeddings=embeddings, head_mask=heads).logits
         by_embedding, by_head = torch.autograd.grad(logits.sum(), [embeddings, heads])
-
         check(by_embedding, TEXTS, TOKENS, embeddings.shape[-1])
         check(by_head, LAYERS, HEADS)

@@ -40,7 +40,6 @@ def test_int8_is_for_encoders(tmp_path: Path) -> None:
 def test_each_text_gets_its_own_answer_in_its_place(predictor: Predictor, texts: list[str]) -> None:
     encodings = [predictor.encode(text) for text in texts]
     together = predictor.predict(encodings)
-
     assert len(together) == len(texts)
     for encoding, prediction in zip(encodings, together, strict=True):
         (alone,) = predictor.predict([encoding])

@@ -39,7 +39,6 @@ def loaded(checkpoint_folder: Path) -> TextModel:
 
 def test_texts_are_answered_in_their_order_as_the_predictor_does(loaded: TextModel) -> None:
     found = loaded.predict(TEXTS)
-
     predictor = loaded.predictor
     assert isinstance(found, Predictions)
     for text, one in zip(TEXTS, found, strict=True):
@@ -75,7 +74,6 @@ def test_a_table_is_of_the_kind_of_the_series(loaded: TextModel) -> None:
     texts = ["good", None, "dull"]
     found = loaded.predict(polars.Series(texts), on_error="item").to_dataframe()
     other = loaded.predict(pd.Series(texts), on_error="item").to_dataframe()
-
     assert isinstance(found, polars.DataFrame)
     assert isinstance(other, pd.DataFrame)
     assert found.rows() == [
@@ -233,10 +231,8 @@ def test_passes_hold_texts_of_similar_length(
     encodings = [loaded.predictor.encode(text) for text in TEXTS]
     lengths = sorted(len(each.input_ids) for each in encodings)
     counts: list[int] = []
-
     read = read_each(loaded.predictor, TEXTS, ReadingOptions())
     found = predict_each(loaded.predictor, read, advance=counts.append)
-
     assert sum(counts) == 4 > len(counts) > 1
     assert all(lengths[sum(counts[: at + 1]) - 1] * count <= 16 for at, count in enumerate(counts))
     for encoding, one in zip(encodings, found, strict=True):

@@ -13,9 +13,7 @@ def test_each_is_one_character_of_one_meaning() -> None:
 
 def test_they_stand_where_they_were_written_and_other_texts_are_read_as_before() -> None:
     text = "good\N{HEAVY BLACK HEART}\N{VARIATION SELECTOR-16}film"
-
     encoding = READER.encode(text, with_tokens=True)
-
     assert encoding.tokens is not None
     assert [(token.text, token.start, token.end) for token in encoding.tokens[1:-1]] == [
         ("good", 0, 4),

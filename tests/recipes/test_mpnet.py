@@ -40,13 +40,11 @@ def test_same_as_transformers(
     input_ids = torch.randint(2, len(VOCABULARY), (len(lengths), max(lengths)), generator=generator)
     padding = torch.arange(max(lengths)) >= torch.tensor(lengths).unsqueeze(1)
     input_ids = input_ids.masked_fill(padding, 1)
-
     with torch.no_grad():
         found = ours(Batch(input_ids, padding)).logits
         states = theirs(input_ids, attention_mask=(~padding).long()).last_hidden_state
         kept = (~padding).unsqueeze(-1)
         expected = ours.classifier((states * kept).sum(dim=1) / kept.sum(dim=1))
-
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
     if not padding.any():
         with torch.no_grad():

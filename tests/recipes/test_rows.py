@@ -60,14 +60,12 @@ def test_labels_count_by_how_far_the_teacher_agrees() -> None:
     said = {"bad": [0.5, 0.25, 0.25], "so so": [0.25, 0.5, 0.25], "good": [0.25, 0.25, 0.5]}
     said |= {"great": [0.25, 0.5, 0.25], "a long one": [0.0, 0.0, 0.0]}
     truth = np.eye(3, dtype=np.float32)[[0, 1, 2, 2, 2]]
-
     mixed = soften(
         Rows(list(said), truth),
         lambda texts: np.array([said[text] for text in texts], np.float32),
         lambda text: len(text) < 6,
         soft=0.5,
     )
-
     # 3 of 4 agree, by chance 1/16 + 2/16 + 2/16: kappa is 7/11, and labels count 7/22.
     assert mixed.targets[2].tolist() == pytest.approx([15 / 88, 15 / 88, 58 / 88])
     assert mixed.targets[4].tolist() == [0.0, 0.0, 1.0]  # too long for the teacher
@@ -98,7 +96,6 @@ def test_every_group_gets_the_mean_of_all_as_its_target() -> None:
         return np.stack([1 - positive, 0 * positive, positive], axis=1)
 
     drawn = about_people(10, think, seed=4)
-
     assert len(drawn.texts) == len(drawn.targets) == 40
     for number, one in enumerate(make_group_sets(10, seed=4)):
         own = slice(4 * number, 4 * number + 4)

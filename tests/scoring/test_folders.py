@@ -119,7 +119,6 @@ def test_pipes_are_named_and_never_read(
 ) -> None:
     folder = fill(tmp_path / "in", {"a.csv": GOOD})
     os.mkfifo(folder / "b.csv")
-
     for inputs in (folder, folder / "*.csv"):
         assert run(inputs, "--output", tmp_path / "out", "--overwrite") == 0
         said = f"skipped 1 pipes, sockets and devices: {folder / 'b.csv'}\n"

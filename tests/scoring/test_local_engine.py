@@ -46,7 +46,6 @@ def test_processes_write_what_one_process_writes_even_if_all_are_killed(
     for worker in workers_of(process.pid):
         os.kill(worker, signal.SIGKILL)
     code, said = end(process)
-
     assert (code, files_of(output)) == (0, whole)
     success = json.loads(whole["SUCCESS.json"])
     assert success["rows_in"] == ROWS == success["rows_out"] + success["bad_rows"]
@@ -66,7 +65,6 @@ def test_a_killed_driver_takes_its_workers_along_and_the_next_goes_on(
     process.kill()
     end(process)
     wait_until(lambda: not any(map(is_alive, workers)))
-
     assert workers
     assert "SUCCESS.json" not in files_of(output)
     before = {path: path.stat().st_mtime_ns for path in output.glob("part-*")}

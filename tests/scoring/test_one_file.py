@@ -147,10 +147,8 @@ def test_no_text_of_another_form_becomes_a_formula(
 ) -> None:
     frame = pd.DataFrame({"text": "good", "=n": [*FORMULAS, *PLAIN], "m": -5})
     path = write_frame(tmp_path / name, frame)
-
     assert run(path, "--output", tmp_path / output) == 0
     assert run(tmp_path / output) == 0
-
     mark = "" if (name, output) == ("in.csv", "out.csv") else "'"
     for table in (output, f"out.scored{output[3:]}"):
         lines = (tmp_path / table).read_text("utf-8").splitlines()
@@ -164,10 +162,8 @@ def test_columns_of_parquet_keep_their_types(run: Run, tmp_path: Path) -> None:
     lists = pyarrow.array([[1, 2], []], pyarrow.list_(pyarrow.int16()))
     table = pyarrow.table({"text": ["good", None], "day": days, "lists": lists})
     parquet.write_table(table, tmp_path / "a.parquet")
-
     assert run(tmp_path / "a.parquet") == 0
     assert run(tmp_path / "a.parquet", "--output", tmp_path / "a.csv") == 0
-
     scored = parquet.read_table(tmp_path / "a.scored.parquet")
     assert scored.select(["text", "day", "lists"]).equals(table)
     assert scored["label"].null_count == scored["score"].null_count == 1
@@ -261,7 +257,6 @@ def test_a_file_without_a_row_to_score_is_refused(
     run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = write(tmp_path / "a.csv", "text,id\n ,1\n,2\n")
-
     assert run(path) == 1
     assert refusal(capsys) == (
         f"{path}: no row can be scored: line 2: the text is blank: give the row a text, or leave "
@@ -308,7 +303,6 @@ def test_what_is_there_is_replaced_only_if_asked(
 ) -> None:
     path = write(tmp_path / "a.csv", "text\ngood\n")
     there = write(tmp_path / "a.scored.csv", "mine")
-
     assert run(path) == 1
     expected = f"{there}: is there already: replace it with --overwrite, or name another --output"
     assert refusal(capsys) == expected
@@ -371,7 +365,6 @@ def test_an_interruption_or_a_failure_is_no_fault_of_a_text_and_leaves_nothing(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(place, hit(pkgutil.resolve_name(place), number))
         assert run(path) == (128 + number if number else 1)
-
     wait_until(lambda: threading.active_count() == threads)
     assert gc.get_threshold() == collected
     *progress, said = capsys.readouterr().err.splitlines()
@@ -431,7 +424,6 @@ def test_a_piece_is_at_each_step_at_once_and_the_rows_keep_their_order(
         for number, place in enumerate(reversed(STEPS), start=1):
             patch.setattr(place, on_call(number, place, partial(met.wait, PATIENCE)))
         assert run(path) == 0
-
     _, *rows = table_of(tmp_path / "a.scored.csv")
     answers = Scorer(checkpoint_folder).score(texts)
     assert [(row[0], row[1]) for row in rows] == list(zip(texts, answers.labels, strict=True))
@@ -496,7 +488,6 @@ def test_a_link_and_a_long_name_are_written(
     assert run(path, "--output", link, "--overwrite") == 0
     assert link.is_symlink()
     assert table_of(tmp_path / "target.csv")[1][0] == "good"
-
     long = path.rename(tmp_path / f"{'a' * 248}.csv")
     assert run(long, "--output", tmp_path / f"{'b' * 251}.csv") == 0
     long.chmod(0o600)
@@ -564,9 +555,7 @@ def test_the_answers_are_compared_with_a_column(
     run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = write(tmp_path / "a.csv", "text,stars\n" + "good,5\nbad,1\nfilm,3\n ,x\n" * 2)
-
     assert run(path, "--compare", "stars") == 0
-
     said = capsys.readouterr().out.splitlines()
     scored = pd.read_csv(tmp_path / "a.scored.csv", keep_default_na=False)
     right = 2 * sum(
@@ -583,7 +572,6 @@ def test_a_column_that_cannot_be_compared_is_refused_before_the_work(
 ) -> None:
     path = write(tmp_path / "a.csv", 'text,Sterne\ngood,5\nbad,"1,5"\n')
     there = write(tmp_path / "a.scored.csv", "mine")
-
     assert run(path, "--compare", "label", "--overwrite") == 1
     told = "--compare label: is none of the kept columns 'text', 'Sterne': name one of them"
     assert refusal(capsys) == told

@@ -124,9 +124,7 @@ def test_a_part_of_another_job_is_found_at_the_end(
     assert run(table, "--output", output, "--part-bytes", "1", most=2) == 1
     part = output / "part-00001.parquet"
     part.write_bytes(part.read_bytes()[::-1])
-
     assert run(table, "--output", output, "--part-bytes", "1") == 1
-
     assert refusal(capsys) == (
         f"{part}: is not what this job has written: remove it, and run the same command again"
     )
@@ -158,7 +156,6 @@ def test_a_link_to_a_file_of_the_input_is_read_once(
     (folder / "latest.csv").symlink_to("b.csv")
     (folder / "a.csv").symlink_to("b.csv")
     (folder / "c.csv").symlink_to(tmp_path / "elsewhere.csv")
-
     for inputs in (folder, folder / "*.csv"):
         assert run(inputs, "--output", tmp_path / "out", "--overwrite") == 0
         links = f"{folder / 'a.csv'}, {folder / 'latest.csv'}"
@@ -189,7 +186,5 @@ def test_a_folder_that_cannot_be_read_is_told(
         return scan(path)
 
     monkeypatch.setattr(os, "scandir", refuse)
-
     assert run(tmp_path / "in", "--output", tmp_path / "out") == 1
-
     assert refusal(capsys) == f"{tmp_path / 'in'}: cannot be read: Permission denied"

@@ -67,10 +67,8 @@ def test_a_store_that_only_fsspec_knows_is_read_and_written(run: Run) -> None:
     for name in ("a.csv", "b.csv"):
         memory.pipe(f"/in/{name}", b"text\ngood\nbad\n")
     output = ("--output", "memory://out", "--part-bytes", "5", "--format", "input")
-
     assert run("memory://in/*.csv", *output, most=1) == 1
     assert run("memory://in/*.csv", *output) == 0
-
     names = ["SUCCESS.json", "bad-rows.jsonl", "manifest.json"]
     parts = [f"part-{number:05d}.csv" for number in range(4)]
     assert memory.find("/out") == [f"/out/{name}" for name in [*names, *parts]]

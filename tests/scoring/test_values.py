@@ -83,9 +83,7 @@ def test_json_that_is_too_deep_to_write_is_a_bad_row(run: Run, tmp_path: Path, f
         '{"text": "good", "tree": ' + "[" * depth + "]" * depth + "}" for depth in range(1, 400)
     ]
     path.write_text("\n".join(deep), encoding="utf-8")
-
     assert run(path, "--output", output, "--format", form) == 0
-
     found = reasons(output)
     assert [row for row, _ in found] == list(range(400 - len(found), 400))
     assert {reason for _, reason in found} == {
@@ -191,9 +189,7 @@ def test_folders_name_columns_of_one_file(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "lang=pt%2DBR" / "text=x" / "a.parquet"
     path.parent.mkdir(parents=True)
     parquet.write_table(pyarrow.table({"text": ["good", "bad"]}), path)
-
     assert run(path, "--output", tmp_path / "one.parquet") == 0
-
     one = parquet.read_table(tmp_path / "one.parquet", partitioning=None)
     assert one.column_names == ["text", "lang", "label", "score"]
     assert one["lang"].to_pylist() == ["pt-BR", "pt-BR"]

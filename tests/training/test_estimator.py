@@ -85,7 +85,6 @@ def test_it_predicts_what_it_has_learned(fitted: TextClassifier, rows: pd.DataFr
     texts = ["the film was bad", "a lovely cast", "so dull and awful"]
     predicted = fitted.predict(texts)
     probabilities = fitted.predict_proba(texts)
-
     assert list(fitted.classes_) == ["negative", "positive"]
     assert list(predicted) == ["negative", "positive", "negative"]
     assert probabilities.shape == (3, 2)
@@ -106,7 +105,6 @@ def test_it_trains_what_the_command_trains(
     options = ["--preset", preset, "--threads", "1", "--device", "cpu", "--dtype", "float32"]
     assert main([*command, *options]) == 0
     fitted.save(tmp_path / "saved")
-
     own, other = (open_checkpoint(tmp_path / name) for name in ("saved", "command"))
     assert own.version == other.version
     assert own.manifest.temperature == other.manifest.temperature
@@ -212,7 +210,6 @@ def test_a_kept_one_is_the_same_wherever_it_is_opened(
     texts = ["the film was bad", "a lovely cast"]
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     kept = take(fitted, tmp_path)
-
     np.testing.assert_array_equal(kept.predict_proba(texts), fitted.predict_proba(texts))
     assert (kept.report_, kept.history_) == (fitted.report_, fitted.history_)
     kept.save(tmp_path / "saved")
@@ -237,7 +234,6 @@ def test_it_warns_of_what_the_command_prints(
     few = rows.groupby("label").head(8)
     with pytest.warns(FitWarning) as caught:
         fresh.set_params(epochs=1, verbose=True).fit(few["sentence"], few["label"])
-
     (first, *others) = [str(each.message) for each in caught]
     assert first.startswith("4 validation rows are few: an accuracy near 50% on them has a 95 % ")
     assert others[0].startswith("training rows below 10 for a class (negative 6, positive 6): ")
@@ -334,10 +330,8 @@ def test_it_leaves_torch_and_the_disk_as_they_were(
     wanted = torch.rand(1)
     torch.manual_seed(3)
     threads = torch.get_num_threads()
-
     made = TextClassifier(None, preset=preset, epochs=1, threads=threads + 1, device="cpu")
     made.fit(rows["sentence"], rows["label"])
-
     assert torch.get_num_threads() == threads
     assert not torch.are_deterministic_algorithms_enabled()
     assert torch.equal(torch.rand(1), wanted)

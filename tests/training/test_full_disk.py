@@ -66,7 +66,6 @@ def test_where_nothing_can_be_written_the_bytes_and_the_file_are_told(
     size = len(weights(fitted / "out"))
     with files_limited_to(size - 1):
         assert main(arguments(tmp_path, "out")) == 1
-
     *_, last = capsys.readouterr().err.splitlines()
     assert last.startswith(
         f"headlight-train: the checkpoint: {tmp_path / 'out' / 'model.safetensors'} could not be "
@@ -139,9 +138,7 @@ def test_an_old_state_makes_room_for_the_weights_that_are_trained(
 
     steps = save_only_once(monkeypatch)
     monkeypatch.setattr("training.fit.export.save_checkpoint", save_beside_no_state)
-
     assert main(arguments(tmp_path, "out")) == 0
-
     assert steps == [14, 28, 42]
     assert weights(tmp_path / "out") == weights(fitted / "out")
 

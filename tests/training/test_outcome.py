@@ -82,7 +82,6 @@ def test_a_name_of_the_hub_without_its_mark_gets_it(
     rows = write_sentences(tmp_path / "rows.tsv")
     monkeypatch.chdir(tmp_path)
     start = ["fit", str(rows), "--output", "out", "--init-from"]
-
     advice = "does not exist: give the path of a checkpoint folder"
     for name in ("bert-base-uncased", "organisation/name"):
         hint = f"or hf:{name} if it is a name on the hub"

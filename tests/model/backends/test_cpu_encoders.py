@@ -201,7 +201,6 @@ def test_networks_of_any_size(
         labels=tuple("abcde"[:classes]),
     )
     own = make(form, small)
-
     if form[1] == "float32":
         check(own, small, lengths, form[1])
     # In few bits a network of four features is too rough to be compared, but not to be exact.
@@ -337,9 +336,7 @@ def test_passes_end_after_a_fork_and_the_next_one_after_a_lack_of_memory() -> No
 def test_a_backend_runs_passes(tmp_path: Path) -> None:
     need_kernels()
     backend = KernelBackend("cpu", "float32", threads=2)
-
     runner = backend.load(open_checkpoint(tiny_checkpoint(tmp_path / "tiny")))
-
     assert (backend.workers, backend.worth_sharing_tokens) == (2, 8)
     assert not backend.computes_padding
     texts = [Encoding([1, 2, 3], False)]

@@ -24,9 +24,7 @@ def batch() -> Batch:
 def test_a_copy_shares_what_stays_float32(dtype: torch.dtype) -> None:
     network = tiny_network().eval()
     state = {name: weight.clone() for name, weight in network.state_dict().items()}
-
     served = ready_copy(network, dtype)
-
     assert isinstance(served, EncoderClassifier)
     tokens = network.embeddings.tokens.weight
     assert served.embeddings.tokens.weight.data_ptr() == tokens.data_ptr()
@@ -45,7 +43,6 @@ def test_one_product_of_queries_keys_and_values_changes_nothing(
 ) -> None:
     network = make().eval()
     served = ready_copy(network, torch.float32)
-
     with torch.inference_mode():
         for need_weights in (False, True):
             found = served(batch(), need_weights=need_weights)

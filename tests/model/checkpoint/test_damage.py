@@ -69,7 +69,6 @@ def test_a_folder_of_ours_without_manifest_says_what_to_do(folder: Path) -> None
         f"{folder / MANIFEST}: is missing, though config.json was written with one: copy it too, "
         "or remove headlight_format_version from config.json to do without temperature and digests"
     )
-
     with pytest.raises(CheckpointError, match=exactly(message)):
         open_checkpoint(folder)
     content = read(folder / CONFIG)

@@ -45,7 +45,6 @@ def test_written_and_read_is_the_same() -> None:
         sha256=DIGEST,
         precision=[RECORD],
     )
-
     content = json.loads(json.dumps(manifest.to_json()))
     assert Manifest.model_validate(content) == manifest
     assert manifest.precision[0].sets[0].change == -1
@@ -312,7 +311,6 @@ def test_a_folder_that_takes_no_record_stays_as_it_is(
         beside(checkpoint.path / MANIFEST, "part").mkdir()
     before = (checkpoint.path / MANIFEST).read_bytes()
     message = fault.format(checkpoint.path, sign_command(checkpoint.path))
-
     with pytest.raises(CheckpointError, match=exactly(message)):
         save_precision(checkpoint, record_of(checkpoint))
     assert (checkpoint.path / MANIFEST).read_bytes() == before
@@ -328,7 +326,6 @@ def test_a_folder_that_changed_meanwhile_is_refused(checkpoint: Checkpoint, what
     message = (
         f"{checkpoint.path}: was changed while it was measured: nothing is recorded; measure again"
     )
-
     with pytest.raises(CheckpointError, match=exactly(message)):
         save_precision(checkpoint, record_of(checkpoint))
     assert files_of(checkpoint.path) == before

@@ -141,7 +141,6 @@ def test_a_failure_on_the_way_changes_nothing(
     monkeypatch.setattr(f"model.{step}", fail)
     with pytest.raises(DiskFullError, match=step):
         tiny_checkpoint(path, seed=1)
-
     assert files_of(tmp_path) == before
     assert sorted(entry.name for entry in tmp_path.iterdir()) == (["tiny"] if existing else [])
 
@@ -238,7 +237,6 @@ def test_a_folder_of_something_else_is_never_replaced(
         "model.safetensors with the config.json of a network that is known here): only an empty "
         "folder or a checkpoint is replaced"
     )
-
     with pytest.raises(CheckpointError, match=exactly(message)):
         tiny_checkpoint(folder)
     assert files_of(folder) == before
@@ -246,7 +244,6 @@ def test_a_folder_of_something_else_is_never_replaced(
 
 def test_places_that_may_be_written(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-
     check_place(tmp_path / "absent")
     check_place(tmp_path / "empty")
     ours = tiny_checkpoint(tmp_path / "tiny")

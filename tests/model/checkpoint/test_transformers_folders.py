@@ -145,12 +145,10 @@ def test_what_transformers_opens_is_served(changes: dict[str, Any], tmp_path: Pa
     checkpoint = open_checkpoint(folder)
     (folder / CONFIG).write_text((folder / CONFIG).read_text(encoding="utf-8-sig"))
     theirs, tokenizer = transformers_of(folder)
-
     with torch.no_grad():
         expected = theirs(**tokenizer(OUR_TEXTS[0], return_tensors="pt")).logits.softmax(dim=-1)[0]
     predictor = load_predictor(checkpoint, device="cpu", dtype="float32")
     (found,) = predictor.predict([predictor.encode(OUR_TEXTS[0])])
-
     assert list(found.probabilities.values()) == pytest.approx(expected.tolist(), abs=1e-5)
     assert tuple(found.probabilities) == (("0", "1.5", "c") if "id2label" in changes else LABELS)
 

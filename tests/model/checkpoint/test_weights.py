@@ -169,7 +169,6 @@ def test_weights_in_parts_are_those_of_one_file(path: Path, tmp_path: Path) -> N
     apart.parent.mkdir()
     first, second = in_parts(apart, load_file(path))
     network, encoder = tiny_network(seed=1), tiny_network(seed=2)
-
     check_weights(apart, SHAPES)
     load(apart, network)
     assert same(network, tiny_network())
@@ -177,7 +176,6 @@ def test_weights_in_parts_are_those_of_one_file(path: Path, tmp_path: Path) -> N
     assert same(encoder, tiny_network())
     joined = first.read_bytes() + second.read_bytes()
     assert digest_weights(apart) == hashlib.sha256(joined).hexdigest()
-
     second.unlink()
     with pytest.raises(CheckpointError, match=exactly(f"{second}: is missing")):
         check_weights(apart, SHAPES)

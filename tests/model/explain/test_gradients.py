@@ -127,9 +127,7 @@ def test_the_importance_of_heads_is_how_the_log_odds_change_with_them(
 ) -> None:
     predictor = load(folder)
     encoding = predictor.encode(text, with_tokens=True)
-
     found = predictor.gradients.head_importance(encoding, label="positive")
-
     embeddings = predictor.gradients.ends(encoding).text.double()
     shape = predictor.info.num_layers, predictor.info.num_heads
     positive = open_checkpoint(folder).manifest.labels.index("positive")
@@ -146,7 +144,6 @@ def test_by_default_it_is_of_the_served_prediction_and_its_label(folder: Path) -
     ends = predictor.gradients.ends(encoding)
     importance = predictor.gradients.head_importance(encoding)
     explanation = predictor.explain(encoding)
-
     is_encoder = isinstance(open_checkpoint(folder).config, EncoderConfig)
     assert explanation.residual_share == (0.5 if is_encoder else 0.0)
     for prediction in (ends.prediction, importance.prediction, explanation.prediction):
@@ -261,13 +258,11 @@ def test_with_32_nodes_integrated_gradients_are_complete(
 def test_pieces_of_any_size_give_the_same(predictor: Predictor, max_batch_tokens: int) -> None:
     encoding = encode(predictor, "The plot drags, but the cast is superb!")
     whole = attribute(predictor.gradients, encoding, steps=20)
-
     attributor = Attributor(predictor.gradients, encoding, steps=20)
     pieces = attributor.pieces(max_batch_tokens)
     with ThreadPoolExecutor(4) as pool:
         shares = list(pool.map(attributor.integrate, reversed(pieces)))
     found = attributor.finish(shares)
-
     np.testing.assert_allclose(found.attributions, whole.attributions, rtol=0, atol=1e-6)
     assert (found.value, found.baseline_value) == (whole.value, whole.baseline_value)
     assert found.prediction == whole.prediction
@@ -279,9 +274,7 @@ def test_pieces_are_all_nodes_within_the_budget(
 ) -> None:
     encoding = encode(predictor, "a " * words)
     length = len(encoding.input_ids)
-
     pieces = Attributor(predictor.gradients, encoding, steps=steps).pieces(max_batch_tokens)
-
     max_batch_tokens = min(max_batch_tokens, 2_048)
     assert [node for piece in pieces for node in piece] == list(range(steps))
     sizes = [len(piece) for piece in pieces]

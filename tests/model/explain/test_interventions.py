@@ -109,7 +109,6 @@ def test_a_token_that_is_left_out_is_as_if_it_had_never_been(data: st.DataObject
     last = len(text.tokens) - 2
     gone = data.draw(st.sets(st.integers(1, last), max_size=last - 1))
     left = leave_out(text, sorted(gone))
-
     kept = [word for at, word in enumerate(words[:last], 1) if at not in gone]
     assert left.input_ids == TOKENIZER.encode(" ".join(kept)).input_ids
     assert left.tokens is not None

@@ -276,6 +276,5 @@ def test_rows_that_only_both_masks_hide_are_refused() -> None:
     message = (
         "2 rows of 8 are masked whole: each query needs at least 1 key that it may attend to, got 0"
     )
-
     with pytest.raises(ConfigurationError, match=exactly(message)):
         attention(queries, keys, keys, key_padding_mask=padding, attention_mask=pairs)

@@ -27,7 +27,6 @@ def prediction() -> Prediction:
 def test_a_choice_is_the_softmax_of_its_logits() -> None:
     whole = prediction().warned("not-english")
     narrowed = Choice(("negative", "positive"), 0.5).narrow(whole)
-
     positive = 1 / (1 + math.exp(-2))
     assert whole.label == "neutral"
     assert narrowed.label == "positive"

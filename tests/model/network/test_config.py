@@ -44,7 +44,6 @@ def test_written_and_read_is_the_same() -> None:
         pad_token_id=3,
         labels=[f"class {number}" for number in range(12)],
     )
-
     assert EncoderConfig.from_json(json.loads(json.dumps(config.to_json()))) == config
 
 

@@ -48,9 +48,7 @@ def test_the_convolution_keeps_every_position_as_torch_does() -> None:
             network.convolution.bias,
             padding="same",
         )
-
     found = network._convolve(network.convolution, states)
-
     torch.testing.assert_close(found, expected.transpose(1, 2))
 
 
@@ -85,7 +83,6 @@ def test_fresh_weights_follow_from_the_seed() -> None:
         return network.state_dict()
 
     first, again, other = draw(0), draw(0), draw(1)
-
     assert all(torch.equal(first[name], again[name]) for name in first)
     assert not torch.equal(first["attention.query.weight"], other["attention.query.weight"])
     assert first["embedding.weight"][0].eq(0.0).all()
@@ -102,7 +99,6 @@ def test_only_the_attention_computes_in_bfloat16() -> None:
         before = network(batch).logits
         network.compute_in(torch.bfloat16)
         output = network(batch, need_weights=True)
-
     assert network.attention is not None
     assert {weight.dtype for weight in network.attention.parameters()} == {torch.bfloat16}
     assert network.embedding.weight.dtype == network.classifier.weight.dtype == torch.float32

@@ -108,7 +108,6 @@ def test_all_ways_through_a_layer_have_the_same_numbers_and_derivatives(
     explicit = gradients(network, need_weights=True)
     avoid_kernel_cache(network)
     own = gradients(network)
-
     assert expected.keys() == dict(network.named_parameters()).keys()
     assert explicit.keys() == own.keys() == expected.keys()
     for name, gradient in expected.items():

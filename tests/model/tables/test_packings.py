@@ -117,7 +117,6 @@ def test_a_workbook_is_read_as_excel_shows_it(tmp_path: Path) -> None:
     }
     rows: list[list[object]] = [["text", "label", None], *(["good\r", value] for value in values)]
     path = workbook(tmp_path / "a.xlsx", one=rows, empty=[], _lookup=[["text"], ["hidden"]])
-
     read_values = [(row.text, row.label) for row in read(path, Columns(encoding="cp1252"))]
     assert read_values == [("good\r", spelled) for spelled in values.values()]
 

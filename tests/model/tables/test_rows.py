@@ -411,7 +411,6 @@ def test_a_json_array_is_read_object_by_object(tmp_path: Path, suffix: str) -> N
     path = tmp_path / f"a{suffix}"
     encoded = content.encode()
     path.write_bytes(gzip.compress(encoded) if suffix.endswith(".gz") else encoded)
-
     assert read(path) == [
         Row(1, "one\n[", 123456789012345678901234567890),
         Row(2, fault="must be a JSON object, is int"),

@@ -175,7 +175,6 @@ def test_another_class_is_refused(place: str, kind: object, tmp_path: Path) -> N
         "RobertaTokenizerFast, XLMRobertaTokenizer, XLMRobertaTokenizerFast, "
         "PreTrainedTokenizerFast, TokenizersBackend, MPNetTokenizer, MPNetTokenizerFast can be read"
     )
-
     with pytest.raises(CheckpointError, match=exactly(message)):
         load_tokenizer(tmp_path, max_length=MAX_LENGTH)
 
@@ -301,7 +300,6 @@ def test_a_long_text_is_not_cut_within_an_added_token(
     made.save_pretrained(tmp_path)
     write(tmp_path, "config.json", {"model_type": "roberta"})
     ours = load_tokenizer(tmp_path, max_length=8)
-
     for times in (1, 4):
         text = (2 * tail.content + space + long.content) * times + space + 2 * tail.content
         ids = made(text)["input_ids"][1:-1]

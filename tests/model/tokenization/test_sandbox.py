@@ -82,7 +82,6 @@ def test_a_sound_folder_passes(foreign: Path, monkeypatch: pytest.MonkeyPatch) -
     ids: dict[str, object] = {"pad_id": 0, "pad_type_id": 0, "pad_token": "[PAD]"}
     length = {"strategy": {"Fixed": 30_000_000}, "direction": "Right", "pad_to_multiple_of": None}
     edit(Path("tokenizer.json"), decoder=decoder, padding={**ids, **length})
-
     assert open_checkpoint(Path(), trial=True).tokenizer.encode("a film").truncated is False
     Path("tokenizer.json").write_text("[]", encoding="utf-8")
     message = "tokenizer.json: must hold a JSON object, holds list"

@@ -205,9 +205,7 @@ def test_a_word_ends_where_its_white_space_begins(text: str) -> None:
 def test_spaces_within_tokens_are_no_part_of_a_word() -> None:
     pad = Token("[PAD]", 0, 0, True, None)
     tokens = [Token("_a", 0, 2, False, 0), Token("_", 2, 4, False, 1), Token("b_", 4, 6, False, 1)]
-
     words = group_words(" a  b ", [*tokens, pad, pad])
-
     assert words.tokens == (Token("a", 1, 2, False, 0), Token("b", 4, 5, False, 1), pad, pad)
     assert words.groups == ((0,), (1, 2), (3,), (4,))
 

@@ -165,7 +165,6 @@ def test_no_more_is_tokenized_than_it_takes(truncation: Truncation) -> None:
             tokenizer.encode("." * 1_000_000, truncation=truncation)
     else:
         assert tokenizer.encode("." * 1_000_000, truncation=truncation).truncated
-
     assert read == [16 * (SHORT_ROOM + MARGIN)]
 
 
@@ -194,7 +193,6 @@ def test_a_text_that_grows_too_much_is_refused_before_it_is_encoded() -> None:
     # The fourth part: 16 * 133 characters, and four times as many each time.
     with pytest.raises(TextTooLongError, match=exactly(message)):
         tokenizer.encode(LIGATURE * 600_000)
-
     assert read == [2_128, 8_512, 34_048]
 
 

@@ -69,9 +69,7 @@ def test_the_command_of_the_report_repeats_it(comparison: Comparison, tmp_path: 
     program, *words = shlex.split(comparison.command)
     assert program == "headlight-train"
     words[words.index("--output") + 1] = str(tmp_path / "again")
-
     assert main([*words, "--variants", "four-heads,tf-idf"]) == 0
-
     again = read(tmp_path / "again")
     before = {outcome.name: outcome for outcome in comparison.outcomes}
     for outcome in again.outcomes:

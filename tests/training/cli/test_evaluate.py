@@ -163,9 +163,7 @@ def test_options_reach_the_predictor_and_the_plot_is_made_if_asked(
     target = tmp_path / "figures.json"
     options = ["--dtype", "bfloat16", "--threads", 3, "--device", "cpu", "--max-batch-tokens", 1]
     plot = tmp_path / "reliability.svg"
-
     run(parse(path, "--checkpoint", checkpoint_folder, "--json", target, *options, "--plot", plot))
-
     written = json.loads(target.read_text())
     assert (written["device"], written["dtype"]) == ("cpu", "bfloat16")
     assert threads == [3]

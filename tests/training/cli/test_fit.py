@@ -103,7 +103,6 @@ def test_a_signal_ends_a_command_in_one_line(
         given = ["evaluate", given[1], "--checkpoint", str(fitted / "out"), *files]
     monkeypatch.setattr(place, interrupt)
     assert main(given) == 128 + signal.SIGTERM
-
     assert capsys.readouterr().err.splitlines()[-1] == f"headlight-train: {message}"
     left = {path.name for path in tmp_path.iterdir()} - {"rows.tsv", "tiny.toml", "out.run"}
     assert left == ({"p.csv"} if "savefig" in place else set())

@@ -144,9 +144,7 @@ def test_evaluate_in_auto_follows_the_record(
     found = open_checkpoint(folder).manifest.precision
     target = tmp_path / "figures.json"
     monkeypatch.setattr(device, "processor_features", frozenset)
-
     assert main([*typed, "--dtype", "auto", "--json", str(target)]) == 0
-
     expected = "int8" if judge("int8", found).allowed else "float32"
     assert json.loads(target.read_text(encoding="utf-8"))["dtype"] == expected
     assert isinstance(found[0], Precision)

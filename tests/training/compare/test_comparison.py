@@ -50,7 +50,6 @@ def test_a_spread_is_mean_and_sample_deviation() -> None:
 def test_the_page_holds_the_figures() -> None:
     page = to_markdown(COMPARISON)
     lines = [" ".join(line.split()) for line in page.splitlines()]
-
     assert "    headlight-train compare uci/amazon.tsv\n" in page
     assert "| `uci/amazon.tsv` | 1,000 | `abababababab` |" in lines
     assert (

@@ -224,7 +224,6 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     folder.mkdir()
     link.symlink_to(link)
     empty.write_text("text\tlabel\n")
-
     for path, fault in [
         (missing, "does not exist"),
         (folder, "is a folder: name the files in it"),
@@ -365,7 +364,6 @@ def test_bad_rows_are_skipped_and_counted_if_asked(
 def test_stars_are_classes_or_become_sentiment(tmp_path: Path) -> None:
     rows = [(f"text {stars}", stars) for stars in (5, 4, "3", "2.0", "1")]
     path = write_rows(tmp_path / "a.csv", rows, header=("review", "stars"))
-
     assert read_dataset([path]).labels == ("1", "2", "3", "4", "5")
     read = read_dataset([path], columns=Columns(stars=True))
     assert [read.labels[index] for index in read.label_ids] == [

@@ -75,7 +75,6 @@ def test_no_text_is_on_both_sides(rows: list[tuple[str, int]], share: float, see
     rows = [*rows, *ANCHORS]
     whole = labelled(rows)
     training, held_out = split_stratified(whole, share=share, seed=seed)
-
     assert (training, held_out) == split_stratified(whole, share=share, seed=seed)
     assert not {key(text) for text in training.texts} & {key(text) for text in held_out.texts}
     both = [*zip(training.texts, training.label_ids, strict=True)]

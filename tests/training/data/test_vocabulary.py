@@ -90,9 +90,7 @@ def test_frequent_words_come_first_and_ties_go_by_unicode() -> None:
 
 def test_everything_but_letters_and_digits_parts_words() -> None:
     tokenizer = train_word_tokenizer(["a b c 9"], num_words=10, max_length=8)
-
     encoding = tokenizer.encode("A-b_c'9 \N{THUMBS UP SIGN}x", with_tokens=True)
-
     assert encoding.tokens == (
         Token("a", 0, 1, False, 0),
         Token("b", 2, 3, False, 0),
@@ -137,9 +135,7 @@ def test_offsets_lie_in_the_text_and_count_what_is_read(
     tokenizer = train_word_tokenizer(
         ["a good film"], num_words=10, max_length=6, padded_length=padded_length
     )
-
     encoding = tokenizer.encode(text, with_tokens=True)
-
     assert encoding.tokens is not None
     assert len(encoding.tokens) == len(encoding.input_ids)
     assert 1 <= len(encoding.input_ids) <= 6

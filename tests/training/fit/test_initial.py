@@ -114,9 +114,7 @@ def test_a_recipe_without_sizes_needs_a_folder() -> None:
 def test_a_classifier_of_the_same_classes_is_taken_with_its_head(tmp_path: Path) -> None:
     theirs = save(tmp_path, BertForSequenceClassification)
     edit(tmp_path / "config.json", id2label={"0": "a", "1": "B", "2": "c"})
-
     start = init_from_pretrained(RECIPE, tmp_path, ("a", "b", "c"))
-
     read = batch(start.tokenizer)
     with torch.no_grad():
         ours = start.network.eval()(read).logits
@@ -139,9 +137,7 @@ def test_rows_of_the_classifier_come_along_by_the_names_of_labels(
     with torch.no_grad():
         theirs.classifier.bias.copy_(torch.tensor([1.0, 2.0, 3.0]))
     theirs.save_pretrained(tmp_path)
-
     start = init_from_pretrained(RECIPE, tmp_path, labels)
-
     assert isinstance(start.config, EncoderConfig)
     network, weights = encoder_of(start), drawn(start.config, seed=7)
     for name, stored in (("weight", theirs.classifier.weight), ("bias", theirs.classifier.bias)):

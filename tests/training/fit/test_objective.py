@@ -25,9 +25,7 @@ def test_the_penalty_is_of_the_squares_of_the_embedding() -> None:
     recipe = load_recipe("course", {})
     network = tiny_conv_network()
     encoder = tiny_network()
-
     penalty = weight_penalty(network, recipe)
-
     assert isinstance(penalty, torch.Tensor)
     expected = 0.001 * network.embedding.weight.square().sum()
     torch.testing.assert_close(penalty, expected)
@@ -62,9 +60,7 @@ def test_the_weight_of_a_row_is_that_of_its_class(*, soft: bool) -> None:
 def test_a_class_that_is_left_out_is_no_part_of_the_softmax() -> None:
     logits = torch.tensor([[1.0, 9.0, 2.0], [0.0, 1.0, 3.0]], requires_grad=True)
     target = torch.tensor([[0.0, LEFT_OUT, 1.0], [0.25, 0.5, 0.25]])
-
     loss = batch_loss(logits, target, Recipe(), leave_out=True)
-
     between = math.log(1 + math.exp(-1))
     total = math.log(1 + math.e + math.exp(3))
     whole = 0.25 * total + 0.5 * (total - 1) + 0.25 * (total - 3)

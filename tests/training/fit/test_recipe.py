@@ -34,7 +34,6 @@ def test_all_faults_are_told(tmp_path: Path) -> None:
     preset = tmp_path / "mine.toml"
     text = f"epochs = 0\nspeed = 3\n{NETWORK}".replace("num_heads = 2", "num_heads = 3")
     preset.write_text(text, encoding="utf-8-sig", newline="\r\n")  # as on Windows
-
     message = (
         f"preset {preset} with --dropout, --max-length: "
         "network: hidden_size (10) is not divisible by num_heads (3); "

@@ -30,7 +30,6 @@ def test_a_step_has_the_rows_of_its_places() -> None:
     known = rows()
     steps = list(load_steps(known, PLACES, pad_token_id=0, accelerator=CPU))
     batches = [batch for step in steps for batch in step.batches]
-
     parts = [[(part.total, part.count) for part in step.parts] for step in steps]
     assert parts == [[(2, 2)], [(1, 1)], [(3, 3)]]
     assert [batch.label_ids.tolist() for batch in batches] == [[1, 1], [0], [1, 0, 1]]
@@ -83,7 +82,6 @@ def test_every_row_counts_once_in_one_pass_of_one_process(
             assert taken  # every pass has a row, because all processes exchange gradients
             counted += taken[: part.count]
             assert part.count in (0, len(taken))
-
     assert sorted(counted) == places.tolist()
 
 

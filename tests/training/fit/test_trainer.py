@@ -141,11 +141,9 @@ def test_the_loss_of_training_has_smoothed_targets(tmp_path: Path, smoothing: fl
     chances = logits(network).double().log_softmax(dim=1)
     right = chances[torch.arange(12), TRUTH]
     expected = -((1 - smoothing) * right + smoothing * chances.mean(dim=1)).mean()
-
     (measured,) = run(
         make_trainer(tmp_path, network, epochs=1, batch_size=12, label_smoothing=smoothing)
     )
-
     assert measured.training_loss == pytest.approx(float(expected), abs=1e-6)
     hits = (chances.argmax(dim=1) == TRUTH).double().mean()
     assert measured.training_accuracy == float(hits)
@@ -170,7 +168,6 @@ def test_the_mean_of_the_weights_is_kept(tmp_path: Path) -> None:
     last, mean = still_network(), still_network()
     run(make_trainer(tmp_path, last, epochs=1, batch_size=12))
     (measured,) = run(make_trainer(tmp_path, mean, epochs=1, batch_size=12, average_decay=0.999))
-
     for name, tensor in mean.state_dict().items():
         # After one step the mean has nine tenths of the new weights in it.
         expected = before.state_dict()[name].lerp(last.state_dict()[name], 0.9)
@@ -190,7 +187,6 @@ def test_the_best_epoch_is_kept_and_patience_ends_the_run(
         tmp_path, network, average_decay=average_decay, learning_rate=0.5, **changes
     )
     history = run(trainer)
-
     losses = [measurement.validation_loss for measurement in history]
     best = losses.index(min(losses))
     assert trainer.state.best_epoch == best + 1 == len(history) - 2 < 38
@@ -205,9 +201,7 @@ def test_the_start_is_kept_if_no_epoch_is_better(tmp_path: Path) -> None:
     run(make_trainer(tmp_path, network, epochs=10))
     before = logits(network)
     trainer = make_trainer(tmp_path, network, learning_rate=5.0, may_keep_start=True)
-
     history = run(trainer)
-
     assert trainer.state.best_epoch == 0
     assert trainer.state.start is not None
     assert trainer.state.start.loss < min(each.validation_loss for each in history)
@@ -268,9 +262,7 @@ def test_no_state_is_saved_after_a_loss_that_is_no_number(tmp_path: Path) -> Non
 def test_the_divergence_is_that_of_kullback_and_leibler() -> None:
     logits = torch.tensor([[0.0, 0.0], [1.0, 0.0]], requires_grad=True)
     perturbed = torch.tensor([[1.0, 0.0], [1.0, 0.0]], requires_grad=True)
-
     value = divergence(logits, perturbed)
-
     first, second = torch.tensor([1.0, 0.0]).softmax(0)
     expected = (0.5 * (0.5 / first).log() + 0.5 * (0.5 / second).log()) / 2
     assert float(value.detach()) == pytest.approx(float(expected))

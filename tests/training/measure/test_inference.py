@@ -55,6 +55,5 @@ def test_logits_are_those_of_each_text_alone(
         network(Batch(torch.tensor([encoding.input_ids]), None)).logits[0].tolist()
         for encoding in encoded
     ]
-
     assert logits.dtype == np.float32
     assert logits == pytest.approx(np.array(alone), abs=1e-5)

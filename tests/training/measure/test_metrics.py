@@ -20,7 +20,6 @@ from training.measure.metrics import (
 def test_every_figure_by_hand() -> None:
     probabilities = np.array([[0.9, 0.1], [0.4, 0.6], [0.3, 0.7], [0.8, 0.2]])
     figures = measure(probabilities, np.array([0, 0, 1, 1]))
-
     # Gaps of the bins that 0.9, 0.6, 0.7 and 0.8 fall into: 0.1, 0.6, 0.3 and 0.8.
     assert asdict(figures) == {
         "rows": 4,

@@ -40,9 +40,7 @@ def test_a_picture_for_any_number_of_files(tmp_path: Path, count: int, suffix: s
         for n in range(count)
     ]
     path = tmp_path / f"plot{suffix}"
-
     plot_reliability(scores, path)
-
     begins = {".png": b"\x89PNG\r\n\x1a\n", ".svg": b"<?xml"}[suffix]
     assert path.read_bytes().startswith(begins)
     assert [entry.name for entry in tmp_path.iterdir()] == [path.name]

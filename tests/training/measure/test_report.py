@@ -114,7 +114,6 @@ def test_more_classes_begin_with_zero_and_may_be_without_a_text() -> None:
     reports = count_thresholds(
         probabilities, np.array([0, 0]), labels=NEUTRAL, sets=["a"]
     ).reports()
-
     assert [(report["threshold"], report["rows"]) for report in reports[:5]] == [
         *((0.0, 2), (0.5, 1), (0.6, 1), (0.7, 1), (0.8, 1))
     ]

@@ -89,10 +89,8 @@ def test_a_resumed_run_has_every_step_once(
     assert len(read_lines(tmp_path / "out.run" / "history.jsonl")) == 1  # it grows with each epoch
     interrupted = read(tmp_path / "runs" / "out")
     assert [step for step, _ in series(interrupted, "step/training_loss")] == list(range(18))
-
     assert main([*command(tmp_path), "--resume"]) == 0
     assert weights(tmp_path / "out") == weights(fitted / "out")
-
     found, whole = read(tmp_path / "runs" / "out"), read(fitted / "runs" / "out")
     tags = [tag for tag in whole.Tags()["scalars"] if "/other/" not in tag]
     assert found.Tags()["scalars"] == tags
