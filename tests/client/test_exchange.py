@@ -141,16 +141,6 @@ def test_many_attempts_wait_the_longest_pause() -> None:
     assert waits == [0.25, 0.5, 1.0, 2.0, 4.0] + [8.0] * 1095
 
 
-def test_retry_after_is_waited_for_if_there_is_time() -> None:
-    clock = Clock(attempt=1.0)
-    config = client_config(clock, timeout=10.0, retries=9, draw=0.0)
-    error, sends, waits = play(CALL, config, lambda _: unavailable(3))
-    # At 9 s a third pause would end after the deadline: the caller hears of it at once.
-    assert isinstance(error, UnavailableError)
-    assert (len(sends), waits) == (3, [3.0, 3.0])
-    assert clock.at == 1009.0
-
-
 def test_a_pause_that_lasts_too_long_is_the_end() -> None:
     clock = Clock(asleep=6.0)  # the machine slept
     error, sends, waits = play(CALL, client_config(clock, timeout=5.0), lambda _: REFUSED)

@@ -61,6 +61,7 @@ def test_a_full_memory_refuses_the_large_first_and_never_health(
     (group / "memory.current").write_text("0", "ascii")
     changes = mock.patch.multiple(threads, _ROOT=tmp_path, _OWN=tmp_path / "own")
     large_body = json.dumps(SMALL).ljust(70_000)
+    small_body = json.dumps(SMALL).encode()
 
     def fill(share: float) -> list[int]:
         (group / "memory.current").write_text(str(round(share * 1_000_000) + 100_000), "ascii")
@@ -69,17 +70,21 @@ def test_a_full_memory_refuses_the_large_first_and_never_health(
             client.get("/health/ready"),
             client.post("/predict", json=SMALL),
             client.post("/predict", content=large_body, headers=JSON),
+            client.post("/predict", content=iter([small_body]), headers=JSON),  # of any length
+            client.post("/predict", content=small_body, headers={**JSON, "content-encoding": "x"}),
             client.post("/attention", json=LARGE),
         ]
         return [response.status_code for response in asked]
 
     with start(changes=changes) as running, running.client() as client:
-        assert fill(0.92) == [200, 200, 503, 503]
-        assert fill(0.96) == [200, 503, 503, 503]
+        assert fill(0.9) == [200, 200, 200, 200, 415, 200]
+        assert fill(0.901) == [200, 200, 503, 503, 503, 503]
+        assert fill(0.95) == [200, 200, 503, 503, 503, 503]
+        assert fill(0.96) == [200, 503, 503, 503, 503, 503]
         refused = client.post("/predict", json=SMALL)
         assert_problem(refused, 503, "overloaded", says="96% of the memory is in use")
         assert refused.headers["retry-after"] == "2"
-        assert running.refused() == {"memory": 6}
+        assert running.refused() == {"memory": 14}
         for target, status in SPELLINGS.items():
             answer = running.send(
                 b"POST %b HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n"

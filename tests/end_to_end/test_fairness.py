@@ -60,14 +60,8 @@ def test_the_backlog_of_one_client_does_not_count_against_another(
 
 
 limited = shared(
-    *(
-        "--rate-limit",
-        "3/hour",
-        "--token-quota",
-        "60/day",
-        "--allowed-origins",
-        "https://a.example",
-    ),
+    *("--rate-limit", "3/hour", "--token-quota", "60/day"),
+    *("--allowed-origins", "https://a.example"),
     HEADLIGHT_API_KEYS="first,second,third,fourth",
 )
 POLICY = '"requests";q=3;w=3600, "tokens";q=60;w=86400;qu="tokens"'

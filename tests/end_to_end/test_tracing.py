@@ -141,26 +141,6 @@ def test_a_prediction_is_a_span_with_three_stages(
     }
 
 
-def test_attention_is_written_and_gradients_are_a_pass_too(
-    traced: RunningService, collector: Collector
-) -> None:
-    with traced.client() as client:
-        for path in ("/attention", "/attributions", "/importance"):
-            assert client.post(path, json={"sentence": "good"}).status_code == 200
-    collector.wait_for(3)
-    for path, stages, computed in (
-        ("/attention", [*STAGES, "write"], "explicit"),
-        ("/attributions", STAGES, "gradient"),
-        ("/importance", STAGES, "gradient"),
-    ):
-        [span] = collector.requests(f"POST {path}")
-        children = collector.children(span)
-        assert names(children) == stages
-        assert_nested(span, children)
-        assert attributes(children[2].attributes)["headlight.path"] == computed
-    assert len(collector.spans) == 13
-
-
 def test_a_span_is_part_of_the_trace_of_its_caller_if_that_is_sampled(
     traced: RunningService, collector: Collector
 ) -> None:
@@ -226,14 +206,25 @@ def test_the_guide_describes_every_attribute_and_stage(
         return {name for span in spans for name in attributes(span.attributes)}
 
     with traced.client() as client:
-        assert client.get("/attention?sentence=good").status_code == 200
+        for path in ("/attention", "/attributions", "/importance"):
+            assert client.post(path, json={"sentence": "good"}).status_code == 200
         order.write_text("fail", encoding="ascii")
         assert client.get("/attention?sentence=good").status_code == 500
-    failed = collector.wait_for(2)[1]
+    *_, failed = collector.wait_for(4)
+    for path, stages, computed in (
+        ("/attention", [*STAGES, "write"], "explicit"),
+        ("/attributions", STAGES, "gradient"),
+        ("/importance", STAGES, "gradient"),
+    ):
+        [span] = collector.requests(f"POST {path}")
+        children = collector.children(span)
+        assert names(children) == stages
+        assert_nested(span, children)
+        assert attributes(children[2].attributes)["headlight.path"] == computed
     assert attributes(failed.attributes)["error.type"] == "internal"
     children = [span for span in collector.spans if span.parent_span_id]
     passes = [span for span in children if span.name == "forward"]
-    assert passes[1].status.code == failed.status.code == Status.STATUS_CODE_ERROR
+    assert passes[-1].status.code == failed.status.code == Status.STATUS_CODE_ERROR
     assert not any(each.events for each in collector.spans)  # which would hold a message
     assert said(collector.requests()) == documented("attribute of a request")
     assert set(names(children)) == documented("child")
@@ -285,9 +276,8 @@ def test_each_request_of_a_shared_pass_has_its_own_spans(
         answers += [pool.submit(ask) for _ in range(count)]
         wait_until(lambda: waiting() == count + 1)
         (tmp_path / "pass").unlink()
-        ids = {_HEADER.fullmatch(each.result().headers["traceparent"]) for each in answers}
+        assert {each.result().status_code for each in answers} == {200}
     spans = collector.wait_for(count + 1)
-    assert {match[2] for match in ids if match} == {span.span_id.hex() for span in spans}
     shares = []
     for span in spans:
         children = collector.children(span)
@@ -395,11 +385,14 @@ def test_a_collector_that_is_not_there_is_logged_once(start: Start) -> None:
         "OTEL_EXPORTER_OTLP_TIMEOUT": "3600",
         **SOON,
     }
+    others = set(threading.enumerate())
     with start(settings=settings) as running:
         ask(running, 10)
         wait_until(lambda: warnings(running) != [])
         ask(running, 10)
-    wait_until(lambda: not any("SpanRecord" in each.name for each in threading.enumerate()))
+    wait_until(
+        lambda: not any("SpanRecord" in each.name for each in set(threading.enumerate()) - others)
+    )
     first, *more = warnings(running)
     assert first["level"] == "warning"
     assert first["message"] == "traces could not be sent"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.end_to_end.servers import RunningService, service
-from tests.resilience.fuzz import OPTIONS, fuzz_documents, fuzz_folders, fuzz_requests
+from tests.resilience.fuzz import OPTIONS, fuzz_documents, fuzz_requests
 
 
 @pytest.fixture(scope="module")
@@ -35,14 +35,3 @@ def test_what_the_document_allows_is_answered_as_it_says(running: RunningService
     sent, faults = fuzz_documents(running, 200, seed=0)
     assert faults == []
     assert sent > 200
-
-
-def test_a_damaged_folder_is_refused_by_the_name_of_the_file(tmp_path: Path) -> None:
-    outcomes, faults = fuzz_folders(tmp_path, 250, seed=0)
-    assert faults == []
-    assert outcomes.total() == 250
-    files = ("config", "model", "tokenizer", "tokenizer_config", "headlight")
-    for name in files:
-        assert sum(count for file, count in outcomes.items() if file.split(".")[0] == name) == 50
-    # White space in JSON has none.
-    assert sum(count for file, count in outcomes.items() if "without effect" in file) <= 1

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from model import Prediction
 from service.app import COMPAT_ROUTERS
-from service.compat.base import repeats_detail, truncated_header
-from service.compat.huggingface import InputsRequest
+from service.compat.base import truncated_header
 from service.compat.tensors import read_content, unpack
 from service.errors import MalformedJsonError, PayloadTooLargeError, UnsupportedMediaTypeError
 from service.settings import FAMILIES
@@ -24,29 +23,6 @@ JSON, BYTES = "application/json", "application/octet-stream"
 def read(content: bytes, **headers: str) -> bytes:
     context = context_of(request_of([content], **headers), LIMIT)
     return asyncio.run(read_content(context, JSON, BYTES))
-
-
-@pytest.mark.parametrize(
-    "headers",
-    [
-        {},
-        {"content_type": JSON},
-        {"content_type": "Application/JSON; charset=utf-8"},
-        {"content_type": BYTES, "content_encoding": "identity"},
-    ],
-)
-def test_a_body_may_lack_its_type(headers: dict[str, str]) -> None:
-    assert read(b"content", **headers) == b"content"
-
-
-@pytest.mark.parametrize("kind", ["text/plain", ""])
-def test_another_type_is_refused(kind: str) -> None:
-    with pytest.raises(UnsupportedMediaTypeError) as raised:
-        read(b"content", content_type=kind)
-    assert raised.value.detail == (
-        "The body must be application/json or application/octet-stream: name its type in "
-        "Content-Type, or none."
-    )
 
 
 def test_gzip_is_unpacked_and_another_encoding_refused() -> None:
@@ -106,23 +82,3 @@ def test_the_header_names_what_was_cut(cut: list[bool]) -> None:
 
 def test_each_family_has_its_router_in_the_order_of_the_settings() -> None:
     assert list(COMPAT_ROUTERS) == list(FAMILIES)
-
-
-@pytest.mark.parametrize(
-    ("method", "path", "foreign"),
-    [
-        *(("POST", "/", True), ("GET", "/", False), ("PUT", "/", False)),
-        *(("POST", "/hf", True), ("GET", "/hf", True), ("GET", "/hf/", False)),
-        *(("GET", "/health", True), ("GET", "/health/ready", False), ("GET", "/health/x", False)),
-        *(("POST", "/v1/classify", True), ("GET", "/v1", True), ("GET", "/v1/x", True)),
-        *(("POST", "/predict", False), ("GET", "/docs", False), ("GET", "/hfx", False)),
-        *(("GET", "", False), ("GET", "//", False), ("GET", "*", False)),
-    ],
-)
-def test_problems_repeat_their_detail_on_the_paths_of_other_systems(
-    method: str, path: str, *, foreign: bool
-) -> None:
-    scope = {"method": method, "path": path}
-    assert repeats_detail(COMPAT_ROUTERS.values())(scope) is foreign
-    assert repeats_detail([])(scope) is False
-    assert repeats_detail([])({**scope, "headlight.schema": InputsRequest}) is True

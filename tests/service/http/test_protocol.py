@@ -134,18 +134,21 @@ async def test_others_are_answered_while_many_small_chunks_are_parsed(
         await client.reader.readuntil(b"\r\n\r\n/a")
 
 
-async def test_trailers_have_a_largest_size(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("body", "end"),
+    [
+        (b"2\r\n{}\r\n0\r\n" + b"a: b\r\n" * 1000, NOT_HTTP),
+        (b"1\r\nx\r\n" * 3000 + b"0\r\n\r\n", b"\r\n\r\n/a"),  # small chunks are no trailers
+    ],
+    ids=["trailers", "chunks"],
+)
+async def test_trailers_have_a_largest_size(
+    monkeypatch: pytest.MonkeyPatch, body: bytes, end: bytes
+) -> None:
     monkeypatch.setattr(protocol, "LARGEST_HEAD", 3000)
     async with serving(Paced()) as served:
-        client = await served.connect(CHUNKED % b"a" + b"2\r\n{}\r\n0\r\n" + b"a: b\r\n" * 1000)
-        assert (await client.hear()).endswith(NOT_HTTP)
-
-
-async def test_small_chunks_do_not_count_as_trailers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "LARGEST_HEAD", 3000)
-    async with serving(Paced()) as served:
-        client = await served.connect(CHUNKED % b"a" + b"1\r\nx\r\n" * 3000 + b"0\r\n\r\n")
-        await client.reader.readuntil(b"\r\n\r\n/a")
+        client = await served.connect(CHUNKED % b"a" + body)
+        await client.reader.readuntil(end)
 
 
 class Shut:

@@ -186,41 +186,27 @@ def test_a_small_request_of_a_client_that_asks_for_little_is_light(
     assert request.weight is weight
 
 
-def test_what_is_unread_closes_the_door_for_a_client_whose_usual_request_has_no_room() -> None:
+@pytest.mark.parametrize(
+    ("usual", "waiting", "client", "ahead", "opens"),
+    [
+        (40, {"a": 1259}, "a", 0, True),  # 40 more, and a pass to spare
+        (40, {"a": 1261}, "a", 0, False),
+        (40, {"a": 1261}, "b", 0, True),
+        (100_000, {}, "b", 999, True),  # the queue is empty
+        (1400, {"attacker": 1400, "other": 20}, "polite", 7, True),  # large ones let small ones in
+        (50, {"b": 1}, "c", 24, True),  # those that are not read yet count
+        (50, {"b": 1}, "c", 26, False),
+    ],
+)
+def test_the_door_is_open_while_the_usual_request_of_a_client_has_room(
+    usual: int, waiting: dict[str, int], client: str, ahead: int, opens: bool
+) -> None:
     door = Door()
     for _ in range(200):
-        door.answer("a", 40)
-    door.has("a", 1259)  # 40 more, and a pass to spare
-    assert door.opens("a")
-    door.has("a", 2)
-    assert not door.opens("a")
-    assert door.opens("b")
-
-
-def test_with_an_empty_queue_the_door_is_open() -> None:
-    door = Door()
-    for _ in range(200):
-        door.answer("a", 100_000)
-    assert all(door.opens("b", ahead=ahead) for ahead in range(1000))
-
-
-def test_large_requests_do_not_close_the_door_for_small_ones() -> None:
-    door = Door()
-    for _ in range(200):
-        door.answer("attacker", 1400)  # the usual request now has 1,400 tokens
-    door.has("attacker", 1400)
-    door.has("other", 20)
-    assert all(door.opens("polite", ahead=ahead) for ahead in range(8))
-    assert door.admits("polite", 20)
-
-
-def test_requests_that_are_not_read_yet_count() -> None:
-    door = Door()
-    for _ in range(200):
-        door.answer("a", 50)
-    door.has("b", 1)
-    assert door.opens("c", ahead=24)
-    assert not door.opens("c", ahead=26)
+        door.answer("attacker", usual)
+    for name, tokens in waiting.items():
+        door.has(name, tokens)
+    assert door.opens(client, ahead=ahead) is opens
 
 
 def test_a_closed_door_looks_again_after_10_milliseconds() -> None:
