@@ -165,9 +165,9 @@ class Recipe(_StrictModel):
         epochs = min(max(_STEPS * _BATCH // rows, _LEAST_EPOCHS), _MOST_EPOCHS)
         learnt = dict(zip(CHOSEN, (_BATCH, epochs, epochs, 5e-4, 0.1, 0, "end"), strict=True))
         chosen = {"batch_size": 2 * _BATCH} if is_served else learnt
-        return self.model_copy(
-            update={name: value for name, value in chosen.items() if self.is_open(name)}
-        )
+        if not self.is_open("patience"):  # a run that may stop early keeps its best weights
+            chosen.pop("keep", None)
+        return self.model_copy(update={x: chosen[x] for x in chosen if self.is_open(x)})
 
 
 def presets() -> tuple[str, ...]:

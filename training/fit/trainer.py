@@ -198,10 +198,10 @@ class Trainer:
     @property
     def is_over(self) -> bool:
         """Whether the epochs are done, or the validation loss has stopped improving."""
-        epochs = len(self._state.history)
-        since = max(self._state.best_epoch, self._begun(epochs))
-        without_better = epochs - since
-        return epochs >= self._recipe.epochs or without_better >= self._recipe.patience
+        epochs, recipe = len(self._state.history), self._recipe
+        without_better = epochs - max(self._state.best_epoch, self._begun(epochs))
+        is_worse = recipe.keep == "best" and without_better >= recipe.patience
+        return epochs >= recipe.epochs or is_worse
 
     def _run_epoch(self, save_every: int, stop: Callable[[], int | None], advance: Advance) -> None:
         state, recipe = self._state, self._recipe

@@ -98,3 +98,15 @@ def test_a_file_that_is_not_toml(tmp_path: Path, content: bytes, fault: str) -> 
 @given(st.builds(Recipe))
 def test_what_a_checkpoint_records_is_the_recipe(recipe: Recipe) -> None:
     assert Recipe.model_validate_json(recipe.model_dump_json()) == recipe
+
+
+@pytest.mark.parametrize(
+    ("given", "keep", "patience"),
+    [({}, "end", 12), ({"patience": 2}, "best", 2), ({"patience": 2, "keep": "end"}, "end", 2)],
+)
+def test_a_run_that_may_stop_early_keeps_its_best_weights(
+    given: dict[str, object], keep: str, patience: int
+) -> None:
+    chosen = load_recipe("finetune", given).for_rows(100, is_served=False)
+
+    assert (chosen.keep, chosen.patience) == (keep, patience)

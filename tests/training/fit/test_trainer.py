@@ -115,11 +115,12 @@ def test_training_rows_are_measured_like_validation_rows_if_asked(tmp_path: Path
         assert measured.training_accuracy == measured.validation_accuracy
 
 
-def test_the_last_weights_are_kept_if_asked(tmp_path: Path) -> None:
+@pytest.mark.parametrize("keep", ["last", "end"])
+def test_the_last_weights_are_kept_if_asked(tmp_path: Path, keep: str) -> None:
     """At such a rate the last epoch is not the best, and patience would end the run."""
     changes: dict[str, Any] = {"epochs": 6, "patience": 1, "learning_rate": 0.5}
     network = still_network()
-    history = run(make_trainer(tmp_path, network, keep="last", schedule="constant", **changes))
+    history = run(make_trainer(tmp_path, network, keep=keep, schedule="constant", **changes))
     assert len(history) == 6
     least = min(measurement.validation_loss for measurement in history)
     last = history[-1].validation_loss
