@@ -82,7 +82,8 @@ def is_not_english(text: str) -> bool:
 
 
 def _is_foreign(words: list[str]) -> bool:
+    if len(words) < _FEWEST_WORDS:
+        return False
     found = max(len([word for word in words if word in language]) for language in _FOREIGN)
     english = sum(word in _ENGLISH for word in words)
-    least = max(_FEWEST_FOUND, _LEAST_SHARE * len(words), _TIMES * english)
-    return len(words) >= _FEWEST_WORDS and found >= least
+    return found >= max(_FEWEST_FOUND, _LEAST_SHARE * len(words), _TIMES * english)

@@ -9,6 +9,7 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import accumulate, groupby, takewhile
 
 import tokenizers
 from tokenizers import normalizers
@@ -35,8 +36,9 @@ _GROWTH = 4
 # A part of so many characters is encoded at once, whatever it becomes: `reader` bounds that too.
 _FREE = 16_384
 _MOST_TIMES, MOST_GROWN = 4, 1_000_000
-# So many texts that are never cut first are encoded together, most often in a few milliseconds.
-_TOGETHER, _SHORT = 64, _CHARACTERS_A_TOKEN * MARGIN
+# Texts that are never cut first are encoded together, in some milliseconds: 64 at most, and about
+# `_FREE` characters.
+_SHORT, _MORE = _CHARACTERS_A_TOKEN * MARGIN, _FREE // 64
 #: the most windows of a text unless a setting says another number
 MAX_WINDOWS = 64
 _OVERLAP = 4  # the part of a window that the next one reads again: a quarter
@@ -213,15 +215,17 @@ class Tokenizer:
         max_length: int | None = None,
     ) -> Iterator[Encoding | Exception]:
         """Encodes texts, short ones together; in place of a missing or refused one is its error."""
-        for start in range(0, len(texts), _TOGETHER):
-            part = texts[start : start + _TOGETHER]
-            short = [text for text in part if isinstance(text, str) and len(text) <= _SHORT]
+        sizes = accumulate(_MORE + len(text) if isinstance(text, str) else _MORE for text in texts)
+        pairs = zip(sizes, texts, strict=True)
+        for _, part in groupby(pairs, key=lambda pair: pair[0] // _FREE):
+            near = [text for _, text in part]
+            short = [text for text in near if isinstance(text, str) and len(text) <= _SHORT]
             whole: dict[str, tokenizers.Encoding] = {}
             # If it breaks on a text, each is encoded by itself.
             with suppress(TokenizerError), no_panic():
                 encoded = self._backend.encode_batch_fast(short, add_special_tokens=False)
                 whole = dict(zip(short, encoded, strict=True))
-            for text in part:
+            for text in near:
                 try:
                     sound = check_text(text if isinstance(text, str) else checked_text(text))
                     yield self.encode(

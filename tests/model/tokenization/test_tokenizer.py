@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -69,6 +70,22 @@ def test_many_are_encoded_as_each_is(
     found = SHORT.encode_many(items * times, truncation=truncation)
     said = [(type(one), str(one)) if isinstance(one, Exception) else one for one in found]
     assert said == list(map(each, items)) * times
+
+
+def test_texts_are_encoded_together_as_far_as_that_takes_little_time() -> None:
+    """Else a large request would keep the thread from all others for a tenth of a second."""
+    calls: list[int] = []
+    tokenizer = Tokenizer(SHORT._backend, max_length=8)
+
+    def count(texts: list[str], **options: bool) -> object:
+        calls.append(len(texts))
+        return SHORT._backend.encode_batch_fast(texts, **options)
+
+    tokenizer._backend = mock.Mock(wraps=SHORT._backend, encode_batch_fast=count)
+    for length, together in ((1, 64), (2_048, 8)):
+        calls.clear()
+        assert len(list(tokenizer.encode_many(["a" * length] * 200))) == 200
+        assert (max(calls), sum(calls)) == (together, 200)
 
 
 def test_a_tokenizer_without_special_tokens() -> None:
