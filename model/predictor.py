@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from model.backends.base import Backend, Runner, Selection, in_halves, isolate
 from model.checkpoint.opening import Checkpoint
 from model.checkpoint.records import Metric, Thresholds
+from model.cli.process import open_torch
 from model.errors import NoSuchPartError, NotFiniteError
 from model.explain.attention_steps import HeadInspector
 from model.explain.interventions import check_index
@@ -113,6 +114,7 @@ class Predictor:
             ImportError: torch is not installed.
         """
         if self._gradients is None:
+            open_torch()
             from model.explain.gradients import Gradients
 
             self._gradients = Gradients(

@@ -9,6 +9,8 @@ import os
 import signal
 import sys
 from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
 
 # mallopt's number in glibc's malloc.h.
 _ARENA_MAX = -8
@@ -46,6 +48,18 @@ def return_memory() -> None:
     """Returns free memory to the system; takes some milliseconds."""
     if (library := _glibc()) is not None:
         library.malloc_trim(0)
+
+
+def open_torch() -> None:
+    """Opens the libraries of torch, if it is there, before Python imports it.
+
+    An import opens them too, but stops all other threads meanwhile, for some tenths of a second.
+    """
+    library, found = _glibc(), find_spec("torch")
+    if library is not None and found is not None and found.origin is not None:
+        folder = os.fsencode(Path(found.origin).parent) + b"/lib/libtorch_"
+        library.dlopen(folder + b"global_deps.so", os.RTLD_LAZY | os.RTLD_GLOBAL)
+        library.dlopen(folder + b"cpu.so", os.RTLD_LAZY)
 
 
 @cache

@@ -9,7 +9,7 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from itertools import accumulate, groupby, takewhile
+from itertools import accumulate, groupby
 
 import tokenizers
 from tokenizers import normalizers

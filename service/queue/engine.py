@@ -143,15 +143,23 @@ class Engine:
         _ = self.queue  # not before a device that is lost
         if predictor.has_gradients:
             return predictor.gradients
+
+        def make() -> "Gradients":
+            gc.disable()  # it would go through what is imported again and again, while all wait
+            try:
+                made = predictor.gradients
+                gc.freeze()  # it stays, like all that is there at the start
+            finally:
+                gc.enable()
+            return made
+
         try:
-            made = await asyncio.to_thread(lambda: predictor.gradients)
+            return await asyncio.to_thread(make)
         except ImportError as error:
             raise NotInstalledError(
                 f"Derivatives need the package {error.name or 'torch'}, which is not installed "
                 "here. The method leave_out does without."
             ) from error
-        gc.freeze()  # what was imported stays, like all that is there at the start
-        return made
 
     def start(self) -> None:
         """Starts to load the model and to warm it up, in the background."""

@@ -78,3 +78,19 @@ def test_threads_share_a_heap_and_free_memory_goes_back() -> None:
     new_heaps, returned = map(int, done.stdout.split())
     assert new_heaps == 0
     assert returned > 150
+
+
+OPENING = """
+import sys
+from pathlib import Path
+from model.cli.process import open_torch
+
+open_torch()
+libraries = "libtorch_cpu.so" in Path("/proc/self/maps").read_text(encoding="ascii")
+print(libraries, "torch" in sys.modules)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc and /proc are Linux's")
+def test_the_libraries_of_torch_are_opened_without_an_import() -> None:
+    assert run_python("-c", OPENING).stdout == "True False\n"

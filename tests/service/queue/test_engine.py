@@ -17,7 +17,7 @@ import pytest
 from model import AttentionOptions, Explanation, Predictor, load_predictor, open_checkpoint
 from model.backends.base import Backend
 from model.backends.eager import CpuBackend
-from service.errors import DrainingError, InternalError, NotReadyError
+from service.errors import DrainingError, InternalError, NotInstalledError, NotReadyError
 from service.metrics import EXPLICIT, FUSED, GRADIENT, Metrics
 from service.queue import engine as engine_module
 from service.queue.engine import Engine, measure_pace
@@ -64,6 +64,30 @@ async def start(predictor: Predictor, **options: Any) -> Engine:  # noqa: ANN401
 async def explain(engine: Engine) -> list[Explanation]:
     options = AttentionOptions(engine.predictor.encode("good"))
     return await engine.queue.explain([options], lambda _, each: each)
+
+
+@pytest.mark.parametrize("error", [None, ImportError("no torch", name="torch")])
+async def test_garbage_waits_while_torch_is_imported(
+    predictor: Predictor, monkeypatch: pytest.MonkeyPatch, error: ImportError | None
+) -> None:
+    engine = await start(predictor)
+    monkeypatch.setattr(predictor, "_gradients", None)
+    seen: list[bool] = []
+
+    def imported() -> str:
+        seen.append(gc.isenabled())
+        if error is not None:
+            raise error
+        return "derivatives"
+
+    with mock.patch.object(Predictor, "gradients", mock.PropertyMock(side_effect=imported)):
+        if error is None:
+            assert str(await engine.gradients()) == "derivatives"
+        else:
+            with pytest.raises(NotInstalledError, match="need the package torch"):
+                await engine.gradients()
+    assert (seen, gc.isenabled()) == ([False], True)
+    await engine.close()
 
 
 @pytest.mark.parametrize(
