@@ -10,10 +10,12 @@ import httpx
 import numpy as np
 import pytest
 
+from model import load
 from tests.builders import tiny_checkpoint, tiny_config, tiny_manifest
 from tests.end_to_end.conftest import Start
 from tests.end_to_end.routes import assert_problem, post, predict
 from tests.end_to_end.servers import local_service
+from tests.matching import near
 
 THREE = ("negative", "neutral", "positive")
 PAIR = ["positive", "negative"]  # answers keep the order of the model
@@ -38,35 +40,24 @@ def client(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[h
         yield client
 
 
-def among(whole: dict[str, float], labels: list[str], power: float) -> dict[str, float]:
-    """The probabilities of a choice, from those of all labels."""
-    shares = {label: share**power for label, share in whole.items() if label in labels}
-    return {label: share / math.fsum(shares.values()) for label, share in shares.items()}
-
-
-@pytest.mark.parametrize(("labels", "power"), [(PAIR, WHOLE / OWN), (["neutral", "negative"], 1.0)])
-@pytest.mark.parametrize(
-    "fields", [{}, {"granularity": "sentence"}, {"truncation": "window"}, {"abstain_below": 0.9}]
-)
-def test_predictions(
-    client: httpx.Client, labels: list[str], power: float, fields: dict[str, Any]
+@pytest.mark.parametrize("labels", [PAIR, ["neutral", "negative"], list(THREE)])
+@pytest.mark.parametrize("fields", [{}, {"truncation": "window"}, {"abstain_below": 0.9}])
+def test_predictions_are_those_of_the_package(
+    client: httpx.Client, folder: Path, labels: list[str], fields: dict[str, Any]
 ) -> None:
-    everything = predict(client, *TEXTS, **fields)
-    chosen = predict(client, *TEXTS, labels=labels, **fields)
-    for whole, each in zip(everything, chosen, strict=True):
-        parts = [(whole, each)]
-        parts += zip(whole.get("sentences", ()), each.get("sentences", ()), strict=True)
-        for before, part in parts:
-            expected = among(before["probabilities"], labels, power)
-            assert list(part["probabilities"]) == [label for label in THREE if label in labels]
-            assert part["probabilities"] == pytest.approx(expected, abs=1e-9)
-            assert part["score"] == max(part["probabilities"].values())
-            is_sure = part["score"] >= fields.get("abstain_below", 0)
-            best = max(part["probabilities"], key=part["probabilities"].__getitem__)
-            assert part["label"] == (best if is_sure else None)
-            same = set(before) - {"label", "score", "probabilities", "sentences"}
-            assert {name: part[name] for name in same} == {name: before[name] for name in same}
-    assert predict(client, *TEXTS, labels=list(THREE), **fields) == everything
+    expected = load(folder, "cpu", "float32").predict(TEXTS, labels=labels, **fields)
+    found = predict(client, *TEXTS, labels=labels, **fields)
+    for one, other in zip(found, expected, strict=True):
+        members = other.members()
+        assert near({name: one[name] for name in members}, members)
+
+
+def test_each_sentence_has_the_choice_that_it_has_alone(client: httpx.Client) -> None:
+    (whole,) = predict(client, TEXTS[1], labels=PAIR, granularity="sentence")
+    assert len(whole["sentences"]) == 2
+    for each in whole["sentences"]:
+        (alone,) = predict(client, TEXTS[1][each["start"] : each["end"]], labels=PAIR)
+        assert near({name: each[name] for name in alone}, alone)
     assert list(predict(client, " ", labels=PAIR, on_error="item")[0]) == ["error"]
 
 

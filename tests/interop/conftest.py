@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.commands import finish, give_up
-from tests.end_to_end.servers import ROOT, shared
+from tests.end_to_end.servers import ROOT, client_of, shared
 
 JAVASCRIPT = Path(__file__).parent / "javascript"
 GENERATORS = Path(__file__).parent / "generators"
@@ -20,6 +20,7 @@ _PIP = ("bin/python", "-m", "pip", "install", "--quiet", "--requirement", "requi
 
 
 running = shared("--max-sentences", "8", scope="session")
+plain = client_of("running")  # asks it without a client of another system
 
 
 @pytest.fixture(scope="session")

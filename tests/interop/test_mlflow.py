@@ -3,11 +3,14 @@
 import warnings
 from typing import Any
 
+import httpx
 import numpy as np
 import pandas as pd
 import pytest
 
+from tests.end_to_end.routes import predict
 from tests.end_to_end.servers import RunningService
+from tests.matching import near
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # MLflow warns of its own types while it is imported
@@ -19,17 +22,6 @@ TEXTS = ["A superb film.", "a dull, boring plot"]
 @pytest.fixture
 def scoring(running: RunningService) -> ScoringServerClient:
     return ScoringServerClient("127.0.0.1", running.port)
-
-
-def predictions_of(running: RunningService, texts: list[str]) -> list[dict[str, Any]]:
-    """What `/predict` says, scores to compare with those of another batch."""
-    with running.client() as client:
-        answer = client.post("/predict", json={"sentences": texts}).json()
-    return [
-        {**each, "score": pytest.approx(each["score"]), "probabilities": pytest.approx(shares)}
-        for each in answer["predictions"]
-        if (shares := each["probabilities"])
-    ]
 
 
 @pytest.mark.parametrize(
@@ -45,11 +37,11 @@ def predictions_of(running: RunningService, texts: list[str]) -> list[dict[str, 
     ids=["frame", "columns", "one-column", "matrix", "list", "instances"],
 )
 def test_every_kind_of_data_gives_predictions(
-    running: RunningService,
+    plain: httpx.Client,
     scoring: ScoringServerClient,
     data: Any,  # noqa: ANN401
 ) -> None:
-    assert scoring.invoke(data)["predictions"] == predictions_of(running, TEXTS)
+    assert near(scoring.invoke(data)["predictions"], predict(plain, *TEXTS))
 
 
 def test_params_choose_the_truncation(scoring: ScoringServerClient) -> None:
@@ -84,4 +76,4 @@ def test_what_sagemaker_sends(running: RunningService) -> None:
         ):
             answer = client.post("/invocations", json=body)
             assert answer.status_code == 200
-            assert answer.json() == {"predictions": predictions_of(running, texts)}
+            assert near(answer.json(), {"predictions": predict(client, *texts)})

@@ -1,6 +1,5 @@
 """Series of polars are texts and classes, and the files that it writes are read."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from scoring.__main__ import main as score
 from tests.end_to_end.servers import local_service
 from tests.training.tiny_runs import PRESET, write_preset, write_sentences
 from training import TextClassifier
-from training.__main__ import main as train
 
 pytestmark = pytest.mark.filterwarnings("ignore::training.FitWarning")
 TEXTS = ["A good film.", "Dull and bad.", "caf\u00e9 \U0001f600"]
@@ -70,29 +68,15 @@ def test_an_estimator_learns_from_series(rows: pl.DataFrame, preset: str) -> Non
         fitted(rows["sentence"][:2], pl.Series(["negative", None]))
 
 
-def test_a_file_that_it_writes_is_read_by_every_command(
-    rows: pl.DataFrame, preset: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_file_that_it_writes_is_scored(
+    rows: pl.DataFrame, checkpoint_folder: Path, tmp_path: Path
 ) -> None:
-    path = tmp_path / "rows.parquet"
-    folder = tmp_path / "checkpoint"
-    table = rows.with_columns(pl.col("label").cast(pl.Categorical), group=pl.lit("a"))
-    more = pl.DataFrame({"sentence": [None, "fine"], "label": ["negative", None], "group": "b"})
-    table = pl.concat([table, more.with_columns(pl.col("label").cast(pl.Categorical))])
+    path, output = tmp_path / "rows.parquet", tmp_path / "scored.parquet"
+    more = pl.DataFrame({"sentence": [None, "fine"], "label": ["negative", None]})
+    table = pl.concat([rows, more]).with_columns(pl.col("label").cast(pl.Categorical))
     table.write_parquet(path)
-
-    fit = ["fit", str(path), "--output", str(folder), "--preset", preset, "--threads", "1"]
-    assert train(fit) == 1
-    assert "(2 bad rows)" in capsys.readouterr().err
-    assert train([*fit, "--skip-bad-rows"]) == 0
-    figures = tmp_path / "figures.json"
-    evaluate = ["evaluate", str(path), "--checkpoint", str(folder), "--json", str(figures)]
-    assert train([*evaluate, "--skip-bad-rows"]) == 0
-    assert json.loads(figures.read_text())["files"][0]["rows"] == 60
-    output = tmp_path / "scored.parquet"
-    assert score([str(path), "--checkpoint", str(folder), "--output", str(output)]) == 0
-
+    assert score([str(path), "--checkpoint", str(checkpoint_folder), "--output", str(output)]) == 0
     scored = pl.read_parquet(output)
     assert scored["sentence"].fill_null("").to_list() == table["sentence"].fill_null("").to_list()
-    assert scored["input_label"].to_list()[:60] == rows["label"].to_list()
-    assert scored["group"].to_list() == table["group"].to_list()
+    assert scored["input_label"].to_list() == table["label"].to_list()
     assert [number for number, each in enumerate(scored["label"]) if each is None] == [60]

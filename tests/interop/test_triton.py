@@ -4,12 +4,14 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
 from tritonclient.http import InferenceServerClient, InferInput, InferRequestedOutput
 from tritonclient.http.aio import InferenceServerClient as AsyncInferenceServerClient
 from tritonclient.utils import InferenceServerException
 
+from tests.end_to_end.routes import predict
 from tests.end_to_end.servers import RunningService
 
 # The awaiting client leaves the answers of its questions for health unread.
@@ -51,15 +53,6 @@ def wanted(*names: str, binary: bool = True) -> list[InferRequestedOutput]:
 def spelled(labels: Any) -> list[str]:  # noqa: ANN401
     """The texts of a BYTES tensor: bytes where they came behind the JSON, else strings."""
     return [each.decode() if isinstance(each, bytes) else each for each in labels.reshape(-1)]
-
-
-def predictions_of(
-    running: RunningService, texts: Sequence[str], **fields: str
-) -> list[dict[str, Any]]:
-    with running.client() as client:
-        answer = client.post("/predict", json={"sentences": list(texts), **fields})
-    predictions: list[dict[str, Any]] = answer.json()["predictions"]
-    return predictions
 
 
 def shares(predictions: Sequence[dict[str, Any]]) -> Any:  # noqa: ANN401
@@ -111,7 +104,11 @@ def test_health_and_metadata(call: Call, running: RunningService) -> None:
 
 @pytest.mark.parametrize(("binary_in", "binary_out"), [(True, None), (False, True), (True, False)])
 def test_texts_are_classified(
-    call: Call, running: RunningService, binary_in: bool, binary_out: bool | None
+    call: Call,
+    running: RunningService,
+    plain: httpx.Client,
+    binary_in: bool,
+    binary_out: bool | None,
 ) -> None:
     outputs = None if binary_out is None else wanted(*DEFAULT, binary=binary_out)
     result = call(
@@ -123,7 +120,7 @@ def test_texts_are_classified(
         request_id="a-7",
     )
 
-    expected = predictions_of(running, TEXTS)
+    expected = predict(plain, *TEXTS)
     answer = result.get_response()
     assert (answer["model_name"], answer["model_version"]) == ("tiny", version(running))
     assert answer["id"] == "a-7"
@@ -172,20 +169,24 @@ def test_one_text_is_answered_with_its_attention(
     assert result.as_numpy("token_count").tolist() == [len(tokens)]
 
 
-def test_a_request_may_be_compressed(call: Call, running: RunningService) -> None:
+def test_a_request_may_be_compressed(
+    call: Call, running: RunningService, plain: httpx.Client
+) -> None:
     inputs = texts_input(TEXTS)
     result = call(running, "infer", "tiny", inputs, request_compression_algorithm="gzip")
-    expected = shares(predictions_of(running, TEXTS))
+    expected = shares(predict(plain, *TEXTS))
     np.testing.assert_allclose(result.as_numpy("probabilities"), expected, rtol=0, atol=1e-5)
     deflated = {"request_compression_algorithm": "deflate"}
     assert refused(call, running, "infer", "tiny", inputs, **deflated)[0] == "415"
 
 
-def test_parameters_of_the_request(call: Call, running: RunningService) -> None:
+def test_parameters_of_the_request(
+    call: Call, running: RunningService, plain: httpx.Client
+) -> None:
     long = "bad " * 40 + "good " * 40
     left = {"truncation": "left"}
     result = call(running, "infer", "tiny", texts_input([long]), parameters=left)
-    expected = shares(predictions_of(running, [long], truncation="left"))
+    expected = shares(predict(plain, long, truncation="left"))
     np.testing.assert_allclose(result.as_numpy("probabilities"), expected, rtol=0, atol=1e-5)
     assert result.as_numpy("truncated").tolist() == [True]
     error = {"truncation": "error"}
@@ -200,7 +201,7 @@ def test_parameters_of_the_request(call: Call, running: RunningService) -> None:
 @pytest.mark.parametrize("binary", [True, False], ids=["bytes", "json"])
 @pytest.mark.parametrize("order", [("text", "id", "ids"), ("id", "ids", "text"), ("ids", "TEXT")])
 def test_the_texts_are_the_input_that_the_metadata_names_or_the_only_one(
-    call: Call, running: RunningService, order: Sequence[str], binary: bool
+    call: Call, running: RunningService, plain: httpx.Client, order: Sequence[str], binary: bool
 ) -> None:
     given = {
         "ids": ("INT64", np.arange(60, dtype=np.int64).reshape(1, 4, 15)),
@@ -214,7 +215,7 @@ def test_the_texts_are_the_input_that_the_metadata_names_or_the_only_one(
         for name in order
     ]
     result = call(running, "infer", "tiny", inputs)
-    expected = shares(predictions_of(running, TEXTS))
+    expected = shares(predict(plain, *TEXTS))
     np.testing.assert_allclose(result.as_numpy("probabilities"), expected, rtol=0, atol=1e-5)
 
 

@@ -21,7 +21,4 @@ def test_a_complete_answer() -> None:
         "errors": [{"loc": ["body", "sentences", 3], "msg": "bad"}],
         "retry_after": 2,
     }
-
-
-def test_retry_after_is_at_least_one_second() -> None:
     assert DeadlineError("late", retry_after=0.0).retry_after == 1

@@ -310,10 +310,6 @@ def test_only_so_many_clients_are_remembered() -> None:
         limit.spend(10_000)
 
 
-PATH = "/predict"
-NOWHERE = Path("/nowhere")
-
-
 def full(client: Hashable, route: str, seconds: float) -> None:
     assert (client, route, seconds) == (PEER, "/predict", 5.0)  # the route, whatever the path
     raise OverloadedError("full.", refusal=Refusal.DEADLINE, retry_after=3)
@@ -323,25 +319,20 @@ def scope_of(method: str, path: str, headers: Sequence[tuple[bytes, bytes]] = ()
     return {"method": method, "path": path, "client": PEER, "headers": headers}
 
 
-def full_gate() -> Gate:
-    """A gate before a queue that has no room."""
-    return Gate(
+@pytest.mark.parametrize(("path", "closes"), [("/predict", False), ("/hf", True)])
+async def test_a_refusal_has_a_complete_answer(path: str, *, closes: bool) -> None:
+    """On a path of another system it repeats its detail as `error`."""
+    gate = Gate(
         full,
         Lifecycle(),
         Metrics([("/predict", "POST", {200, 503})]),
-        watch(NOWHERE),
+        watch(Path("/nowhere")),
         api_keys=ApiKeys({}),
         routes={("POST", "/predict"): "/predict", ("POST", "/hf"): "/predict"},
         with_error={("POST", "/hf")},
         seconds=5.0,
         cors=CORSMiddleware(Starlette(), ["https://a.example"], expose_headers=["Retry-After"]),
     )
-
-
-@pytest.mark.parametrize(("path", "closes"), [(PATH, False), ("/hf", True)])
-async def test_a_refusal_has_a_complete_answer(path: str, *, closes: bool) -> None:
-    """On a path of another system it repeats its detail as `error`."""
-    gate = full_gate()
     asked = [(b"x-request-id", b"mine"), (b"origin", b"https://a.example")]
     answer = gate.reject(scope_of("POST", path, asked), closes=closes)
     assert answer is not None
