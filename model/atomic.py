@@ -14,8 +14,7 @@ from typing import BinaryIO
 
 from filelock import FileLock
 
-# AT_FDCWD and RENAME_EXCHANGE of the kernel.
-_HERE, _EXCHANGE = -100, 2
+_HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of the kernel
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -20,9 +20,9 @@ from pydantic import ValidationError
 
 from model.validation import tell_fault
 
-# What a hostile file holds may have any size. A message shows some of its characters and faults.
-# of files whose rows are counted by lines: with a header
+# Suffixes of files whose rows are counted by lines: with a header.
 _LINES = {".csv", ".tsv", ".txt", ".zip"}
+# What a hostile file holds may have any size. A message shows some of its characters and faults.
 _MOST_VALUE, _MOST_MESSAGE, _MOST_FAULTS = 300, 1_000, 10
 #: the end of a sentence about what cannot run without torch
 NEEDS_TORCH = "needs torch, and that is not installed: pip install torch"

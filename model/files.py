@@ -11,8 +11,7 @@ from typing import Any
 from model.errors import CheckpointError
 
 WEIGHTS = "model.safetensors"
-# Names the parts of weights that are divided.
-INDEX = f"{WEIGHTS}.index.json"
+INDEX = f"{WEIGHTS}.index.json"  # names the parts of weights that are divided
 CONFIG = "config.json"
 MANIFEST = "headlight.json"
 # What stands in the folder of an adapter instead of a network's configuration.
@@ -21,12 +20,13 @@ JOIN_ADAPTER = (
     "holds only an adapter: load it on its base model with peft, join them (merge_and_unload), "
     "and save the whole model"
 )
-# What `model.checkpoint.signing` writes. It covers all of the files above.
-SIGNATURE = "model.sig"
+SIGNATURE = "model.sig"  # What `model.checkpoint.signing` writes. It covers all of the files above.
 # Far above any vocabulary. What is read whole must fit into the memory several times over.
 MOST_BYTES = 64_000_000
 #: the files that decide which tokens a text becomes
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "added_tokens.json", "vocab.txt")
+#: all that may be in a folder beside its weights
+FILES_BESIDE_WEIGHTS = (CONFIG, ADAPTER, INDEX, MANIFEST, SIGNATURE, *TOKENIZER_FILES)
 _LONGEST_NAME = 255
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(?:/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 
@@ -50,7 +50,7 @@ def sign_command(folder: Path) -> str:
 
 def check_folder(path: Path) -> None:
     """Raises CheckpointError for a path where no checkpoint folder is, or none that is readable."""
-    with _name_file_in_errors(path):
+    with name_file_in_errors(path):
         if not path.is_dir():
             fault = "is not a folder" if path.exists() else "does not exist"
             is_name = _HUB_NAME.fullmatch(str(path)) and not Path(path.parts[0]).exists()
@@ -70,11 +70,7 @@ def check_folder(path: Path) -> None:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """Reads a file that holds one JSON object.
-
-    Raises:
-        CheckpointError: the file is missing, too large, cannot be read or is not a JSON object.
-    """
+    """Reads a file that holds one JSON object; CheckpointError if it is missing or holds none."""
     try:
         content = json.loads(read_text(path))
     except (ValueError, RecursionError) as error:
@@ -86,7 +82,7 @@ def read_object(path: Path) -> dict[str, Any]:
 
 def read_text(path: Path) -> str:
     """Reads a text in UTF-8; raises CheckpointError as `read_object`."""
-    with _name_file_in_errors(path):
+    with name_file_in_errors(path):
         if (size := path.stat().st_size) > MOST_BYTES:
             raise CheckpointError(path, f"has {size} bytes, at most {MOST_BYTES} are read")
         try:
@@ -99,7 +95,7 @@ def read_text(path: Path) -> str:
 
 
 @contextmanager
-def _name_file_in_errors(path: Path) -> Iterator[None]:
+def name_file_in_errors(path: Path) -> Iterator[None]:
     """Turns an error of a file into a CheckpointError that names the file."""
     try:
         # Reading a device or a pipe may never end.
@@ -118,13 +114,9 @@ def to_bytes(content: Mapping[str, Any]) -> bytes:
 
 
 def digest(*paths: Path) -> str:
-    """Computes the SHA-256 of a file, or of several one after another.
-
-    Raises:
-        CheckpointError: one is missing or cannot be read.
-    """
+    """Computes the SHA-256 of a file, or of several one after another, or CheckpointError."""
     hasher = hashlib.sha256()
     for path in paths:
-        with _name_file_in_errors(path), path.open("rb") as file:
+        with name_file_in_errors(path), path.open("rb") as file:
             hashlib.file_digest(file, lambda: hasher)
     return hasher.hexdigest()

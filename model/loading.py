@@ -69,20 +69,10 @@ def load_on(checkpoint: Checkpoint, backend: Backend) -> Predictor:
         language=manifest.language,
         pair_temperature=manifest.pair_temperature,
     )
-    return Predictor(
-        runner,
-        checkpoint,
-        backend,
-        info=info,
-        reopen=partial(
-            _reopen,
-            checkpoint.path.absolute(),
-            checkpoint.weights_sha256,
-            backend.device,
-            DtypeChoice(backend.dtype, backend.dtype_reason),
-            backend.threads,
-        ),
-    )
+    path, sha256 = checkpoint.path.absolute(), checkpoint.weights_sha256
+    choice = DtypeChoice(backend.dtype, backend.dtype_reason)
+    reopen = partial(_reopen, path, sha256, backend.device, choice, backend.threads)
+    return Predictor(runner, checkpoint, backend, info=info, reopen=reopen)
 
 
 def _reopen(path: Path, sha256: str, device: str, dtype: DtypeChoice, threads: int) -> Predictor:

@@ -24,24 +24,15 @@ _PASS_TOKENS = 2_048
 
 @dataclass(frozen=True, slots=True)
 class ReadingOptions:
-    """How texts are read.
+    """How texts are read."""
 
-    Args:
-        truncation: what happens to a text that is longer than the model reads.
-        by_sentence: whether each sentence is read too, as a text of its own.
-        max_windows: the most windows of a text or sentence.
-        omit: indices of tokens to leave out of each text.
-        is_english: whether the model reads English only, so that other texts get a warning.
-        max_length: the most tokens of a text that is cut, if the model reads more.
-    """
-
-    truncation: Reading = "right"
-    by_sentence: bool = False
-    max_windows: int = MAX_WINDOWS
-    heads: Sequence[Head] = ()
-    omit: Sequence[int] = ()
-    is_english: bool = False
-    max_length: int | None = None
+    truncation: Reading = "right"  # what happens to a text that is longer than the model reads
+    by_sentence: bool = False  # whether each sentence is read too, as a text of its own
+    max_windows: int = MAX_WINDOWS  # of a text or sentence
+    heads: Sequence[Head] = ()  # that are switched off
+    omit: Sequence[int] = ()  # indices of tokens to leave out of each text
+    is_english: bool = False  # whether the model reads only English, so that others get a warning
+    max_length: int | None = None  # the most tokens of a text that is cut, if the model reads more
 
     @property
     def intervenes(self) -> bool:
@@ -97,11 +88,7 @@ def _read_one(
 def read_window(
     predictor: Predictor, text: str, options: ReadingOptions, window: int = 0
 ) -> Encoding:
-    """Encodes a text with its tokens, for `explain`; any thread may call it.
-
-    Args:
-        options: `by_sentence` is ignored.
-        window: index of the window to encode if the text is read in windows.
+    """Encodes a text, or one of its windows, with its tokens, for `explain`; never its sentences.
 
     Raises:
         InputError: it cannot be read so, or has no such window or token.

@@ -79,33 +79,23 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The words of a text, in order.
+    """The W words of a text, in order, with their characters as the user wrote them.
 
-    Args:
-        tokens: W entries. That of a word has its characters as the user wrote them, as far as they
-            were read; a special token stays as it is.
-        groups: the indices of each entry's tokens: neighbours, each token in one group.
+    Of a word that was cut, it is what was read; a special token stays as it is.
     """
 
     tokens: tuple[Token, ...]
-    groups: tuple[tuple[int, ...], ...]
+    groups: tuple[tuple[int, ...], ...]  # indices of each one's tokens: neighbours, each in one
 
 
 @dataclass(slots=True)
 class EncodedText:
-    """A text as the model reads it.
+    """A text as the model reads it."""
 
-    Args:
-        windows: the whole text; one encoding unless it is read in windows.
-        sentences: the windows of each sentence; None if sentences are not read.
-        spans: where each sentence stands in the text.
-        warnings: words for what makes its answer doubtful.
-    """
-
-    windows: Sequence[Encoding]
-    sentences: Sequence[Sequence[Encoding]] | None = None
-    spans: Sequence[Span] = ()
-    warnings: tuple[str, ...] = ()
+    windows: Sequence[Encoding]  # the whole text; one unless it is read in windows
+    sentences: Sequence[Sequence[Encoding]] | None = None  # their windows; None: not read
+    spans: Sequence[Span] = ()  # where each sentence stands in the text
+    warnings: tuple[str, ...] = ()  # words for what makes its answer doubtful
 
     @property
     def encodings(self) -> list[Encoding]:
@@ -341,12 +331,7 @@ class Downsampling:
 
 @dataclass(frozen=True, slots=True)
 class Strongest:
-    """The largest weight of each query.
-
-    Args:
-        keys: that have it, int32 [L or 1, H or 1, W].
-        weights: float32 of the same shape.
-    """
+    """The largest weight of each query, [L or 1, H or 1, W], and the keys that have it."""
 
     keys: NDArray[np.int32]
     weights: NDArray[np.float32]

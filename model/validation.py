@@ -13,20 +13,13 @@ WORDS: Mapping[str, str] = {
     "extra_forbidden": "is not known: leave it out",
     "string_type": "must be a string",
     "string_unicode": "must be valid Unicode",
-    "int_type": "must be a whole number",
-    "int_parsing": "must be a whole number",
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "must be a whole number"),
     "int_parsing_size": "must be a whole number of fewer digits",
-    "int_from_float": "must be a whole number",
-    "float_type": "must be a number",
-    "float_parsing": "must be a number",
+    **dict.fromkeys(("float_type", "float_parsing"), "must be a number"),
     "finite_number": "must be a finite number",
-    "bool_type": "must be true or false",
-    "bool_parsing": "must be true or false",
-    "list_type": "must be a list",
-    "tuple_type": "must be a list",
-    "dict_type": "must be an object",
-    "model_type": "must be an object",
-    "model_attributes_type": "must be an object",
+    **dict.fromkeys(("bool_type", "bool_parsing"), "must be true or false"),
+    **dict.fromkeys(("list_type", "tuple_type"), "must be a list"),
+    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "must be an object"),
     "invalid_key": "must have strings as its keys",
     "path_type": "must be a path",
     "literal_error": "must be {expected}",
@@ -79,11 +72,8 @@ def kind_of(value: object) -> str:
 def list_items(texts: object, *, by: str) -> list[object]:
     """Returns the items of a list, an array, a Series or another iterable, whatever they are.
 
-    Args:
-        by: the function that takes them, for the message.
-
-    Raises:
-        TypeError: it is one string, or a table or mapping, whose names would be read.
+    For one string, or a table or mapping, whose names would be read, it raises a TypeError that
+    names the function that takes them, `by`.
     """
     if isinstance(texts, str):
         raise TypeError(f"{by} takes a list of texts, got one string: write {by}([text])")

@@ -54,8 +54,7 @@ class PassOutput:
 class Runner(ABC):
     """Passes of one loaded network; several threads may run them at once."""
 
-    #: the same network in float32, for derivatives
-    network: "OnDemand[Network]"
+    network: "OnDemand[Network]"  # the same network in float32, for derivatives
 
     @abstractmethod
     def run(self, encodings: Sequence[Encoding], selection: Selection | None = None) -> PassOutput:
@@ -77,28 +76,22 @@ class Runner(ABC):
 class Backend(ABC):
     """Everything that the project needs to know about a device, before any weight is read."""
 
-    #: what computes passes: `kernels` with the instructions, `eager` or `cuda`
-    name: str
-    #: passes in progress at once, each on its own thread
-    workers: int
-    #: parts of the device, each of which computes a pass by itself
-    cores: int
+    name: str  # what computes passes: `kernels` with the instructions, `eager` or `cuda`
+    workers: int  # passes in progress at once, each on its own thread
+    cores: int  # parts of the device, each of which computes a pass by itself
     #: tokens of one pass with padding; a setting may give another number before `load`
     default_batch_tokens: int
     #: the same of one pass with maps of attention, whose memory grows by the square of the length
     explained_tokens = sys.maxsize
-    #: niceness of threads that run passes, as in `nice`
-    niceness: int
+    niceness: int  # niceness of threads that run passes, as in `nice`
     #: whether padding goes through the projections too, which take most of a pass
     computes_padding = True
     #: whether a pass of any texts costs what its rounded shape does, so that their lengths may mix
     shapes_passes = False
-    #: the fewest tokens for which a single pass uses several cores
-    worth_sharing_tokens: int
+    worth_sharing_tokens: int  # the fewest tokens for which a single pass uses several cores
     #: what a token of a derivative costs, in tokens of a prediction; None: measure it
     gradient_cost: float | None = None
-    #: why networks run in this type
-    dtype_reason = "set by the caller"
+    dtype_reason = "set by the caller"  # why networks run in this type
 
     def __init__(self, device: str, dtype: str, *, threads: int) -> None:
         self.device = device
@@ -127,8 +120,7 @@ class Processor(Backend):
     """A processor, each core of which runs its own passes."""
 
     default_batch_tokens = 512
-    # Threads that compute yield to the one that talks to clients.
-    niceness = 10
+    niceness = 10  # threads that compute yield to the one that talks to clients
 
     def __init__(self, device: str, dtype: str, *, threads: int) -> None:
         super().__init__(device, dtype, threads=threads)

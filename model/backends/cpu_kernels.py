@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from model.backends import kernels
 from model.backends.base import (
     PassOutput,
     Processor,
@@ -24,18 +25,6 @@ from model.backends.base import (
     Selection,
     join_head_masks,
     pass_threads,
-)
-from model.backends.kernels import (
-    ACTIVATIONS,
-    KINDS,
-    OUT_OF_MEMORY,
-    FirstToken,
-    InstructionSet,
-    Layer,
-    Network,
-    Norm,
-    Projection,
-    choose_set,
 )
 from model.checkpoint.opening import Checkpoint
 from model.checkpoint.weights import Weights
@@ -45,7 +34,7 @@ from model.network.config import EncoderConfig
 from model.types import Encoding
 
 if TYPE_CHECKING:  # it imports torch
-    from model.network.architecture import Network as TorchNetwork
+    from model.network.architecture import Network
 
 Floats = NDArray[np.float32]
 
@@ -60,7 +49,7 @@ _LARGEST_PAIR = 127
 def can_run(config: EncoderConfig, dtype: str) -> bool:
     """Returns whether the kernels compute an encoder here."""
     sizes = config.hidden_size, config.intermediate_size
-    return choose_set(dtype) is not None and all(size % _WORD_BYTES == 0 for size in sizes)
+    return kernels.choose_set(dtype) is not None and all(size % _WORD_BYTES == 0 for size in sizes)
 
 
 class KernelBackend(Processor):
@@ -72,7 +61,7 @@ class KernelBackend(Processor):
 
     def __init__(self, device: str, dtype: str, *, threads: int) -> None:
         super().__init__(device, dtype, threads=threads)
-        chosen = choose_set(dtype)
+        chosen = kernels.choose_set(dtype)
         assert chosen is not None, "can_run asks for it first"  # noqa: S101
         self.name = f"kernels ({chosen.family})"
         self.gradient_cost = _GRADIENT_COST[dtype]
@@ -125,7 +114,7 @@ class KernelRunner(Runner):
         projected = states @ weight.astype(np.float32).T + bias.astype(np.float32)  # [T, D]
         return projected.reshape(len(states), self._config.num_heads, -1).swapaxes(0, 1)
 
-    def _widen(self) -> "TorchNetwork":
+    def _widen(self) -> "Network":
         from model.backends.eager import avoid_kernel_cache
         from model.network.architecture import load
 
@@ -146,11 +135,11 @@ class KernelEncoder:
         config: EncoderConfig,
         *,
         dtype: str,
-        instructions: InstructionSet | None = None,
+        instructions: kernels.InstructionSet | None = None,
     ) -> None:
         self._weights = weights
         self._dtype = dtype
-        chosen = instructions or choose_set(dtype)
+        chosen = instructions or kernels.choose_set(dtype)
         assert chosen is not None, "can_run asks for the library first"  # noqa: S101
         self._encode = chosen.encode
         self._panel = chosen.panel_columns
@@ -164,13 +153,13 @@ class KernelEncoder:
         if tokens.dtype != np.float16:
             tokens = tokens.astype(np.float32, copy=False)
         last = config.num_layers - 1
-        self._layers = (Layer * config.num_layers)(
+        self._layers = (kernels.Layer * config.num_layers)(
             *(self._layer(number, is_last=number == last) for number in range(last + 1))
         )
-        self._network = Network(
-            KINDS[dtype],
-            ACTIVATIONS[config.hidden_act],
-            ACTIVATIONS[config.pooling],
+        self._network = kernels.Network(
+            kernels.KINDS[dtype],
+            kernels.ACTIVATIONS[config.hidden_act],
+            kernels.ACTIVATIONS[config.pooling],
             config.num_layers,
             config.hidden_size,
             config.num_heads,
@@ -200,20 +189,20 @@ class KernelEncoder:
 
     def pool(self, encodings: Sequence[Encoding]) -> Floats:
         """Returns what the classifier reads of B texts, float32 [B, D]."""
-        network = Network.from_buffer_copy(self._network)
+        network = kernels.Network.from_buffer_copy(self._network)
         network.classifier = self._identity
         pooled = np.empty((len(encodings), network.hidden), np.float32)
         self._run(network, encodings, max(len(each.input_ids) for each in encodings), pooled, None)
         return pooled
 
     @cached_property
-    def _identity(self) -> Projection:  # its logits are the features that it reads, exactly
+    def _identity(self) -> kernels.Projection:  # its logits are the features that it reads, exactly
         size = self._network.hidden
         return self._projection(np.eye(size, dtype="f4"), np.zeros(size, np.float32), "float32")
 
     def states_before(self, layer: int, encoding: Encoding) -> Floats:
         """Runs the layers before one of them over a text; returns its states, float32 [T, D]."""
-        network = Network.from_buffer_copy(self._network)
+        network = kernels.Network.from_buffer_copy(self._network)
         network.layers = layer + 1
         length = len(encoding.input_ids)
         states = np.empty((length, network.hidden), np.float32)
@@ -222,7 +211,7 @@ class KernelEncoder:
 
     def _run(
         self,
-        network: Network,
+        network: kernels.Network,
         encodings: Sequence[Encoding],
         longest: int,
         logits: Floats,
@@ -247,7 +236,7 @@ class KernelEncoder:
             to_mask,
             to_states,
         )
-        if status == OUT_OF_MEMORY:
+        if status == kernels.OUT_OF_MEMORY:
             raise MemoryError(
                 f"no memory for a pass of {len(encodings)} texts of up to {longest} tokens"
             )
@@ -257,7 +246,7 @@ class KernelEncoder:
                 "and the batch asks for others"
             )
 
-    def _layer(self, number: int, *, is_last: bool) -> Layer:
+    def _layer(self, number: int, *, is_last: bool) -> kernels.Layer:
         prefix = f"layers.{number}."
         # The last layer computes its values by `_first_token`.
         parts = ("query", "key") if is_last else ("query", "key", "value")
@@ -265,7 +254,7 @@ class KernelEncoder:
             np.concatenate([self._read(f"{prefix}attention.{part}.{each}") for part in parts])
             for each in ("weight", "bias")
         )  # [3 D, D] and [3 D]
-        return Layer(
+        return kernels.Layer(
             self._projection(weight, bias, self._dtype),
             self._linear(f"{prefix}attention.output", self._dtype),
             self._linear(f"{prefix}intermediate", self._dtype),
@@ -274,7 +263,7 @@ class KernelEncoder:
             self._norm(f"{prefix}output_norm"),
         )
 
-    def _first_token(self, attention: str) -> FirstToken:
+    def _first_token(self, attention: str) -> kernels.FirstToken:
         query, query_bias, key, value, value_bias = (
             self._round(self._read(f"{attention}.{name}"))
             for name in ("query.weight", "query.bias", "key.weight", "value.weight", "value.bias")
@@ -283,7 +272,7 @@ class KernelEncoder:
         scale = np.float32(math.sqrt(size // heads))
         keys = [pack(part.T, self._panel) for part in key.reshape(heads, -1, size)]
         values = [pack(part, self._panel) for part in value.reshape(heads, -1, size)]
-        return FirstToken(
+        return kernels.FirstToken(
             self._projection(query / scale, query_bias / scale, "float32"),
             self._keep(np.stack(keys)),
             self._keep(np.stack(values)),
@@ -292,10 +281,10 @@ class KernelEncoder:
             values[0].size,
         )
 
-    def _linear(self, name: str, dtype: str) -> Projection:
+    def _linear(self, name: str, dtype: str) -> kernels.Projection:
         return self._projection(self._read(f"{name}.weight"), self._read(f"{name}.bias"), dtype)
 
-    def _projection(self, weight: Floats, bias: Floats, dtype: str) -> Projection:
+    def _projection(self, weight: Floats, bias: Floats, dtype: str) -> kernels.Projection:
         factors: NDArray[Any] = weight
         scales = sums = None
         if dtype == "int8":
@@ -304,7 +293,7 @@ class KernelEncoder:
         elif dtype == "bfloat16":
             factors, bias = to_bfloat16(weight), widen(to_bfloat16(bias))
         columns, length = weight.shape
-        return Projection(
+        return kernels.Projection(
             self._keep(pack(factors, self._panel)),
             self._keep(self._fill(bias)),
             scales,
@@ -313,9 +302,9 @@ class KernelEncoder:
             columns,
         )
 
-    def _norm(self, name: str) -> Norm:
+    def _norm(self, name: str) -> kernels.Norm:
         weight, bias = (self._keep(self._read(f"{name}.{part}")) for part in ("weight", "bias"))
-        return Norm(weight, bias)
+        return kernels.Norm(weight, bias)
 
     def _read(self, name: str) -> Floats:
         read: Floats = self._weights[name].astype(np.float32, copy=False)

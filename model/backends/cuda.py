@@ -25,8 +25,7 @@ from model.backends.eager import EagerRunner, TorchBackend
 from model.checkpoint.opening import Checkpoint
 from model.types import Batch, Encoding
 
-#: B and T of a pass
-Shape = tuple[int, int]
+Shape = tuple[int, int]  # B and T of a pass
 
 _log = logging.getLogger("headlight.graphs")
 
@@ -51,16 +50,11 @@ _FATAL_MESSAGES = re.compile(
 
 @dataclass(eq=False)
 class CudaRunner(EagerRunner):
-    """Passes on a GPU: graphs, or kernel by kernel for maps, head masks and derivatives.
-
-    Args:
-        max_length: the most tokens of a text.
-        batch_tokens: the most tokens of a graph, padding counted, unless a text has more.
-    """
+    """Passes on a GPU: graphs, or kernel by kernel for maps, head masks and derivatives."""
 
     _: KW_ONLY
-    max_length: int
-    batch_tokens: int
+    max_length: int  # the most tokens of a text
+    batch_tokens: int  # the most of a graph, padding counted, unless a text has more
 
     def __post_init__(self) -> None:
         most = self.max_length
@@ -207,8 +201,7 @@ class CudaBackend(TorchBackend):
     cores = 1
     # 1,024 texts of 32 tokens. In float32 their states take less than 1 GB.
     default_batch_tokens = 32_768
-    # Maps of the default network take up to 150 MB then.
-    explained_tokens = 1_024
+    explained_tokens = 1_024  # maps of the default network take up to 150 MB then
     niceness = 0
     shapes_passes = True
     worth_sharing_tokens = 100

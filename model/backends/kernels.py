@@ -3,21 +3,10 @@
 They are compiled when the project is installed; where they are not, torch computes.
 """
 
+import ctypes
 import os
 import sys
-from ctypes import (
-    CDLL,
-    CFUNCTYPE,
-    POINTER,
-    Structure,
-    byref,
-    c_char_p,
-    c_double,
-    c_int,
-    c_int64,
-    c_void_p,
-    sizeof,
-)
+from ctypes import POINTER, Structure, c_int, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
 
@@ -28,8 +17,7 @@ ACTIVATIONS = {"gelu": 1, "gelu_new": 2, "gelu_pytorch_tanh": 2, "relu": 3, "sil
 OUT_OF_MEMORY = 2
 
 _LIBRARY = Path(__file__).with_name("_kernels.dll" if sys.platform == "win32" else "_kernels.so")
-# Of the interface in `model/kernels/encoder.h`; it goes up with every change there.
-_VERSION = 1
+_VERSION = 1  # of the interface in `model/kernels/encoder.h`; it goes up with every change there
 # torch's own limit of the instructions that it uses holds for the kernels too.
 _LIMIT = "ATEN_CPU_CAPABILITY"
 
@@ -74,7 +62,7 @@ class Network(Structure):
     _fields_ = (
         *((name, c_int64) for name in ("kind", "activation", "pooling", "layers", "hidden")),
         *((name, c_int64) for name in ("heads", "inner", "classes", "vocabulary", "positions")),
-        ("eps", c_double),
+        ("eps", ctypes.c_double),
         ("tokens", c_void_p),
         ("half_tokens", c_int64),
         ("places", c_void_p),
@@ -90,13 +78,13 @@ class InstructionSet(Structure):
     """A way to compute passes with one set of instructions."""
 
     _fields_ = (
-        ("identifier", c_char_p),
+        ("identifier", ctypes.c_char_p),
         ("kinds", c_int64),
         ("panel_columns", c_int64),
         # Calls release the interpreter's lock.
         (
             "encode",
-            CFUNCTYPE(
+            ctypes.CFUNCTYPE(
                 c_int,
                 *(POINTER(Network), c_void_p, c_void_p, c_int64, c_int64),
                 *(c_void_p, c_void_p, c_int64, c_void_p, c_void_p),
@@ -119,7 +107,7 @@ class InstructionSet(Structure):
         return dtype in KINDS and bool(self.kinds >> KINDS[dtype] & 1)
 
 
-_SIZES = [sizeof(Network), sizeof(InstructionSet), _VERSION]
+_SIZES = [ctypes.sizeof(Network), ctypes.sizeof(InstructionSet), _VERSION]
 
 
 def instruction_sets() -> list[InstructionSet]:
@@ -144,7 +132,7 @@ def _load() -> tuple[list[InstructionSet], str | None]:
     """Loads the sets of the library that this processor has; says why there are none."""
     if not _LIBRARY.is_file():
         return [], "they are not compiled"
-    compiled = CDLL(str(_LIBRARY))
+    compiled = ctypes.CDLL(str(_LIBRARY))
     # Before anything else is read: a library of other sources may have other structures.
     sizes = (c_int64 * 3)()
     if hasattr(compiled, "headlight_sizes"):
@@ -154,6 +142,6 @@ def _load() -> tuple[list[InstructionSet], str | None]:
     compiled.headlight_instruction_set.restype = c_int
     compiled.headlight_instruction_set.argtypes = (c_int64, POINTER(InstructionSet))
     sets: list[InstructionSet] = []
-    while compiled.headlight_instruction_set(len(sets), byref(found := InstructionSet())):
+    while compiled.headlight_instruction_set(len(sets), ctypes.byref(found := InstructionSet())):
         sets.append(found)
     return sets, None if sets else "this processor has no AVX2"

@@ -15,27 +15,16 @@ from types import ModuleType
 from typing import Literal
 
 from model.errors import HubError, install_hint
-from model.files import (
-    ADAPTER,
-    CONFIG,
-    INDEX,
-    MANIFEST,
-    SIGNATURE,
-    TOKENIZER_FILES,
-    WEIGHTS,
-    read_object,
-)
+from model.files import ADAPTER, FILES_BESIDE_WEIGHTS, WEIGHTS, read_object
 
 SCHEME = "hf:"
 Kind = Literal["model", "dataset"]
-#: the record in a fetched folder of where it came from
-ORIGIN = "hub.json"
+ORIGIN = "hub.json"  # the record in a fetched folder of where it came from
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(?:/[A-Za-z0-9][\w.-]{0,95})?", re.ASCII)
 _REVISION = re.compile(r"[\w./-]{1,200}", re.ASCII)
 _IN_CACHE = re.compile(r".*/(?:model|dataset)s--([^/]+)/snapshots/([0-9a-f]{40})(?:/(.+))?")
 _PART = re.compile(r"model-\d{1,6}-of-\d{1,6}\.safetensors", re.ASCII)
-_OTHERS = (CONFIG, ADAPTER, INDEX, MANIFEST, SIGNATURE, *TOKENIZER_FILES)
 # Many times the largest encoder. A wrong name must not fill the disk.
 _MOST_WEIGHTS = 16_000_000_000
 
@@ -68,11 +57,7 @@ def is_reference(value: Path | str) -> bool:
 
 
 def parse(value: Path | str, *, kind: Kind = "model") -> Reference:
-    """Reads `hf:NAME`, `hf:NAME@REVISION`, or either without `hf:`.
-
-    Raises:
-        HubError: the value is not a name of the hub.
-    """
+    """Reads `hf:NAME`, `hf:NAME@REVISION`, or either without `hf:`; HubError for anything else."""
     text = str(value)
     name, _, revision = text.removeprefix(SCHEME).partition("@")
     revision = revision or "main"
@@ -86,11 +71,7 @@ def parse(value: Path | str, *, kind: Kind = "model") -> Reference:
 
 
 def list_files(reference: Reference) -> Listing:
-    """Finds the commit of a revision and its files; without the hub, those that the cache knows.
-
-    Raises:
-        HubError: the repository, the revision, the network or the extra is missing.
-    """
+    """Finds the commit of a revision and its files, without the hub in the cache, or HubError."""
     with _library(reference) as hub:
         where = {"repo_id": reference.name, "repo_type": reference.kind}
         api = hub.HfApi()
@@ -105,13 +86,9 @@ def list_files(reference: Reference) -> Listing:
 
 
 def download(listing: Listing, names: Collection[str], *, output: Path | None = None) -> Path:
-    """Downloads files of a commit that are not there yet, and returns the folder that they are in.
+    """Downloads files of a commit that are not there yet, to `output` or the cache, or HubError.
 
-    Args:
-        output: a folder to use instead of the cache.
-
-    Raises:
-        HubError: a file or the network is missing.
+    Returns the folder that they are in.
     """
     with _library(listing.reference) as hub:
         folder = hub.snapshot_download(
@@ -165,7 +142,7 @@ def choose_files(listing: Listing) -> list[str]:
     size = sum(files[name] for name in weights)
     if size > _MOST_WEIGHTS:
         raise HubError(what, f"its weights have {size} bytes, at most {_MOST_WEIGHTS} are fetched")
-    return [*weights, *(name for name in _OTHERS if name in files)]
+    return [*weights, *(name for name in FILES_BESIDE_WEIGHTS if name in files)]
 
 
 def full_name(listing: Listing) -> str:

@@ -17,14 +17,9 @@ _log = logging.getLogger("headlight.checkpoint")
 def local_folder(value: Path, *, note: Callable[[str], None] = _log.warning) -> Path:
     """Returns the folder of an option, which is a path or `hf:NAME@REVISION`.
 
-    `checkpoints/default` is the one that ships, unless the working directory has one.
-
-    Args:
-        note: gets one line where the checkpoint that ships has another name now.
-
-    Raises:
-        HubError: the name cannot be downloaded.
-        OSError: the cache cannot be written.
+    `checkpoints/default` is the one that ships, unless the working directory has one; `note` gets a
+    line where that has another name now. HubError: the name cannot be downloaded. OSError: the
+    cache cannot be written.
     """
     if is_reference(value):
         return download_checkpoint(parse(value))

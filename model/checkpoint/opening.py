@@ -5,7 +5,6 @@ tokenizer.json                    the tokenizer, with other files that transform
 headlight.json                    temperature, labels, figures, digests; others have none
 """
 
-import hashlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,15 +15,15 @@ from model.checkpoint.hub import name_of
 from model.checkpoint.manifest import MARK, Manifest, seal
 from model.checkpoint.records import Baseline, Precision, Thresholds
 from model.checkpoint.weights import (
+    VERSION_LENGTH,
     MappedWeights,
     check_weights,
     digest_weights,
-    map_weights,
     read_weights,
 )
 from model.errors import CheckpointError, describe_faults
 from model.files import CONFIG, MANIFEST, WEIGHTS, check_folder, digest, read_object
-from model.network.config import NetworkConfig, encoder_kind, read_config
+from model.network.config import NetworkConfig, read_config
 from model.tokenization.reader import load_tokenizer
 from model.tokenization.sandbox import try_tokenizer
 from model.tokenization.tokenizer import Tokenizer
@@ -33,7 +32,6 @@ from model.validation import folder_path
 if TYPE_CHECKING:  # it imports torch
     from model.network.architecture import Network
 
-_VERSION_LENGTH = 12
 Parsed = TypeVar("Parsed")
 
 
@@ -51,7 +49,7 @@ class Checkpoint:
     @property
     def version(self) -> str:
         """The first 12 hex digits of the SHA-256 of the weights file."""
-        return self.weights_sha256[:_VERSION_LENGTH]
+        return self.weights_sha256[:VERSION_LENGTH]
 
     @property
     def parameters(self) -> int:
@@ -64,21 +62,7 @@ class Checkpoint:
         Raises:
             CheckpointError: a weight is not finite, or the file has changed since it was checked.
         """
-        path = self.path / WEIGHTS
-        # One map: the digest and the weights come from the same bytes.
-        maps = map_weights(path)
-        hasher = hashlib.sha256()
-        for each in maps:
-            hasher.update(each)
-        sha256 = hasher.hexdigest()
-        if sha256 != self.weights_sha256:
-            raise CheckpointError(
-                path,
-                f"is version {sha256[:_VERSION_LENGTH]} now, and was {self.version} when it was "
-                "checked: start again",
-            )
-        names = self.config.parameter_shapes()
-        return read_weights(path, maps, names, encoder_kind(self.config))
+        return read_weights(self.path / WEIGHTS, self.config, self.weights_sha256)
 
     def load_network(self) -> "Network":
         """Loads the network on the CPU for inference, in float32; raises as `load_weights`."""
@@ -110,7 +94,7 @@ def open_checkpoint(path: str | Path, *, trial: bool = False) -> Checkpoint:
     if manifest.max_length > (limit := config.length_limit):
         fault = f"max_length is {manifest.max_length}, {CONFIG} has {limit} positions"
         raise CheckpointError(path / MANIFEST, fault)
-    check_weights(path / WEIGHTS, config.parameter_shapes(), encoder_kind(config))
+    check_weights(path / WEIGHTS, config)
     if trial:
         try_tokenizer(path)
     tokenizer = load_tokenizer(
@@ -121,14 +105,7 @@ def open_checkpoint(path: str | Path, *, trial: bool = False) -> Checkpoint:
     )
     weights_sha256 = digests.get(WEIGHTS) or digest_weights(path / WEIGHTS)
     _check_records(path / MANIFEST, manifest, weights_sha256)
-    return Checkpoint(
-        path=path,
-        name=name_of(path),
-        weights_sha256=weights_sha256,
-        config=config,
-        manifest=manifest,
-        tokenizer=tokenizer,
-    )
+    return Checkpoint(path, name_of(path), weights_sha256, config, manifest, tokenizer)
 
 
 def _parsed(
@@ -194,7 +171,7 @@ def _check_records(path: Path, manifest: Manifest, weights_sha256: str) -> None:
             continue
         raise CheckpointError(
             path,
-            f"{name} was recorded of version {str(record.weights_sha256)[:_VERSION_LENGTH]}, and "
-            f"{WEIGHTS} is version {weights_sha256[:_VERSION_LENGTH]}: take it and sha256 out, "
+            f"{name} was recorded of version {str(record.weights_sha256)[:VERSION_LENGTH]}, and "
+            f"{WEIGHTS} is version {weights_sha256[:VERSION_LENGTH]}: take it and sha256 out, "
             f"then record again (headlight-train evaluate --record-{what})",
         )

@@ -18,15 +18,13 @@ from pydantic import (
     model_validator,
 )
 
-# Characters of the name of a set.
-LONGEST_NAME = 200
+LONGEST_NAME = 200  # characters of the name of a set
 #: the way in which int8 quantizes weights; the first one had a scale of 127 steps for each column
 INT8_SCHEME = 2
 # The upper bounds of bins; the last bin has all that is above. Scores gather near 1.
 SCORE_BOUNDS = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.97, 0.98, 0.99)
 LENGTH_BOUNDS = (8, 16, 32, 64, 128, 256, 512)
-# Each bin is a series of each replica.
-_MOST_BOUNDS = 32
+_MOST_BOUNDS = 32  # each bin is a series of each replica
 _MOST_THRESHOLDS = 32
 # The most that the accuracy may differ from float32's; of fewer rows one row, and this log-loss.
 _MOST_POINTS, _MANY_ROWS, _MOST_LOSS, _LEAST_ROWS = 0.2, 500, 0.01, 50
@@ -49,8 +47,7 @@ def _check_printable(name: str) -> str:
 
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Loss = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
-# Bounded, because a float must hold them.
-Rows = Annotated[int, Field(gt=0, le=1_000_000_000)]
+Rows = Annotated[int, Field(gt=0, le=1_000_000_000)]  # bounded, because a float must hold them
 Count = Annotated[int, Field(ge=0, le=1_000_000_000_000)]
 SetName = Annotated[
     str, Field(min_length=1, max_length=LONGEST_NAME), AfterValidator(_check_printable)
@@ -81,10 +78,7 @@ class Metric(Record):
 
 
 class PrecisionSet(Record):
-    """How one type of numbers did on one set, beside float32; `log_loss` is in nats.
-
-    `lost` texts are right in float32 and wrong in the type, `gained` texts the other way.
-    """
+    """How one type of numbers did on one set, beside float32; `log_loss` is in nats."""
 
     name: SetName
     rows: Rows
@@ -92,8 +86,8 @@ class PrecisionSet(Record):
     log_loss: Loss
     float32_accuracy: Share
     float32_log_loss: Loss
-    lost: NonNegativeInt
-    gained: NonNegativeInt
+    lost: NonNegativeInt  # texts that are right in float32 and wrong in the type
+    gained: NonNegativeInt  # the other way
 
     @property
     def change(self) -> int:
@@ -113,8 +107,7 @@ class Precision(Record):
     weights_sha256: Digest
     processor: str
     torch: str
-    #: of weights in int8
-    scheme: int = 1
+    scheme: int = 1  # of weights in int8
     sets: tuple[PrecisionSet, ...] = Field(min_length=1)
 
 
@@ -168,26 +161,18 @@ class Baseline(Record):
     """What the texts that a checkpoint was measured on look like, and how it answers them.
 
     A bin holds what is above the bound before it, up to its own; the last bin has no upper bound.
-
-    Args:
-        weights_sha256: SHA-256 of the weights file that answered; None before it is written.
-        scores: for each class, how many texts it is the answer to, by the bin of its probability.
-        lengths: how many texts there are, by the bin of the token count.
-        truncated: texts of which a part was cut off.
-        tokens: tokens that were read, special ones included.
-        unknown_tokens: tokens that stand for what the vocabulary lacks.
     """
 
-    weights_sha256: Digest | None = None
+    weights_sha256: Digest | None = None  # of what answered; None before it is written
     sets: tuple[SetName, ...] = Field(min_length=1)
     rows: Rows
     score_bounds: tuple[Share, ...] = Field(min_length=1, max_length=_MOST_BOUNDS)
-    scores: dict[str, tuple[Count, ...]]
+    scores: dict[str, tuple[Count, ...]]  # texts that each class is the answer to, by its score
     length_bounds: tuple[PositiveInt, ...] = Field(min_length=1, max_length=_MOST_BOUNDS)
-    lengths: tuple[Count, ...]
-    truncated: Count
-    tokens: Count
-    unknown_tokens: Count
+    lengths: tuple[Count, ...]  # texts by their token count
+    truncated: Count  # texts of which a part was cut off
+    tokens: Count  # that were read, special ones included
+    unknown_tokens: Count  # that stand for what the vocabulary lacks
 
     @model_validator(mode="after")
     def _check_bins(self) -> Self:
@@ -205,17 +190,14 @@ class Baseline(Record):
 
 
 class ThresholdReport(TypedDict):
-    """What is left of some texts at one threshold; None where nothing can be counted.
-
-    `precision` and `recall` are by class. Recall counts a text without an answer as missed.
-    """
+    """What is left of some texts at one threshold; None where nothing can be counted."""
 
     threshold: float
     rows: int
     share: float
     accuracy: float | None
-    precision: dict[str, float | None]
-    recall: dict[str, float | None]
+    precision: dict[str, float | None]  # by class
+    recall: dict[str, float | None]  # by class; a text without an answer counts as missed
 
 
 class Threshold(Record):
@@ -231,17 +213,12 @@ class Thresholds(Record):
 
     A model that may abstain trades the share of answers for their accuracy (El-Yaniv and Wiener
     2010).
-
-    Args:
-        weights_sha256: SHA-256 of the weights file that answered; None before it is written.
-        texts: for each class, how many texts truly have it.
-        by_threshold: counts at each threshold, ascending.
     """
 
-    weights_sha256: Digest | None = None
+    weights_sha256: Digest | None = None  # of what answered; None before it is written
     sets: tuple[SetName, ...] = Field(min_length=1)
     rows: Rows
-    texts: dict[str, Count]
+    texts: dict[str, Count]  # that truly have each class
     by_threshold: tuple[Threshold, ...] = Field(min_length=1, max_length=_MOST_THRESHOLDS)
 
     @model_validator(mode="after")

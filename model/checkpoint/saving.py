@@ -74,11 +74,7 @@ def save_checkpoint(
 
 
 def check_place(path: Path) -> None:
-    """Refuses a path where writing a checkpoint would remove other files.
-
-    Raises:
-        CheckpointError: there is a file, or a folder that is neither empty nor a checkpoint.
-    """
+    """Raises CheckpointError for a path where writing a checkpoint would remove other files."""
     if not path.exists():
         return
     if not path.is_dir():
@@ -106,8 +102,7 @@ def _is_checkpoint(path: Path) -> bool:
 def save_precision(checkpoint: Checkpoint, record: Precision) -> None:
     """Writes a record of precision into `headlight.json`, in place of an older one of its type.
 
-    Raises:
-        CheckpointError: the folder is signed, cannot be written, or has changed meanwhile.
+    CheckpointError: the folder is signed, cannot be written, or has changed meanwhile.
     """
     others = [each for each in checkpoint.manifest.precision if each.dtype != record.dtype]
     _save(checkpoint, precision=tuple(sorted([*others, record], key=lambda each: each.dtype)))

@@ -4,6 +4,7 @@ Others may divide it into parts, which `model.safetensors.index.json` names. The
 still takes the path of `model.safetensors`.
 """
 
+import hashlib
 import json
 import logging
 import mmap
@@ -16,8 +17,8 @@ import safetensors
 from numpy.typing import NDArray
 
 from model.errors import CheckpointError, shorten
-from model.files import INDEX, digest, is_file_name, read_object
-from model.network.config import Shapes
+from model.files import INDEX, digest, is_file_name, name_file_in_errors, read_object
+from model.network.config import NetworkConfig, encoder_kind
 from model.network.families import BERT, Kind
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 #: weights by our names, float32 or float16, as they lie on disk where that is possible
 Weights = Mapping[str, NDArray[Any]]
+VERSION_LENGTH = 12  # of a SHA-256, the first digits, which name a version
 
 # Old releases of transformers used these names for the parameters of a layer norm.
 _OLD_ENDINGS = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
@@ -67,27 +69,24 @@ def digest_weights(path: Path) -> str:
     return digest(*weight_files(path))
 
 
-def map_weights(path: Path) -> list[mmap.mmap]:
+def _map(path: Path) -> list[mmap.mmap]:
     """Maps the file of the weights, or its parts, into memory, where replicas share it."""
     maps = []
     for part in weight_files(path):
-        try:
-            with part.open("rb") as file:
-                maps.append(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
-        except FileNotFoundError as error:
-            raise CheckpointError(part, "is missing") from error
-        except (OSError, ValueError) as error:  # ValueError: it is empty
-            raise CheckpointError(part, f"cannot be read: {error}") from error
+        with name_file_in_errors(part), part.open("rb") as file:
+            if not part.stat().st_size:
+                raise CheckpointError(part, "cannot be read: it is empty")
+            maps.append(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
     return maps
 
 
-def check_weights(path: Path, shapes: Shapes, kind: Kind | None = BERT) -> None:
+def check_weights(path: Path, config: NetworkConfig) -> None:
     """Compares the names, shapes and types in a weights file with those of a network's parameters.
 
-    A weight that is no part of such a network is only logged. `kind` has the names of the file;
-    None: our own.
+    A weight that is no part of such a network is only logged.
     """
-    needed = {_stored(kind, name): shape for name, shape in shapes.items()}
+    kind = encoder_kind(config)
+    needed = {_stored(kind, name): shape for name, shape in config.parameter_shapes().items()}
     found = _header(path)
     path = path if path.exists() else path.with_name(INDEX)
     if missing := sorted(needed.keys() - found.keys()):
@@ -138,12 +137,20 @@ def _header(path: Path) -> dict[str, tuple[tuple[int, ...], str]]:
     return found
 
 
-def read_weights(
-    path: Path, maps: Sequence[mmap.mmap], names: Iterable[str], kind: Kind | None = BERT
-) -> MappedWeights:
-    """Reads parameters from what `map_weights` returns, after `check_weights`; all are finite."""
+def read_weights(path: Path, config: NetworkConfig, sha256: str) -> MappedWeights:
+    """Maps the parameters of a network, if their file still has this digest and all are finite."""
+    maps = _map(path)  # one: the digest and the weights come from the same bytes
+    hasher = hashlib.sha256()
+    for each in maps:
+        hasher.update(each)
+    if (found := hasher.hexdigest()) != sha256:
+        raise CheckpointError(
+            path,
+            f"is version {found[:VERSION_LENGTH]} now, and was {sha256[:VERSION_LENGTH]} when it "
+            "was checked: start again",
+        )
     stored = _arrays(maps)
-    theirs = {name: _stored(kind, name) for name in names}
+    theirs = {name: _stored(encoder_kind(config), name) for name in config.parameter_shapes()}
     read = MappedWeights({name: _finite(stored[x], path, x) for name, x in theirs.items()})
     read.maps = maps
     return read
@@ -207,21 +214,18 @@ def read_encoder_weights(
     """Reads the weights of a pretrained encoder; a head that does not fit keeps its fresh weights.
 
     Args:
-        path: a safetensors file of any network of this kind, with or without the kind's prefix in
-            its names, and with or without a head.
+        path: of any network of this kind, with or without the kind's prefix, and a head.
         fresh: the parameters of the network, float32.
         classes: rows of the last layer to read, as numbers of classes of the network, and of the
             file; None: all, if there are as many.
 
     Returns:
-        The parameters, and the names of those that were not read, or not in full.
-
-    Raises:
-        CheckpointError: the file is damaged, or a weight is missing, misshapen or not finite.
+        The parameters, and the names of those that were not read, or not in full. What is damaged,
+        missing, misshapen or not finite is a CheckpointError.
     """
     shapes = {name: shape for name, (shape, _) in _header(path).items()}
     is_bare = not any(name.startswith(kind.prefix) for name in shapes)
-    stored = _arrays(map_weights(path))
+    stored = _arrays(_map(path))
     read: dict[str, NDArray[Any]] = {}
     kept: list[str] = []
     for name, parameter in fresh.items():

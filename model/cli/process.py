@@ -12,15 +12,14 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-# mallopt's number in glibc's malloc.h.
-_ARENA_MAX = -8
+_ARENA_MAX = -8  # mallopt's number in glibc's malloc.h
 
 
 def prepare_process() -> None:
     """Opens closed standard streams on the null device; takes SIGHUP for SIGTERM unless ignored.
 
-    Else the next file or socket would get their descriptors. What is for a closed standard output
-    goes to standard error. Escapes stand for what its encoding lacks.
+    Else the next file or socket would get their descriptors. Standard error stands for a closed
+    standard output, escapes for what its encoding lacks.
     """
     is_closed = sys.stdout is None
     for name in ("stdin", "stdout", "stderr"):

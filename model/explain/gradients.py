@@ -26,23 +26,16 @@ _MOST_BASELINES = 512  # of texts with as many different lengths
 
 @dataclass(frozen=True, slots=True)
 class Endpoints:
-    """The two ends of a path: a text and its baseline.
-
-    Args:
-        label: the class whose log-odds f are differentiated.
-        choice: the labels that f counts.
-        text: embeddings of the tokens, float32 [T, D].
-        baseline: the same, with padding in place of every token that is not special.
-    """
+    """The two ends of a path: a text and its baseline."""
 
     encoding: Encoding
     prediction: Prediction
-    label: str
-    choice: Choice
+    label: str  # whose log-odds f are differentiated
+    choice: Choice  # the labels that f counts
     value: float
     baseline_value: float
-    text: Tensor
-    baseline: Tensor
+    text: Tensor  # embeddings of the tokens, float32 [T, D]
+    baseline: Tensor  # the same, with padding in place of every token that is not special
 
 
 class Gradients:
@@ -67,9 +60,7 @@ class Gradients:
     def ends(
         self, encoding: Encoding, *, label: str | None = None, choice: Choice | None = None
     ) -> Endpoints:
-        """Classifies a text and its baseline; without a label, for the predicted one.
-
-        With a choice, f and the prediction are those among its labels.
+        """Classifies a text and its baseline, for a label or the predicted one, among a choice.
 
         Raises:
             ValueError: the model has no such label, or the encoding has no tokens.
@@ -83,10 +74,7 @@ class Gradients:
     def at_text(
         self, encoding: Encoding, *, label: str | None = None, choice: Choice | None = None
     ) -> tuple[Endpoints, NDArray[np.float64]]:
-        """Classifies a text and computes gradient x input, in one pass; raises as `ends` does.
-
-        Returns the ends, and what `along` computes at the point 1 with the weight 1, float64 [T].
-        """
+        """Returns `ends`, and what `along` computes at point 1 with weight 1, in one pass."""
         embedded = self._embed(encoding)
         with self._network.use() as network, torch.enable_grad():
             at = embedded[0][None].clone().requires_grad_()  # [1, T, D]
@@ -101,15 +89,8 @@ class Gradients:
     ) -> NDArray[np.float64]:
         """Sums the gradients of f at points on the straight path, times the difference of its ends.
 
-        Args:
-            points: K points, from 0 (the baseline) to 1 (the text).
-            weights: K weights, one for each point.
-
-        Returns:
-            The sum for each token, float64 [T]; 0 for special tokens, which do not change.
-
-        Raises:
-            NotFiniteError: a gradient overflowed.
+        The K points go from 0, the baseline, to 1, the text, and have a weight each. The sums are
+        float64 [T]; 0 for special tokens, which do not change. NotFiniteError: one overflowed.
         """
         steps = torch.tensor(points, dtype=torch.float32, device=self._device)
         at = torch.lerp(ends.baseline, ends.text, steps[:, None, None])  # [K, T, D]

@@ -8,16 +8,13 @@ from typing import Generic, TypeVar
 from model.cli.process import return_memory
 
 Made = TypeVar("Made")
-# An attribution runs many passes, and a client often asks for several.
-_LINGER_SECONDS = 10.0
+_LINGER_SECONDS = 10.0  # an attribution runs many passes, and a client often asks for several
 
 
 class OnDemand(Generic[Made]):
     """Something that several threads may use at once, and that is there only while they do.
 
-    Args:
-        make: makes it.
-        linger_seconds: how long it stays after its last use; None: as long as this object.
+    It stays for `linger_seconds` after its last use; None: as long as this object.
     """
 
     def __init__(

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from model.explain.views import View
 from model.types import Prediction, Token
 
-# More would make a browser slow.
-MOST_CELLS = 20_000
+MOST_CELLS = 20_000  # more would make a browser slow
 
 _CELL = 14
 _FONT = 11
@@ -45,21 +44,15 @@ class Picture:
 
 @dataclass(frozen=True, slots=True, repr=False, kw_only=True)
 class Shares:
-    """What each part of a text adds to the log-odds f of a label.
-
-    Args:
-        attributions: one for each of `tokens`, float64; 0 for special ones.
-        value: f of the text.
-        baseline_value: f of the baseline, or of an empty text.
-    """
+    """What each part of a text adds to the log-odds f of a label."""
 
     prediction: Prediction
     label: str
     method: str
     tokens: tuple[Token, ...]
-    attributions: NDArray[np.float64]
-    value: float
-    baseline_value: float
+    attributions: NDArray[np.float64]  # one for each of `tokens`; 0 for special ones
+    value: float  # f of the text
+    baseline_value: float  # f of the baseline, or of an empty text
 
     @property
     def gap(self) -> float:

@@ -23,8 +23,7 @@ Level = Literal["token", "word"]
 Weights = NDArray[np.float32]
 
 RAW = "raw"
-#: the least and the most rows of a downsampled map
-LEAST_SIDE, MOST_SIDE = 8, 128
+LEAST_SIDE, MOST_SIDE = 8, 128  # the least and the most rows of a downsampled map
 
 
 def view_name(reduce: Reduce, level: Level, *, is_downsampled: bool = False) -> str:
@@ -206,27 +205,17 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Attention as it is answered: raw, or with heads, layers or tokens joined.
+    """Attention as it is answered: raw, or with heads, layers or tokens joined."""
 
-    Args:
-        name: `raw` for what the network used, else what was joined.
-        tokens: W tokens or words, the names of rows and columns.
-        attention: float32 [L or 1, H or 1, W, W]; a joined axis has length 1. Thumbnails are
-            [L or 1, H or 1, S, S].
-        window: index of the window of the text.
-        windows: window count of the text; None if it was not read in windows.
-        strongest: what each query attends to most; None if these are no thumbnails.
-    """
-
-    name: str
+    name: str  # `raw` for what the network used, else what was joined
     prediction: Prediction
-    tokens: Sequence[Token]
+    tokens: Sequence[Token]  # W tokens or words, the names of rows and columns
     layers: tuple[int, ...]
     heads: tuple[int, ...]
-    attention: NDArray[np.float32]
-    window: int = 0
-    windows: int | None = None
-    strongest: Strongest | None = None
+    attention: NDArray[np.float32]  # [L or 1, H or 1, W, W]; of thumbnails S instead of W
+    window: int = 0  # index of the window of the text
+    windows: int | None = None  # of the text; None if it was not read in windows
+    strongest: Strongest | None = None  # what each query of a thumbnail attends to most
 
     @property
     def layer_names(self) -> list[int | None]:
@@ -246,7 +235,7 @@ class View:
 def make_view(explanation: Explanation, *, reduce: Reduce, words: Words | None) -> View:
     """Makes a view of raw weights, or of thumbnails, whose reduction is done.
 
-    `words` are those of the text; None keeps its tokens, and it raises ValueError without them.
+    Without `words` it keeps the tokens, and raises ValueError if there are none.
     """
     level: Level = "token" if words is None else "word"
     tokens = explanation.encoding.tokens if words is None else words.tokens

@@ -18,8 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 SOURCES = Path(__file__).resolve().parent
-#: the compiler that pip brings, where there is no other
-COMPILER_PACKAGE = "ziglang==0.17.1"
+COMPILER_PACKAGE = "ziglang==0.17.1"  # the compiler that pip brings, where there is no other
 _ZIG = "ziglang"
 _AVX512 = ("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mfma")
 #: options of every set of instructions by machine, the fastest first
@@ -75,17 +74,14 @@ def compile_library(
     options: Sequence[str] = ("-shared", "-s"),
     program: Path | None = None,
 ) -> list[str]:
-    """Compiles every set of instructions of a machine, and links them.
+    """Compiles every set of instructions of a machine, and links them; returns their names.
+
+    A set that the compiler does not know is left out.
 
     Args:
-        output: the library.
         compiler: words of its command, with the target if that is another machine.
         machine: `x86_64` or `aarch64`; this one by default.
-        options: of every step.
         program: a source with `main`, linked with the kernels to a program instead of a library.
-
-    Returns:
-        The names of the sets. One that the compiler does not know is left out.
 
     Raises:
         CompilerError: the machine is unknown, or the compiler knows none of its sets, or fails.

@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 
 #include "pass.h"
 
@@ -61,7 +62,8 @@ bool is_in_range(const Network& network, const Request& request) {
 
 template <Kind kind>
 void run(const Network& network, const Request& request, std::int64_t threads) {
-  const Loan space(shared().spaces);
+  const auto give_back = [](Workspace* taken) { shared().spaces.give_back(taken); };
+  const std::unique_ptr<Workspace, decltype(give_back)> space(shared().spaces.take(), give_back);
   Gathering gathering(shared().team, threads);
   Pass<kind>(network, request, gathering, *space).run();
 }

@@ -114,13 +114,8 @@ class Pass {
   }
 
   template <class Work>
-  void each(Index count, Work work) {
-    team_.run(count, work);
-  }
-
-  template <class Work>
   void each_row(Index begin, Index end, Work work) {
-    each((end - begin + kRowsOfTask - 1) / kRowsOfTask, [&](Index task, int) {
+    team_.run((end - begin + kRowsOfTask - 1) / kRowsOfTask, [&](Index task, int) {
       const Index start = begin + task * kRowsOfTask;
       for (Index row = start; row < end && row < start + kRowsOfTask; ++row) work(row);
     });
@@ -131,7 +126,7 @@ class Pass {
   void project(const Factors& left, const Projection& projection, Index begin, Index end,
                Store&& store) {
     const Weight weight = {projection.words, projection.length, projection.columns};
-    each(weight.panels(), [&](Index panel, int) {
+    team_.run(weight.panels(), [&](Index panel, int) {
       const float* bias = projection.bias + panel * kPanel;
       const float* scales = projection.scales + panel * kPanel;
       const float* sums = projection.sums + panel * kPanel;
@@ -193,7 +188,7 @@ class Pass {
   // Computes attention of a group; without `context` its weights alone.
   void attend_group(Index layer, const Group& group, float* context) {
     const Index heads = network_.heads;
-    each((group.last_text - group.first_text) * heads, [&](Index task, int thread) {
+    team_.run((group.last_text - group.first_text) * heads, [&](Index task, int thread) {
       const Index text = group.first_text + task / heads, head = task % heads;
       const Index row = starts_[text] - group.begin;
       const float* queries = joined_ + row * width_ + head * head_size_;
@@ -260,19 +255,19 @@ class Pass {
       std::memcpy(firsts_ + text * size_, hidden_ + starts_[text] * size_, size_ * sizeof(float));
     }
     linear(firsts_, own.queries, queries_);
-    each(heads, [&](Index head, int) {
+    team_.run(heads, [&](Index head, int) {
       const Weight keys = {own.keys + head * own.key_words, head_size_, size_};
       const Rows left = {words_of(queries_ + head * head_size_), size_};
       product(left, keys, turned_ + head * size_, heads * size_);
     });
-    each(texts, [&](Index text, int thread) {
+    team_.run(texts, [&](Index text, int thread) {
       for (Index head = 0; head < heads; ++head) {
         average(hidden_ + starts_[text] * size_, request_.lengths[text], size_,
                 turned_ + (text * heads + head) * size_, scratch_[thread]);
         if (request_.weights) keep_weights(last, text, head, 0, scratch_[thread]);
       }
     });
-    each(heads, [&](Index head, int) {
+    team_.run(heads, [&](Index head, int) {
       const Weight values = {own.values + head * own.value_words, size_, head_size_};
       const Rows left = {words_of(turned_ + head * size_), heads * size_};
       product(left, values, context_ + head * head_size_, size_);

@@ -176,7 +176,7 @@ class Gathering {
 
   // Runs tasks, each with the number of its thread, and returns when all are done.
   template <class Work>
-  void run(Index count, Work& work) {
+  void run(Index count, Work&& work) {
     if (threads_ > 1 && count > 1 && count <= Team::kMostTasks) {
       team_.run(count, work);
     } else {

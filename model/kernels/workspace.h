@@ -74,18 +74,4 @@ class Workspaces {
   Workspace* free_ = nullptr;
 };
 
-// Borrows a workspace as long as it lives.
-class Loan {
- public:
-  explicit Loan(Workspaces& spaces) : spaces_(spaces), space_(spaces.take()) {}
-  Loan(const Loan&) = delete;
-  Loan& operator=(const Loan&) = delete;
-  ~Loan() { spaces_.give_back(space_); }
-  Workspace& operator*() const { return *space_; }
-
- private:
-  Workspaces& spaces_;
-  Workspace* const space_;
-};
-
 }  // namespace headlight::HEADLIGHT_SET

@@ -231,7 +231,7 @@ class MultiHeadAttention(nn.Module):
                 f"key and value must have the same length, got {key.shape[1]} and {value.shape[1]}"
             )
 
-    def _infer_sizes(self, query_size: int) -> tuple[int, int]:
+    def _infer_sizes(self, query_size: int) -> None:
         """Infers the sizes that were not given, at the first call of a lazy module."""
         if self.head_dim is None:
             self.head_dim = _divide(query_size, self.num_heads)
@@ -248,13 +248,11 @@ class MultiHeadAttention(nn.Module):
         for projection, width in widths.items():
             if is_lazy(projection.weight):
                 projection.out_features = width
-        return self.head_dim, self.value_head_dim
 
     def join_projections(self) -> None:
         """Joins the weights of queries, keys and values, so that inference needs one product.
 
-        The three projections keep their names and share this memory. Call this when the module
-        has its final device and type.
+        The projections share this memory. The module must have its final device and type.
         """
         parts = (self.query, self.key, self.value)
         weight = torch.cat([part.weight.detach() for part in parts])
@@ -271,12 +269,12 @@ class MultiHeadAttention(nn.Module):
 
     def project(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Projects, and splits into heads: [B, H, Q, D], [B, H, K, D] and [B, H, K, V]."""
-        head_dim, value_head_dim = self._infer_sizes(query.shape[-1])
+        self._infer_sizes(query.shape[-1])
         if self._joined is None or key is not value:
             queries, keys, values = self.query(query), self.key(key), self.value(value)
         else:
             weight, bias = self._joined
-            width = self.num_heads * head_dim
+            width = self.query.out_features
             if query is key:
                 joined = functional.linear(key, weight, bias)  # [B, K, 2 H D + H V]
                 queries, joined = joined[..., :width], joined[..., width:]
@@ -284,16 +282,12 @@ class MultiHeadAttention(nn.Module):
                 rest = None if bias is None else bias[width:]
                 queries, joined = self.query(query), functional.linear(key, weight[width:], rest)
             keys, values = joined[..., :width], joined[..., width:]
-        return (
-            self._split(queries, head_dim),
-            self._split(keys, head_dim),
-            self._split(values, value_head_dim),
-        )
+        return self._split(queries), self._split(keys), self._split(values)
 
-    def _split(self, projected: Tensor, head_dim: int) -> Tensor:
-        batch_size, length, _ = projected.shape
-        separate = projected.view(batch_size, length, self.num_heads, head_dim)  # [B, T, H, D]
-        return separate.transpose(1, 2)  # [B, H, T, D]
+    def _split(self, projected: Tensor) -> Tensor:
+        batch_size, length, width = projected.shape
+        shape = batch_size, length, self.num_heads, width // self.num_heads
+        return projected.view(shape).transpose(1, 2)  # [B, H, T, D]
 
     def _explicit(
         self, queries: Tensor, keys: Tensor, values: Tensor, bias: Tensor | None

@@ -31,8 +31,7 @@ def _activation(name: object) -> object:
 Size = Annotated[int, Field(ge=1, le=10_000_000)]
 LayerCount = Annotated[int, Field(ge=1, le=1_000)]
 _MAX_LABELS = 100_000
-#: shapes of parameters by their names
-Shapes = dict[str, tuple[int, ...]]
+Shapes = dict[str, tuple[int, ...]]  # shapes of parameters by their names
 
 
 class EncoderConfig(BaseModel):
@@ -56,8 +55,7 @@ class EncoderConfig(BaseModel):
 
     # The residual connection adds the input of attention to its output.
     residual_share: ClassVar[float] = 0.5
-    # Texts may have any length.
-    padded_length: ClassVar[int | None] = None
+    padded_length: ClassVar[int | None] = None  # texts may have any length
 
     kind: KindName = "bert"
     vocab_size: Size

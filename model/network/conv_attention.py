@@ -16,8 +16,7 @@ from model.types import Batch, ClassifierOutput
 
 _PAD_TOKEN_ID = 0
 _TWO = 2
-# The course's library draws embeddings from this interval around 0.
-_EMBEDDING_BOUND = 0.05
+_EMBEDDING_BOUND = 0.05  # the course's library draws embeddings from this interval around 0
 
 
 class ConvAttentionClassifier(nn.Module):
@@ -128,11 +127,7 @@ class ConvAttentionClassifier(nn.Module):
         return ClassifierOutput(logits, weights)
 
     def attention_inputs(self, batch: Batch, layer: int) -> tuple[MultiHeadAttention, Tensor]:
-        """Runs what comes before attention, for layer 0; returns attention, and states [B, M, F].
-
-        Raises:
-            ConfigurationError: the batch is longer than M, or there is no such layer.
-        """
+        """Runs what comes before attention, layer 0; returns attention, and states [B, M, F]."""
         if self.attention is None or layer:
             count = int(self.attention is not None)
             raise ConfigurationError(f"layer {layer} does not exist: attention has {count} layers")

@@ -6,12 +6,11 @@ XLM-RoBERTa (Conneau et al. 2020) count positions from the id of their padding.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 KindName = Literal["bert", "distilbert", "roberta", "xlm-roberta"]
-#: the function between the two linear layers of the head
-Pooling = Literal["tanh", "relu"]
+Pooling = Literal["tanh", "relu"]  # the function between the two linear layers of the head
 
 _OUR_LAYER = re.compile(r"layers\.(\d+)\.(.+)")
 _BERT_LAYER = {
@@ -52,40 +51,29 @@ _DISTILBERT_SIZES = {
     "attention_probs_dropout_prob": "attention_dropout",
     "classifier_dropout": "seq_classif_dropout",
 }
-_DISTILBERT_EPS = 1e-12
 # What a file holds under other names, such as `lm_head.`, is no part of a classifier.
 _HEADS = ("classifier.", "pre_classifier.")
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of encoder.
-
-    Args:
-        layer_names: our prefix of a name within a layer, and theirs.
-        head_names: our prefix of a name of the head, and theirs with the whole name.
-        pooling: the function between the two linear layers of the head.
-        has_segments: whether there is a table of segments.
-        counts_from_padding: whether the position of the first token is one more than the id of
-            padding.
-        fields: names of `config.json` by those of BERT, where they differ.
-        defaults: what a `config.json` that does not say it means, if not what BERT's does.
-        unused: ends of the names of weights that the file may hold though nothing reads them.
-    """
+    """One kind of encoder."""
 
     name: KindName
     architecture: str
     prefix: str
     layers: str
-    layer_names: Mapping[str, str]
-    head_names: Mapping[str, str]
+    layer_names: Mapping[str, str]  # our prefix of a name within a layer, and theirs
+    head_names: Mapping[str, str]  # our prefix of a name of the head, and theirs from the start
     pooling: Pooling = "tanh"
     has_segments: bool = True
-    counts_from_padding: bool = False
+    counts_from_padding: bool = False  # the first position is one more than the id of padding
+    # Names of `config.json` by those of BERT, where they differ; what a file that does not say it
+    # means, if not what BERT's does; and what no file says.
     fields: Mapping[str, str] = field(default_factory=dict)
     defaults: Mapping[str, Any] = field(default_factory=dict)
     fixed: Mapping[str, Any] = field(default_factory=dict)
-    unused: tuple[str, ...] = _CONSTANTS
+    unused: tuple[str, ...] = _CONSTANTS  # ends of names of weights that nothing reads
 
     def stored_name(self, name: str) -> str:
         """Maps our name of an encoder's parameter to its name in the weights file, or KeyError."""
@@ -124,22 +112,6 @@ def _rename(name: str, table: Mapping[str, str]) -> str:
     raise KeyError(name)
 
 
-def _roberta(name: KindName, architecture: str) -> Kind:
-    prefix = "roberta."
-    return Kind(
-        name=name,
-        architecture=architecture,
-        prefix=prefix,
-        layers="encoder.layer",
-        layer_names=_BERT_LAYER,
-        head_names={"pooler.": "classifier.dense.", "classifier.": "classifier.out_proj."},
-        counts_from_padding=True,
-        defaults={"pad_token_id": 1},
-        # Of the pretrained network; many classifiers still carry it along.
-        unused=(*_CONSTANTS, "pooler.dense.weight", "pooler.dense.bias"),
-    )
-
-
 BERT = Kind(
     name="bert",
     architecture="BertForSequenceClassification",
@@ -147,6 +119,18 @@ BERT = Kind(
     layers="encoder.layer",
     layer_names=_BERT_LAYER,
     head_names={"pooler.": "bert.pooler.dense.", "classifier.": "classifier."},
+)
+_ROBERTA = Kind(
+    name="roberta",
+    architecture="RobertaForSequenceClassification",
+    prefix="roberta.",
+    layers="encoder.layer",
+    layer_names=_BERT_LAYER,
+    head_names={"pooler.": "classifier.dense.", "classifier.": "classifier.out_proj."},
+    counts_from_padding=True,
+    defaults={"pad_token_id": 1},
+    # Of the pretrained network; many classifiers still carry it along.
+    unused=(*_CONSTANTS, "pooler.dense.weight", "pooler.dense.bias"),
 )
 KINDS: Mapping[str, Kind] = {
     kind.name: kind
@@ -164,9 +148,9 @@ KINDS: Mapping[str, Kind] = {
             fields=_DISTILBERT_SIZES,
             # What transformers assumes where the file does not say it.
             defaults={"classifier_dropout": 0.2},
-            fixed={"type_vocab_size": 0, "layer_norm_eps": _DISTILBERT_EPS},
+            fixed={"type_vocab_size": 0, "layer_norm_eps": 1e-12},
         ),
-        _roberta("roberta", "RobertaForSequenceClassification"),
-        _roberta("xlm-roberta", "XLMRobertaForSequenceClassification"),
+        _ROBERTA,
+        replace(_ROBERTA, name="xlm-roberta", architecture="XLMRobertaForSequenceClassification"),
     )
 }

@@ -8,8 +8,7 @@ from pydantic import AfterValidator
 
 from model.types import Choice
 
-#: the classes of a pair that may have a temperature of its own
-PAIR = ("negative", "positive")
+PAIR = ("negative", "positive")  # the classes of a pair that may have a temperature of its own
 _MOST_LABEL = 200
 # Control characters, halves of surrogate pairs, the ends of lines and paragraphs.
 _NO_TEXT = frozenset({"Cc", "Cs", "Zl", "Zp"})
@@ -24,11 +23,7 @@ def has_pair(labels: Collection[str]) -> bool:
 
 
 def check_label(label: str) -> str:
-    """Refuses a name of a class that could change what stands around it in answers and tables.
-
-    Raises:
-        ValueError: it is blank, too long, or has a character that no name needs.
-    """
+    """Refuses, by ValueError, a name that could change what stands around it in answers."""
     if len(label) > _MOST_LABEL:
         raise ValueError(f"a label has {len(label)} characters, must have at most {_MOST_LABEL}")
     if not label.strip():
@@ -57,13 +52,9 @@ def choose_among(
     temperature: float,
     pair_temperature: float | None = None,
 ) -> Choice:
-    """Makes a choice among two or more of a model's labels.
+    """Makes a choice among two or more of a model's labels, or raises ValueError.
 
-    Args:
-        pair_temperature: of a choice between `negative` and `positive`; None: `temperature`.
-
-    Raises:
-        ValueError: the model has no such label, or they are fewer than two or repeated.
+    `pair_temperature` is that of a choice between `negative` and `positive`.
     """
     given = list(wanted)
     if len(set(given)) < max(2, len(given)) or not set(given) <= set(labels):

@@ -78,17 +78,10 @@ class EncoderLayer(nn.Module):
         head_mask: Tensor | None = None,
         cls_only: bool = False,
     ) -> AttentionOutput:
-        """Runs one layer.
+        """Runs one layer over float32 [B, T, D]; returns float32 [B, Q, D], and weights or None.
 
-        Args:
-            hidden_states: float32 [B, T, D].
-            bias: the output of `model.network.masks.mask_bias`, added to the scores of attention.
-            need_weights: whether to return the attention weights.
-            head_mask: factor of each head's output, float [H] or [B, H]; None means 1 for all.
-            cls_only: computes only the first token, which attends to all. Then Q is 1, else T.
-
-        Returns:
-            Hidden states, float32 [B, Q, D], and the weights [B, H, Q, T] or None.
+        Arguments and weights are those of `MultiHeadAttention.attend`. With `cls_only` it computes
+        only the first token, which attends to all: Q is 1, else T.
         """
         dtype = self.intermediate.weight.dtype
         inputs = hidden_states.to(dtype)

@@ -66,10 +66,7 @@ def join_masks(
     attention_mask: Tensor | None,
     shape: tuple[int, int, int, int],
 ) -> Tensor | None:
-    """Joins both masks to bool that broadcasts to a shape [B, H, Q, K]; reads no values.
-
-    Args and errors are those of `MultiHeadAttention.forward`; None without a mask.
-    """
+    """Joins the masks of `MultiHeadAttention.forward` for [B, H, Q, K]; reads no values."""
     batch_size, num_heads, query_length, key_length = shape
     masked = None
     if key_padding_mask is not None:

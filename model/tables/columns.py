@@ -26,28 +26,16 @@ _LONGEST = 40
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Which columns hold what, and how a file is spelled.
+    """Which columns hold what, and how a file is spelled."""
 
-    Args:
-        text: name of the column of texts; None: the one with a name of `TEXT_COLUMNS`.
-        label: name of the column of labels; None: the one with a name of `LABEL_COLUMNS`.
-        delimiter: what separates the columns of a CSV file, one character; None: as its header
-            shows. Other formats have their own.
-        encoding: of a text file; None: UTF-8, or UTF-16 if the file begins so.
-        sheet: of a workbook; None: the only one that holds values and is not hidden.
-        header: whether the first line of CSV and TSV files names the columns.
-        stars: whether labels are stars from 1 to 5, to be read as sentiment.
-        skip_bad: whether rows that cannot be used are left out.
-    """
-
-    text: str | None = None
-    label: str | None = None
-    delimiter: str | None = None
-    encoding: str | None = None
-    sheet: str | None = None
-    header: bool = True
-    stars: bool = False
-    skip_bad: bool = False
+    text: str | None = None  # name of the column of texts; None: the one of `TEXT_COLUMNS`
+    label: str | None = None  # name of the column of labels; None: the one of `LABEL_COLUMNS`
+    delimiter: str | None = None  # one character, of CSV files; None: as the header shows
+    encoding: str | None = None  # of a text file; None: UTF-8, or UTF-16 if the file begins so
+    sheet: str | None = None  # of a workbook; None: the only one with values that is not hidden
+    header: bool = True  # whether the first line of CSV and TSV files names the columns
+    stars: bool = False  # whether labels are stars from 1 to 5, to be read as sentiment
+    skip_bad: bool = False  # whether rows that cannot be used are left out
 
 
 def choose_text_column(path: str | Path, names: Sequence[str], wanted: str | None) -> str:

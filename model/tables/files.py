@@ -36,11 +36,8 @@ def format_of(
 ) -> tuple[Format, Compression | None] | None:
     """Returns the form of a file and how it is packed; None if it is not read.
 
-    Args:
-        open_file: opens it, to look into a .zip whose name says nothing of its content.
-
-    Raises:
-        TableError: it is a .zip, and does not hold one file.
+    `open_file` opens it, to look into a .zip whose name says nothing of its content; TableError if
+    that does not hold one file.
     """
     name = PurePosixPath(path).name.lower()
     if name.endswith(".xlsx"):

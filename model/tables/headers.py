@@ -22,8 +22,7 @@ DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _SEPARATOR_LINE = re.compile(rb'"?sep=([^"\r\n])"?\s*', re.IGNORECASE)
 _NUMBER = re.compile(r"[+-]?[0-9]+(?:[.,][0-9]+)?")
 _SAMPLE_ROWS = 200
-# A name of a column is shorter, and so is a label.
-_MOST_NAME_WORDS, _LONGEST_LABEL = 5, 40
+_MOST_NAME_WORDS, _LONGEST_LABEL = 5, 40  # a name of a column is shorter, and so is a label
 # With fewer rows of the same width a text may be cut where it holds the delimiter.
 _EVEN_SHARE = 0.9
 

@@ -27,8 +27,7 @@ _BUFFER_BYTES = 1024 * 1024
 class ParquetTable:
     """A Parquet file, with the columns that its folders name; TableError if it is damaged.
 
-    Args:
-        kinds: types of the columns that are read, by their names; one that the file lacks is null.
+    `kinds` are types of columns by their names, to be read as; one that the file lacks is null.
     """
 
     def __init__(self, file: TableFile, *, kinds: Mapping[str, Any] | None = None) -> None:

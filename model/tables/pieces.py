@@ -28,67 +28,45 @@ class TableFile:
 
 
 class Piece(BaseModel):
-    """Rows of a table from one position to another.
-
-    Args:
-        start: first byte, after unpacking; in Parquet the first row within the row group.
-        end: one past the last byte or row.
-        row_group: None except for Parquet.
-        first_row: number of its first row as bad rows name it: the line of the file on which it
-            begins, from 1; in Parquet the row of the file, from 1.
-        rows: how many rows it has, bad ones too.
-        sha256: digest of the bytes of its rows, which is compared after reading; in Parquet of
-            the columns that are used, in the whole row group.
-    """
+    """Rows of a table from one position to another."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    start: int
-    end: int
-    row_group: int | None = None
-    first_row: int
-    rows: int
+    start: int  # first byte, after unpacking; in Parquet the first row within the row group
+    end: int  # one past the last byte or row
+    row_group: int | None = None  # only of Parquet
+    first_row: int  # its line in the file, from 1; in Parquet its number in the file, from 1
+    rows: int  # bad ones too
+    # Of the bytes of its rows, which is compared after reading; in Parquet of the columns that are
+    # used, in the whole row group.
     sha256: str = ""
 
 
 @dataclass(slots=True)
 class Scan:
-    """What reading a table through finds.
+    """What reading a table through finds."""
 
-    Args:
-        sha256: digest of the unpacked bytes; in Parquet of the footer.
-        names: of the columns; of JSON all keys; and those that folders name.
-        header: names of the columns of the file itself; none of JSON.
-        types: names of those of the values of each key of JSON, or that of each column of Parquet.
-        garbled: how many rows are not in the encoding.
-    """
-
-    sha256: str = ""
-    names: tuple[str, ...] = ()
-    header: tuple[str, ...] = ()
+    sha256: str = ""  # of the unpacked bytes; in Parquet of the footer
+    names: tuple[str, ...] = ()  # of the columns; of JSON all keys; and those that folders name
+    header: tuple[str, ...] = ()  # names of the columns of the file itself; none of JSON
     delimiter: str = ","
     rows: int = 0
     pieces: list[Piece] = field(default_factory=list)
+    # Those of the values of each key of JSON by their names, or that of each column of Parquet.
     types: dict[str, set[Any]] = field(default_factory=dict)
-    garbled: int = 0
+    garbled: int = 0  # rows that are not in the encoding
 
 
 @dataclass(slots=True)
 class Rows:
-    """N rows in their order.
+    """N rows in their order."""
 
-    Args:
-        numbers: the line on which each row begins; in Parquet its number, from 1.
-        texts: empty for a bad row.
-        values: of the columns that are kept, a list for each row, or a pyarrow.Table; of bad rows
-            as far as they can be read.
-        faults: why rows are bad, by their indices.
-    """
-
-    numbers: list[int] = field(default_factory=list)
-    texts: list[str] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)  # the line of each; in Parquet its number
+    texts: list[str] = field(default_factory=list)  # empty for a bad row
+    # Of the columns that are kept, a list for each row, or a pyarrow.Table; of bad rows as far as
+    # they can be read.
     values: Any = field(default_factory=list)
-    faults: dict[int, str] = field(default_factory=dict)
+    faults: dict[int, str] = field(default_factory=dict)  # why rows are bad, by their indices
 
     def add(self, number: int, text: object, fault: str | None) -> None:
         """Adds a row, but for its values."""

@@ -32,26 +32,16 @@ class ClassName(str):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row of a file.
+    """One row of a file."""
 
-    Args:
-        number: the line on which the row begins, the header being line 1; in Parquet and in a JSON
-            array the number of the row, from 1.
-        fault: why the values could not be read; None if they could.
-    """
-
-    number: int
+    number: int  # the line where it begins; in Parquet and in a JSON array that of the row, from 1
     text: object = None
     label: object = None
-    fault: str | None = None
+    fault: str | None = None  # why the values could not be read
 
 
 def read_rows(path: Path, content: bytes, columns: Columns) -> Iterator[Row]:
-    """Reads a file, row by row.
-
-    Raises:
-        TableError: the format is unknown, the file is damaged, or its columns are not found.
-    """
+    """Reads a file, row by row, or raises TableError."""
 
     def open_file() -> BinaryIO:
         return io.BytesIO(content)

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from model.tables.parquet import ParquetTable
 
 _MOST_KEYS = 1_000
-#: what Hive, Snowflake and MySQL write for null
-_NULL = r"\N"
+_NULL = r"\N"  # what Hive, Snowflake and MySQL write for null
 _GUESSED = Columns()
 
 Table = Union["TextTable", "ParquetTable"]
@@ -38,11 +37,7 @@ class TableRow(NamedTuple):
 
 
 def open_table(file: TableFile, spelling: Columns = _GUESSED) -> Table:
-    """Opens a table.
-
-    Raises:
-        TableError: the file cannot be read, is damaged, or needs pyarrow, which is missing.
-    """
+    """Opens a table; TableError if it cannot be read, is damaged, or pyarrow is missing."""
     if file.format != "parquet":
         return TextTable(file, spelling)
     import_pyarrow(file.path, "Parquet")
@@ -54,13 +49,8 @@ def open_table(file: TableFile, spelling: Columns = _GUESSED) -> Table:
 class TextTable:
     """A table of CSV, TSV or JSON, with the columns that its folders name.
 
-    It reads on in the file that is open.
-
-    Args:
-        header: names of the columns of the file itself, and
-        delimiter: what separates them, if they are known; the header is not read then.
-
-    All methods raise TableError for what cannot be read.
+    It reads on in the file that is open, but no header if `header`, its names, and `delimiter` are
+    given. All methods raise TableError for what cannot be read.
     """
 
     def __init__(

@@ -16,16 +16,13 @@ from model.tables.lines import NOT_UTF8
 from model.tables.raw_rows import RawRow, cells_of, is_utf8
 from model.tokenization.tokenizer import check_text
 
-# From here orjson may round an integer.
-_LONG_NUMBER = re.compile(rb"[0-9]{19}")
+_LONG_NUMBER = re.compile(rb"[0-9]{19}")  # from here orjson may round an integer
 _SURROGATE = re.compile("[\ud800-\udfff]")
-# Below what the writers of JSON nest.
-_MOST_DEPTH = 250
+_MOST_DEPTH = 250  # below what the writers of JSON nest
 _TOO_DEEP = f"is nested deeper than {_MOST_DEPTH} levels, the most that is read"
 
 
-#: stands for a key that a row of JSON Lines does not have
-MISSING = object()
+MISSING = object()  # stands for a key that a row of JSON Lines does not have
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,8 +34,7 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:[.,][0-9]+)*|[.,][0-9]+)(?:[eE][+-]?[0-9
 _NO_FRACTION = re.compile(r"\.0+(?![0-9])")
 _OFFSET = re.compile(r"([+-][0-9]{2})([0-9]{2})$")
 
-#: a list for each row, or a pyarrow.Table
-Values: TypeAlias = Any
+Values: TypeAlias = Any  # a list for each row, or a pyarrow.Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +67,8 @@ def open_table(
 ) -> Iterator[Rows]:
     """Opens a table to write; a file is put in its place at the end, if nothing failed.
 
-    Args:
-        schema: names of the columns, and their types in Parquet.
-        delimiter: of CSV.
-        file: takes the bytes in place of the path; TSV may then hold a carriage return.
-
-    Raises:
-        TableError: it cannot be written, or standard output is closed.
+    `schema` has the names of the columns, and their types in Parquet. `file` takes the bytes in
+    place of the path; TSV may then hold a carriage return. TableError: it cannot be written.
     """
     try:
         with ExitStack() as stack:

@@ -5,8 +5,7 @@ It looks at the beginning of a text. Few words, or a name, are no proof.
 
 import re
 
-#: the code of the language, and the warning of any other
-ENGLISH, NOT_ENGLISH = "en", "not-english"
+ENGLISH, NOT_ENGLISH = "en", "not-english"  # the code of the language, and the warning of any other
 
 _MOST_CHARACTERS = 4000
 _FEWEST_LETTERS, _FEWEST_WORDS, _FEWEST_FOUND = 4, 4, 2

@@ -60,13 +60,9 @@ def load_tokenizer(
 ) -> Tokenizer:
     """Reads the tokenizer of a checkpoint folder, of at most `max_length` tokens a text.
 
-    Args:
-        padded_length: the length of every text, for a model that reads padding; else None.
-        embeddings: how many the network has; None: not known.
-
-    Raises:
-        CheckpointError: a file is missing or damaged, contradicts another, or names a class of
-            tokenizer that is not supported.
+    `padded_length` is that of every text, for a model that reads padding. `embeddings` are those of
+    the network, if known. CheckpointError: a file is missing or damaged, contradicts another, or
+    names a class of tokenizer that is not supported.
     """
     config, options = (_read(folder / name) for name in ("config.json", _OPTIONS))
     name = _class_of(folder, options, config)

@@ -40,10 +40,8 @@ _MOST_SECONDS = 120.0
 def try_tokenizer(folder: Path, *, timeout: float = _MOST_SECONDS) -> None:
     """Opens the tokenizer of a checkpoint folder in a child process, and encodes hard texts.
 
-    One that ships, or that this user has tried before, is not tried again.
-
-    Raises:
-        CheckpointError: the folder was refused there, or the child died or took too many seconds.
+    One that ships, or that this user has tried before, is not tried again. CheckpointError: it was
+    refused there, or the child died or took too many seconds.
     """
     digest = _digest(folder)
     record = _record(digest)

@@ -20,14 +20,11 @@ except ImportError:  # not on Windows: the time limit of the parent is left
 _FILES = ("tokenizer.json", "vocab.txt")
 _MOST_PROCESSOR_SECONDS = 30
 _MOST_BYTES = 768 * 2**20
-# Reading JSON takes several times its size.
-_BYTES_A_BYTE_OF_A_FILE = 16
-# More than any text here has tokens, so that nothing is cut off.
-_MAX_LENGTH = 100_000
+_BYTES_A_BYTE_OF_A_FILE = 16  # reading JSON takes several times its size
+_MAX_LENGTH = 100_000  # more than any text here has tokens, so that nothing is cut off
 # An exponential search fails on the first, and one that grows with the cube of a run on the second.
 _RUNS = (24, 400)
-# No text of the service is encoded in parts of more characters than this.
-_LONG = 16_384
+_LONG = 16_384  # no text of the service is encoded in parts of more characters than this
 # What keeps a search from ending well; many normalizers remove the first.
 _END = "\N{BELL}\N{SNOWMAN}"
 

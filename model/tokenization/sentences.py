@@ -9,12 +9,10 @@ from model.errors import TextTooLongError, is_fault
 from model.tokenization.tokenizer import is_blank
 from model.types import Span
 
-#: the most sentences of a text unless a setting says another number
-MAX_SENTENCES = 1024
+MAX_SENTENCES = 1024  # the most sentences of a text unless a setting says another number
 
 _LANGUAGE = "en"
-# Characters that are looked at in one call: a few milliseconds at worst.
-_BLOCK = 2048
+_BLOCK = 2048  # characters that are looked at in one call: a few milliseconds at worst
 # By so many characters the reading gets on with each call, and so many it reads twice.
 _LEAST, _AGAIN = _BLOCK // 2, _BLOCK // 8
 # `sentencex` breaks on white space of several bytes behind a full stop. In a string of Python every
@@ -26,10 +24,8 @@ def find_sentences(text: str, *, max_sentences: int = MAX_SENTENCES) -> Iterator
     """Yields the sentences of a text that is not blank, at least one, and None after each block.
 
     Every character that is not white space is in one span. No span begins or ends with white
-    space, and each has a character that a model can read.
-
-    Raises:
-        TextTooLongError: the text has more than `max_sentences`.
+    space, and each has a character that a model can read. More than `max_sentences` are a
+    TextTooLongError.
     """
     found = 0
     last: Span | None = None

@@ -20,8 +20,7 @@ from model.types import Encoding, Token, Truncation
 from model.validation import checked_text, one_text
 
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-# Nearly every text has a visible character in its first piece.
-_PIECE = 128
+_PIECE = 128  # nearly every text has a visible character in its first piece
 _NON_SPACE = re.compile(r"\S+")
 
 # A tokenizer cannot stop early and takes some 500 bytes per token, so very long text is cut first.
@@ -39,8 +38,7 @@ _MOST_TIMES, MOST_GROWN = 4, 1_000_000
 # Texts that are never cut first are encoded together, in some milliseconds: 64 at most, and about
 # `_FREE` characters.
 _SHORT, _MORE = _CHARACTERS_A_TOKEN * MARGIN, _FREE // 64
-#: the most windows of a text unless a setting says another number
-MAX_WINDOWS = 64
+MAX_WINDOWS = 64  # the most windows of a text unless a setting says another number
 _OVERLAP = 4  # the part of a window that the next one reads again: a quarter
 
 

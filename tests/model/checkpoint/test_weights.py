@@ -14,7 +14,6 @@ from torch import Tensor
 from model.checkpoint.weights import (
     check_weights,
     digest_weights,
-    map_weights,
     read_encoder_weights,
     read_weights,
     save_weights,
@@ -28,7 +27,7 @@ from tests.matching import exactly
 from tests.model.folders import in_parts
 
 Change = Callable[[dict[str, Tensor]], None]
-SHAPES = tiny_config().parameter_shapes()
+CONFIG = tiny_config()
 QUERY = "bert.encoder.layer.1.attention.self.query.weight"
 
 
@@ -40,7 +39,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def load(path: Path, network: EncoderClassifier) -> None:
-    fill(network, read_weights(path, map_weights(path), SHAPES))
+    fill(network, read_weights(path, CONFIG, digest_weights(path)))
 
 
 def load_encoder(path: Path, network: EncoderClassifier) -> list[str]:
@@ -140,7 +139,7 @@ LAYER = "bert.encoder.layer.2.attention.output."
 def test_what_does_not_fit_is_refused(edit: Change, fault: str, path: Path) -> None:
     change(path, edit)
     with pytest.raises(CheckpointError, match=exactly(f"{path}: {fault}")):
-        check_weights(path, SHAPES)
+        check_weights(path, CONFIG)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +155,7 @@ def test_numbers_that_are_not_finite_are_refused(
     weight = torch.zeros(8, 8, dtype=dtype)
     weight[3, 4] = value
     change(path, replace(QUERY, weight))
-    check_weights(path, SHAPES)  # reads no weights
+    check_weights(path, CONFIG)  # reads no weights
     message = exactly(f"{path}: {QUERY} holds values that are not finite float32 numbers")
     with pytest.raises(CheckpointError, match=message):
         load(path, tiny_network())
@@ -169,7 +168,7 @@ def test_weights_in_parts_are_those_of_one_file(path: Path, tmp_path: Path) -> N
     apart.parent.mkdir()
     first, second = in_parts(apart, load_file(path))
     network, encoder = tiny_network(seed=1), tiny_network(seed=2)
-    check_weights(apart, SHAPES)
+    check_weights(apart, CONFIG)
     load(apart, network)
     assert same(network, tiny_network())
     assert load_encoder(apart, encoder) == []
@@ -178,7 +177,7 @@ def test_weights_in_parts_are_those_of_one_file(path: Path, tmp_path: Path) -> N
     assert digest_weights(apart) == hashlib.sha256(joined).hexdigest()
     second.unlink()
     with pytest.raises(CheckpointError, match=exactly(f"{second}: is missing")):
-        check_weights(apart, SHAPES)
+        check_weights(apart, CONFIG)
 
 
 @pytest.mark.parametrize(
@@ -193,14 +192,14 @@ def test_an_index_that_does_not_fit_is_refused(places: object, fault: str, path:
     in_parts(path, dict(sorted(load_file(path).items())), places=places)
     place = re.escape(f"{path.with_name(INDEX)}: {fault}")
     with pytest.raises(CheckpointError, match=f"^{place}"):
-        check_weights(path, SHAPES)
+        check_weights(path, CONFIG)
 
 
 def test_a_weight_in_two_parts_is_refused(path: Path) -> None:
     first, second = in_parts(path, load_file(path))
     shutil.copy(first, second)
     with pytest.raises(CheckpointError, match=f"^{second}: holds .*, as another name does$"):
-        check_weights(path, SHAPES)
+        check_weights(path, CONFIG)
 
 
 def test_weights_of_other_heads_are_named_and_not_read(
@@ -208,7 +207,7 @@ def test_weights_of_other_heads_are_named_and_not_read(
 ) -> None:
     names = ["cls.predictions.bias", "lm_head.decoder.weight", "loss.weight"]
     change(path, lambda weights: weights.update({name: torch.zeros(1) for name in names}))
-    check_weights(path, SHAPES)
+    check_weights(path, CONFIG)
     (record,) = caplog.records
     assert record.getMessage() == "weights that no classifier has are not read"
     assert vars(record)["weights"] == ", ".join(names)
@@ -223,7 +222,7 @@ def test_a_pickle_is_never_read(tmp_path: Path) -> None:
         "model as safetensors"
     )
     with pytest.raises(CheckpointError, match=exactly(message)):
-        check_weights(path, SHAPES)
+        check_weights(path, CONFIG)
 
 
 def expected_from_encoder(*fresh: str) -> EncoderClassifier:
