@@ -1,5 +1,7 @@
 """The section for many sentences: what is put in, what is shown, and a service that is made up."""
 
+import csv
+import io
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -90,6 +92,12 @@ class Many:
         path = folder / waiting.value.suggested_filename
         waiting.value.save_as(path)
         return path
+
+
+def records_of(table: Path, delimiter: str = ",") -> list[dict[str, str]]:
+    """The rows of a saved table."""
+    text = table.read_text(encoding="utf-8-sig")
+    return list(csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter))
 
 
 def prediction_of(shares: Mapping[str, float], *, truncated: bool = False) -> Prediction:

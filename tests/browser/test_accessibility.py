@@ -13,10 +13,6 @@ from tests.browser.visits import NARROW, Visit, come, read
 SENTENCE = "The plot drags, but the cast is superb."
 
 
-def before(_: Visit) -> None:
-    """Nothing was asked yet."""
-
-
 def answered(visit: Visit) -> None:
     """A head and a token are chosen."""
     visit.ask(SENTENCE)
@@ -113,7 +109,7 @@ def violations(visit: Visit) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     "state",
     [
-        *(before, come, opened, cut),
+        *(lambda _: None, come, opened, cut),
         *(made, many, failed, tried_text, foreign),
     ],
 )

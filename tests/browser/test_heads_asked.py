@@ -65,12 +65,10 @@ def test_an_address_that_fails_leaves_the_name_over_the_numbers(asked: Visit) ->
     asked.page.evaluate("location.hash = '#heads&level=word&layer=1'")
     asked.problem()
     asked.complained("503")
-
     assert asked.part(".place").inner_text() == "Layer 3, head 8"
     assert asked.part(".largest").inner_text() == largest
     expect(asked.menu("View").locator("[name=level]")).to_have_value("token")
     addressed(asked, {"layer": ["3"], "head": ["8"]})
-
     asked.page.unroute("**/attention")
     asked.try_again()
     assert asked.part(".place").inner_text().startswith("Layer 1, head ")
@@ -169,7 +167,6 @@ def test_what_matters_is_found_by_switching_each_head_off(
     visit.part(".find").click()
     visit.part(".grid.marked").wait_for()
     assert asked[1:] == ["/predict"] * 72
-
     titles = visit.part(".cell button").evaluate_all("all => all.map(({ title }) => title)")
     changes = [float(title.partition("Importance ")[2][:-1]) for title in titles]
     layer, head = matter(visit, changes).split(".")

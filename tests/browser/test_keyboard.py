@@ -15,7 +15,6 @@ def test_a_sentence_is_asked_and_its_heads_are_walked_through(visit: Visit) -> N
     with visit.redrawn():
         page.keyboard.press("Enter")
     visit.head(0, 0).focus()
-
     for keys, place in (
         (["ArrowRight", "ArrowDown", "ArrowDown"], "Layer 2, head 1"),
         (["End"], "Layer 2, head 11"),
@@ -41,11 +40,9 @@ def test_tokens_are_walked_through_and_heard(visit: Visit) -> None:
     expect(visit.part(".of-query")).to_be_focused()
     for _ in range(3):
         page.keyboard.press("ArrowDown")
-
     said = visit.part(".readout").inner_text()
     assert said.startswith("“plot” looks most at “")
     expect(page.get_by_role("status")).to_have_text(said)
-
     page.keyboard.press("Tab")
     page.keyboard.press("ArrowDown")
     expect(page.get_by_role("status")).to_contain_text("“plot” gives “[CLS]” 0.")

@@ -143,7 +143,6 @@ def test_a_saved_picture_is_light_and_is_the_one_on_a_dark_screen(
             waiting.value.save_as(tmp_path / form)
             saved[form] = (tmp_path / form).read_bytes()
         corner, *colours = visit.page.evaluate(COLOURS, list(saved["png"]))
-
     picture = ElementTree.fromstring(saved["svg"])  # noqa: S314 - of the page
     cells = [each for each in picture.iter(f"{SVG}rect") if each.get("data-weight")]
     weights = [float(cell.get("data-weight", "")) for cell in cells]

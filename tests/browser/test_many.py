@@ -1,7 +1,5 @@
 """Many sentences at once: their verdicts in a table that sorts, filters, opens and saves."""
 
-import csv
-import io
 import json
 import re
 from pathlib import Path
@@ -11,7 +9,7 @@ import pytest
 from playwright.sync_api import Request, Route, expect
 
 from tests.browser.routes import problem_of
-from tests.browser.table_of_many import MadeUp, Many, Prediction, prediction_of
+from tests.browser.table_of_many import MadeUp, Many, Prediction, prediction_of, records_of
 from tests.browser.visits import Visit
 
 
@@ -94,7 +92,6 @@ def test_a_file_goes_to_the_service_and_its_rows_are_those_of_it(
     many.visit.page.on("request", note)
     many.choose("reviews.jsonl", "\n".join(lines))
     many.score()
-
     assert asked == [f"{many.visit.url}/predict"] * 4
     halves = [texts[:150], texts[150:]]
     predictions = [
@@ -104,7 +101,7 @@ def test_a_file_goes_to_the_service_and_its_rows_are_those_of_it(
     ]
     saved = many.save(tmp_path)
     assert saved.name == "reviews.scored.csv"
-    records = list(csv.DictReader(io.StringIO(saved.read_text(encoding="utf-8-sig"), newline="")))
+    records = records_of(saved)
     assert list(records[0]) == [
         *("id", "review", "label", "score"),
         *("probability_negative", "probability_neutral", "probability_positive"),
@@ -192,7 +189,6 @@ def test_bad_rows_are_counted_named_and_saved(
         "And 1 more."
     )
     many.score("Done: 2 of 7 rows scored, 5 unreadable.")
-
     bad = {
         "2": "The row has 3 cells, the first one has 2.",
         "3": "The text is blank.",
@@ -203,8 +199,7 @@ def test_bad_rows_are_counted_named_and_saved(
     assert many.counts()["unreadable rows"] == "5"
     many.part("#filters").get_by_label("Label").select_option("unreadable rows")
     assert {row[0]: row[2].removeprefix("unreadable: ") for row in many.rows()} == bad
-    saved = many.save(tmp_path).read_text(encoding="utf-8-sig")
-    records = list(csv.DictReader(io.StringIO(saved, newline="")))
+    records = records_of(many.save(tmp_path))
     found = {str(at): each["error"] for at, each in enumerate(records, 1) if each["error"]}
     assert found == bad
     assert [(record["text"], record["input_label"]) for record in records if record["label"]] == [
@@ -234,7 +229,7 @@ def rated(many: Many) -> Many:
     return many
 
 
-def test_a_column_of_ratings_is_compared(rated: Many, tmp_path: Path) -> None:
+def test_ratings_are_compared_and_counts_lead_to_their_rows(rated: Many, tmp_path: Path) -> None:
     page = rated.visit.page
     box = rated.part("#agreement")
     assert box.locator("p").inner_text() == (
@@ -255,20 +250,14 @@ def test_a_column_of_ratings_is_compared(rated: Many, tmp_path: Path) -> None:
     assert heads.all_inner_texts()[5:] == ["id", "stars", "title"]
     rated.part("th").get_by_role("button", name="Row").click()
     assert rated.part("#rows .extra").all_inner_texts()[3:6] == ["7", "1", "-5"]
-
-    saved = rated.save(tmp_path).read_text(encoding="utf-8-sig")
-    # The delimiter is that of the file.
-    records = list(csv.DictReader(io.StringIO(saved, newline=""), delimiter=";"))
+    records = records_of(rated.save(tmp_path), ";")  # as the cells of the file are divided
     assert list(records[0])[:5] == ["id", "stars", "title", "review", "label"]
     assert [each["title"] for each in records] == ["-5", "'=x", "c", "d", "e"]
-
-
-def test_counts_and_cells_lead_to_their_rows_which_are_saved_by_themselves(rated: Many) -> None:
     expect(rated.part("#many-preview")).to_be_hidden()
     all_of_them = rated.button("Show all")
     expect(all_of_them).to_be_hidden()
     rated.part("#counts").get_by_role("button", name="positive").click()
-    assert rated.column(0) == ["5", "3", "2"]
+    assert rated.column(0) == ["2", "3", "5"]
     # Neutral in the file, positive by the verdict; then negative in the file.
     rated.part("#agreement td button").nth(5).click()
     assert rated.column(0) == ["5"]
@@ -336,7 +325,6 @@ def test_a_messy_file_of_a_german_excel_is_compared_marked_and_grouped(
     expect(agreement.last).to_contain_text("Not compared: row 2 (“n/a”), 1 row without a value.")
     many.button("Show them").click()
     assert many.column(0) == ["2", "4"]
-
     assert many.counts()["not English"] == "1"
     many.part("#counts").get_by_role("button", name="not English").click()
     assert [row[0] + row[4] for row in many.rows()] == ["1not English"]
@@ -348,8 +336,7 @@ def test_a_messy_file_of_a_german_excel_is_compared_marked_and_grouped(
     assert bars.get_by_role("button").all_inner_texts() == ["2024-01", "2024-02"]
     bars.get_by_role("button", name="2024-02").click()
     assert many.part("#range").inner_text() == "Rows 1 to 3 of 3, of “2024-02”"
-    saved = io.StringIO(many.save(tmp_path).read_text(encoding="utf-8-sig"), newline="")
-    records = csv.DictReader(saved, delimiter=";")
+    records = records_of(many.save(tmp_path), ";")
     assert [each["warnings"] for each in records] == ["not-english", *[""] * 5]
 
 
@@ -513,7 +500,6 @@ def test_a_run_is_stopped_and_goes_on(many: Many) -> None:
     expect(many.button("Score")).to_be_hidden()
     assert many.visit.page.locator("#problem").is_hidden()
     assert len(held) == 1
-
     many.button("Go on").click()
     many.wait("Done: 600 of 600 rows scored.")
     assert [text for sentences in served.asked for text in sentences] == texts
@@ -541,7 +527,6 @@ def test_a_busy_service_is_asked_again_and_named_if_it_stays_busy(many: Many) ->
     assert served.count == 4
     many.visit.complained("503")
     many.visit.complained("429")
-
     many.paste("Film 1", "Film 998")
     many.score("Stopped: 0 of 2 rows scored.")
     assert "The service is overloaded." in many.visit.problem()
@@ -605,7 +590,6 @@ def test_all_is_done_with_the_keys(many: Many) -> None:
     page.keyboard.press("Enter")
     many.wait("Done: 250 of 250 rows scored.")
     expect(many.button("Download CSV")).to_be_focused()
-
     after = many.button("Next")
     after.focus()
     for _ in range(3):

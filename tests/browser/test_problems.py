@@ -39,7 +39,6 @@ def test_each_problem_is_named_and_only_some_can_be_tried_again(visit: Visit) ->
         if status == 502:
             answer = {"status": 502, "body": "<h1>Bad gateway</h1>"}
         submit(visit, "Another film.")
-
         expect(visit.page.locator("#problem")).to_contain_text(title)
         assert visit.page.get_by_role("button", name="Try again").is_visible() == again
         assert visit.page.locator("#results").is_hidden()  # what was there is of another sentence
@@ -64,20 +63,17 @@ def test_a_service_with_keys_asks_for_one(visit_keyed: Visit) -> None:
     assert "This service needs an API key." in visit.problem()
     visit.complained("401")
     expect(key).to_be_focused()
-
     key.fill("wrong")
     key.press("Enter")
     expect(visit.page.locator("#problem-title")).to_have_text("This API key was refused.")
     assert visit.page.get_by_role("button", name="Try again").is_hidden()
     visit.complained("401")
-
     key.fill("long\u2013dash")
     key.press("Enter")
     expect(visit.page.locator("#problem-title")).to_have_text("This API key cannot be sent.")
     assert "a character that no request can carry" in visit.problem()
     assert visit.page.get_by_role("button", name="Try again").is_hidden()
     expect(key).to_be_focused()
-
     key.fill("right")
     with visit.redrawn():
         key.press("Enter")
@@ -101,7 +97,6 @@ def test_a_later_question_drops_an_earlier_one(visit: Visit) -> None:
     expect(visit.page.get_by_role("status")).to_have_text("Asking …")
     with visit.page.expect_event("requestfailed") as failed:
         visit.ask("A second one.")
-
     assert (failed.value.post_data_json or {})["sentence"] == "The first text."
     assert len(held) == 1
     assert visit.page.locator("#problem").is_hidden()
@@ -120,14 +115,12 @@ def test_a_problem_is_shown_where_the_action_was(visit: Visit) -> None:
     ):
         refuse(visit, 500, "internal", path=path)
         button.click()
-
         visit.problem()
         before = "problem.previousElementSibling.className || problem.previousElementSibling.id"
         assert page.evaluate(before) == place
         expect(page.locator("#problem")).to_be_in_viewport()
         assert page.locator("#problem").get_attribute("role") == "alert"
         visit.complained("500")
-
         page.unroute(f"**/{path}")
         page.get_by_role("button", name="Try again").click()
         expect(page.locator("#problem")).to_be_hidden()

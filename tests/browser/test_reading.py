@@ -54,7 +54,12 @@ def test_the_verdict_and_its_classes_are_the_services(visit: Visit, client: http
     said = part(visit, ".reliable").inner_text()
     assert said.startswith("Of 10")
     visit.page.get_by_role("button", name="on which texts?").click()
-    expect(visit.page.locator("#about")).to_contain_text("counted on 3,100 texts")
+    record, metrics = (client.get("/model").json()[name] for name in ("thresholds", "metrics"))
+    about, sets = visit.page.locator("#about"), ", ".join(record["sets"])
+    expect(about).to_contain_text(
+        f"on {record['rows']:,} texts that it did not learn from ({sets})."
+    )
+    assert about.locator("tbody th").all_inner_texts() == [each["name"] for each in metrics]
     expect(part(visit, ".warning")).to_be_hidden()
     expect(part(visit, ".extent")).to_be_hidden()
 
@@ -111,7 +116,6 @@ def test_sentences_come_first_and_words_of_the_one_that_is_opened(
     buttons = part(visit, ".passage button")
     assert buttons.all_inner_texts() == SENTENCES
     assert [each == CLEAR for each in coloured(buttons)] == [abs(move) < least for move in moves]
-
     buttons.nth(1).click()
     expect(part(visit, ".inner .reasons dd").first).to_contain_text(" without it")
     explained(visit)

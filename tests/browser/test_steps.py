@@ -70,7 +70,6 @@ def test_the_steps_have_the_numbers_of_the_service(visit: Visit) -> None:
     expect(visit.page.locator("#status")).to_have_text(
         f"Layer 3, head 8: “{tokens[8]}” gives “{tokens[1]}” {weight:.4f}, in five steps."
     )
-
     query, key = answer["query_vector"], answer["keys"][1]
     total = sum(q * k for q, k in zip(query, key, strict=True))
     score = answer["scores"][1]

@@ -227,7 +227,8 @@ function Counts({ rows, labels, tick, lead }) {
       item(leader(label, `=${label}`, classStyle(label, labels, 1)), scored > 0 ? shareOf(count, scored) : "0"))}
     ${warned > 0 && item(leader("not English", WARNED), grouped(warned))}
     ${left > 0 && item("not scored", grouped(left))}
-    ${bad > 0 && item(leader("unreadable rows", BAD), grouped(bad))}</dl></div>`;
+    ${bad > 0 && item(leader("unreadable rows", BAD), grouped(bad))}</dl>
+    <p class="note">Shares of ${plural(scored, "scored row")}.</p></div>`;
 }
 
 export const isLeft = ({ label, reason }) => label === undefined && !reason;

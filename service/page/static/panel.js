@@ -178,8 +178,8 @@ function Pair({ head, kept, isTurned, view, onPoint }) {
 }
 
 /** What is under the pointer, or how the picture is read. */
-const Readout = ({ head, chosen }) => html`<p class="readout">${isNothing(chosen)
-  ? `Each row is a token that looks, each column one that is looked at. The darker, the more. ${POINT} a token.`
+const Readout = ({ head, chosen, view: { level } }) => html`<p class="readout">${isNothing(chosen)
+  ? `Each row is a ${level} that looks, each column one that is looked at. The darker, the more. ${POINT} a ${level}.`
   : spoken(head, chosen)}</p>`;
 
 const DONE = { before: "the token before", after: "the token after", itself: "themselves" };
