@@ -6,18 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
-from transformers import (
-    BertTokenizer,
-    DistilBertConfig,
-    DistilBertForSequenceClassification,
-    RobertaConfig,
-    RobertaForSequenceClassification,
-    RobertaTokenizer,
-    XLMRobertaConfig,
-    XLMRobertaForSequenceClassification,
-    XLMRobertaTokenizer,
-)
 
 from tests.builders import VOCABULARY
 
@@ -66,16 +56,19 @@ def save_family(
         **changes,
     }
     if kind == "distilbert":
-        config: Any = DistilBertConfig(
+        config: Any = transformers.DistilBertConfig(
             vocab_size=len(VOCABULARY),
             max_position_embeddings=MAX_LENGTH,
             **{**_DISTILBERT_SIZES, **common},
         )
-        network = DistilBertForSequenceClassification(config)
+        network = transformers.DistilBertForSequenceClassification(config)
     else:
         of_config, of_network = {
-            "roberta": (RobertaConfig, RobertaForSequenceClassification),
-            "xlm-roberta": (XLMRobertaConfig, XLMRobertaForSequenceClassification),
+            "roberta": (transformers.RobertaConfig, transformers.RobertaForSequenceClassification),
+            "xlm-roberta": (
+                transformers.XLMRobertaConfig,
+                transformers.XLMRobertaForSequenceClassification,
+            ),
         }[kind]
         config = of_config(
             vocab_size=400,
@@ -99,13 +92,15 @@ def tokenizer_of(kind: str, *, max_length: int = MAX_LENGTH) -> Any:  # noqa: AN
     """A tokenizer of transformers, trained on a few sentences."""
     if kind == "distilbert":
         vocabulary = {token: index for index, token in enumerate(VOCABULARY)}
-        return BertTokenizer(vocab=vocabulary, model_max_length=max_length)
+        return transformers.BertTokenizer(vocab=vocabulary, model_max_length=max_length)
     if kind == "roberta":
         pairs = _trained("BPE")
         merges: Any = [tuple(pair) for pair in pairs["merges"]]  # transformers' type is too narrow
-        return RobertaTokenizer(vocab=pairs["vocab"], merges=merges, model_max_length=max_length)
+        return transformers.RobertaTokenizer(
+            vocab=pairs["vocab"], merges=merges, model_max_length=max_length
+        )
     pieces = [tuple(piece) for piece in _trained("Unigram")["vocab"]]
-    return XLMRobertaTokenizer(vocab=pieces, model_max_length=max_length)
+    return transformers.XLMRobertaTokenizer(vocab=pieces, model_max_length=max_length)
 
 
 @cache

@@ -12,16 +12,8 @@ from opentelemetry import environment_variables
 from opentelemetry.sdk import environment_variables as sdk_variables
 from pydantic import BaseModel
 
+from model.checkpoint import records
 from model.checkpoint.manifest import Manifest
-from model.checkpoint.records import (
-    Baseline,
-    DataSource,
-    Metric,
-    Precision,
-    PrecisionSet,
-    Threshold,
-    Thresholds,
-)
 from model.network.config import Activation
 from service.app import ROUTERS
 from service.compat.classify import ClassifyRequest
@@ -139,7 +131,16 @@ def test_every_variable_of_traces_is_one_of_opentelemetry() -> None:
 
 def test_every_field_of_a_checkpoint_is_named(tmp_path: Path) -> None:
     named = set(codes(CHECKPOINT.read_text(encoding="utf-8")))
-    kinds = (Manifest, DataSource, Metric, Precision, PrecisionSet, Baseline, Thresholds, Threshold)
+    kinds = (
+        Manifest,
+        records.DataSource,
+        records.Metric,
+        records.Precision,
+        records.PrecisionSet,
+        records.Baseline,
+        records.Thresholds,
+        records.Threshold,
+    )
     fields = {field for kind in kinds for field in kind.model_fields}
     assert fields - named == set()
     assert set(get_args(Activation)) <= named

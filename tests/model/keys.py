@@ -3,13 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    PublicFormat,
-)
 from model_signing import hashing, signing
 
 from model.files import SIGNATURE
@@ -47,8 +42,12 @@ def _written(
 ) -> KeyPair:
     folder.mkdir(parents=True, exist_ok=True)
     pair = KeyPair(folder / f"{name}-private.pem", folder / f"{name}-public.pem")
-    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
     pair.private.write_bytes(private)
-    public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    public = key.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
     pair.public.write_bytes(public)
     return pair

@@ -9,15 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from model import errors
 from model.checkpoint.opening import open_checkpoint
-from model.errors import (
-    BlankTextError,
-    ConfigurationError,
-    InputError,
-    NoSuchPartError,
-    NotFiniteError,
-    TextTooLongError,
-)
 from model.loading import load_predictor
 from model.predictor import Predictor
 from model.types import AttentionOptions, Encoding, Prediction
@@ -32,7 +25,7 @@ any_text = words | st.text(min_size=1).map(lambda text: text + "x")
 def test_int8_is_for_encoders(tmp_path: Path) -> None:
     checkpoint = open_checkpoint(tiny_conv_checkpoint(tmp_path / "course"))
     message = "dtype int8 is for encoders, and course is a ConvAttentionClassifier: use auto"
-    with pytest.raises(ConfigurationError, match=exactly(message)):
+    with pytest.raises(errors.ConfigurationError, match=exactly(message)):
         load_predictor(checkpoint, device="cpu", dtype="int8")
 
 
@@ -56,20 +49,22 @@ def test_each_text_gets_its_own_answer_in_its_place(predictor: Predictor, texts:
 def test_texts_are_checked_before_they_are_encoded(predictor: Predictor) -> None:
     one_window = partial(predictor.encode_window, number=0)
     for encode in (predictor.encode, predictor.encode_windows, one_window):
-        with pytest.raises(BlankTextError):
+        with pytest.raises(errors.BlankTextError):
             encode(" \u200b ")
-    with pytest.raises(InputError):
+    with pytest.raises(errors.InputError):
         predictor.encode("a\ud800")
-    with pytest.raises(TextTooLongError):
+    with pytest.raises(errors.TextTooLongError):
         predictor.encode("a " * 40, truncation="error")
     assert predictor.encode("a " * 29 + "bad", truncation="left").input_ids[1:2] == [5]
     assert len(predictor.encode("a " * 40, truncation="left").input_ids) == MAX_LENGTH
 
 
 def test_a_window_that_is_not_there_is_refused(predictor: Predictor) -> None:
-    with pytest.raises(NoSuchPartError, match=exactly("the text has 2 windows, 0 to 1, got 2")):
+    with pytest.raises(
+        errors.NoSuchPartError, match=exactly("the text has 2 windows, 0 to 1, got 2")
+    ):
         predictor.encode_window("a " * 40, 2)
-    with pytest.raises(NoSuchPartError, match=exactly("the text has 1 window, 0, got 1")):
+    with pytest.raises(errors.NoSuchPartError, match=exactly("the text has 1 window, 0, got 1")):
         predictor.encode_window("a", 1)
 
 
@@ -133,5 +128,5 @@ def test_logits_that_are_not_finite_are_counted_by_text(value: float) -> None:
     assert good.probabilities == {"no": 0.0, "yes": 1.0}
     assert good.logits == logits[0].tolist()
     for error in bad:
-        assert isinstance(error, NotFiniteError)
+        assert isinstance(error, errors.NotFiniteError)
         assert (error.count, error.total) == (2, 3)

@@ -43,11 +43,9 @@ def test_passes_over_a_source() -> None:
     part = labelled(SOME, 0.5, has_neutral=True, seed=0).texts
     assert part == labelled(SOME, 0.5, has_neutral=True, seed=0).texts
     assert part != labelled(SOME, 0.5, has_neutral=True, seed=1).texts
-
-
-def test_a_source_of_two_classes_says_nothing_of_neutral() -> None:
-    drawn = labelled(SOME, 1.0, has_neutral=False, seed=0)
-    assert set(drawn.targets[:, 1].tolist()) == {LEFT_OUT}
+    # A source of two classes says nothing of neutral.
+    pair = labelled(SOME, 1.0, has_neutral=False, seed=0)
+    assert set(pair.targets[:, 1].tolist()) == {LEFT_OUT}
 
 
 def test_the_teacher_fills_what_labels_do_not_say() -> None:

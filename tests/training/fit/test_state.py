@@ -10,22 +10,15 @@ from torch import Tensor
 import model.atomic
 from tests.matching import exactly
 from training.errors import ResumeError
-from training.fit.state import (
-    TrainerState,
-    has_state,
-    load_state,
-    previous_run,
-    save_state,
-    step_of_state,
-)
+from training.fit import state
 from training.measure.history import Measurement
 
 IDENTITY = {"seed": 1, "threads": 2, "training_rows": "a" * 64}
 HISTORY = [Measurement(5, 1, 0.7, 0.5, 0.1 + 0.2, 0.6, 1e-3, 0.123)]
 
 
-def position(step: int = 7) -> TrainerState:
-    return TrainerState(
+def position(step: int = 7) -> state.TrainerState:
+    return state.TrainerState(
         step=step,
         loss_sum=1 / 3,
         correct=3,
@@ -47,7 +40,7 @@ def tensors(value: float = 1.0) -> dict[str, Tensor]:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     place = tmp_path / "run" / "state"
-    save_state(place, position(), tensors(), IDENTITY)
+    state.save_state(place, position(), tensors(), IDENTITY)
     return place
 
 
@@ -56,7 +49,7 @@ def names(folder: Path) -> list[str]:
 
 
 def test_what_is_read_is_what_was_written(folder: Path) -> None:
-    read, read_tensors = load_state(folder, IDENTITY)
+    read, read_tensors = state.load_state(folder, IDENTITY)
     assert read == position()
     assert read_tensors.keys() == tensors().keys()
     for name, tensor in tensors().items():
@@ -81,25 +74,25 @@ def test_ended_at_a_rename_the_state_before_is_read(
         patch.setattr(model.atomic, "_exchange", lambda *_: False)  # as not on Linux
         patch.setattr(Path, "rename", rename_until_killed)
         with pytest.raises(OSError, match="No space left on device"):
-            save_state(folder, position(step=8), tensors(2.0), IDENTITY)
+            state.save_state(folder, position(step=8), tensors(2.0), IDENTITY)
     assert folder.exists() is (failing == 1)
-    assert has_state(folder)
+    assert state.has_state(folder)
 
-    read, read_tensors = load_state(folder, IDENTITY)
+    read, read_tensors = state.load_state(folder, IDENTITY)
     assert read == position(step=7)
     assert torch.equal(read_tensors["weights/a"], tensors()["weights/a"])
 
-    save_state(folder, position(step=9), tensors(3.0), IDENTITY)
-    assert load_state(folder, IDENTITY)[0].step == 9
+    state.save_state(folder, position(step=9), tensors(3.0), IDENTITY)
+    assert state.load_state(folder, IDENTITY)[0].step == 9
     assert names(folder.parent) == ["state"]
 
 
 def test_a_state_nested_too_deep_is_damaged(folder: Path) -> None:
     (folder / "position.json").write_text("[" * 100_000, encoding="utf-8")
-    assert step_of_state(folder) is None
-    assert previous_run(folder) is None
+    assert state.step_of_state(folder) is None
+    assert state.previous_run(folder) is None
     with pytest.raises(ResumeError, match="the state is damaged"):
-        load_state(folder, IDENTITY)
+        state.load_state(folder, IDENTITY)
 
 
 def cut(path: Path) -> None:
@@ -126,7 +119,7 @@ def test_a_damaged_state_is_refused(
 ) -> None:
     damage(folder / file)
     with pytest.raises(ResumeError) as refused:
-        load_state(folder, IDENTITY)
+        state.load_state(folder, IDENTITY)
     message = str(refused.value)
     assert message.startswith(f"{folder}: the state is damaged (")
     assert fault in message
@@ -150,4 +143,4 @@ def test_a_state_of_another_run_is_refused(
 ) -> None:
     message = f"{folder}: the interrupted run was another one: {difference}"
     with pytest.raises(ResumeError, match=exactly(message)):
-        load_state(folder, now)
+        state.load_state(folder, now)

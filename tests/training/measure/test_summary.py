@@ -4,18 +4,9 @@ import numpy as np
 import pytest
 
 from training.data.dataset import Dataset
-from training.measure import tfidf
+from training.measure import summary, tfidf
 from training.measure.history import Measurement
 from training.measure.metrics import Figures, measure
-from training.measure.summary import (
-    baseline_line,
-    end_line,
-    epoch_line,
-    figure_lines,
-    majority,
-    result_warnings,
-    row_warnings,
-)
 
 THREE = ("bad", "fair", "good")
 ROWS = Dataset(("a b", "b c", "c d", "d e"), (0, 2, 2, 2), THREE, ())
@@ -30,7 +21,7 @@ HISTORY = [epoch(1, 0.7, is_best=True), epoch(2, 0.5, is_best=True), epoch(3, 0.
 
 
 def test_an_epoch_is_one_line_and_the_best_so_far_is_marked() -> None:
-    lines = [epoch_line(HISTORY[:count], epochs=9) for count in range(1, 5)]
+    lines = [summary.epoch_line(HISTORY[:count], epochs=9) for count in range(1, 5)]
     assert lines[1] == (
         "epoch 2/9: training loss 0.7500, accuracy 60.00%; validation loss 0.5000, accuracy "
         "50.00%; best"
@@ -52,12 +43,14 @@ def test_an_epoch_is_one_line_and_the_best_so_far_is_marked() -> None:
     ],
 )
 def test_the_end_names_the_weights_that_are_kept(epochs: int, kept: int, words: str) -> None:
-    assert end_line(HISTORY, epochs=epochs, kept=kept) == words
+    assert summary.end_line(HISTORY, epochs=epochs, kept=kept) == words
 
 
 def test_figures_have_macro_f1_and_the_recall_of_each_class() -> None:
     probabilities = np.eye(3)[[0, 2, 2, 0]] * 0.7 + 0.1
-    assert figure_lines("validation", measure(probabilities, np.array([0, 2, 2, 2])), THREE) == [
+    assert summary.figure_lines(
+        "validation", measure(probabilities, np.array([0, 2, 2, 2])), THREE
+    ) == [
         "validation: accuracy 75.00% (95 % interval 30.06% to 95.44%, 4 rows), macro F1 0.7333, "
         "log-loss 0.7430, ECE 0.0500",
         "  recall: bad 100.00% of 1, fair unknown (no rows), good 66.67% of 3",
@@ -66,18 +59,20 @@ def test_figures_have_macro_f1_and_the_recall_of_each_class() -> None:
 
 def test_what_is_to_beat() -> None:
     validation = Dataset(("x", "y"), (2, 0), THREE, ())
-    assert majority(ROWS, validation) == ("good", 0.5)
+    assert summary.majority(ROWS, validation) == ("good", 0.5)
     expected = "  to beat: always good 50.00%, TF-IDF with logistic regression 75.00%"
-    assert baseline_line("good", 0.5, 0.75, was_fitted=True) == expected
-    assert baseline_line("good", 0.5, 0.75, was_fitted=True, start=("a/b", 0.625)) == (
+    assert summary.baseline_line("good", 0.5, 0.75, was_fitted=True) == expected
+    assert summary.baseline_line("good", 0.5, 0.75, was_fitted=True, start=("a/b", 0.625)) == (
         "  to beat: always good 50.00%, a/b before training 62.50%, TF-IDF with logistic "
         "regression 75.00%"
     )
-    assert baseline_line("good", 0.5, None, was_fitted=False) == (
+    assert summary.baseline_line("good", 0.5, None, was_fitted=False) == (
         "  to beat: always good 50.00%; TF-IDF with logistic regression left out (tried up to "
         "50,000 short rows)"
     )
-    assert baseline_line("good", 0.5, None, was_fitted=True).endswith("(the texts have no words)")
+    assert summary.baseline_line("good", 0.5, None, was_fitted=True).endswith(
+        "(the texts have no words)"
+    )
 
 
 def test_the_baseline_learns_words_and_is_the_same_each_time() -> None:
@@ -140,7 +135,7 @@ def figures(right: int, wrong: int) -> Figures:
 def test_rows_that_are_few_or_uneven(
     training: Dataset, validation: Dataset, warnings: list[str]
 ) -> None:
-    found = row_warnings(training, validation, {})
+    found = summary.row_warnings(training, validation, {})
     assert len(found) == len(warnings)
     assert all(map(str.startswith, found, warnings))
 
@@ -149,11 +144,11 @@ def test_labels_that_disagree_and_texts_on_both_sides_are_counted() -> None:
     texts = ("Fine!", "fine", *(f"text {number}" for number in range(398)))
     training = Dataset(texts, tuple(place % 2 for place in range(400)), TWO, ())
     held_out = dataset(100, 100, start=395)
-    assert row_warnings(training, held_out, {"x/test": dataset(1, 1, start=5000)}) == [
+    assert summary.row_warnings(training, held_out, {"x/test": dataset(1, 1, start=5000)}) == [
         "1 text is in the training rows with more than one label",
         "3 of the 200 texts of validation are training texts too: its figures flatter the model",
     ]
-    (caution,) = row_warnings(
+    (caution,) = summary.row_warnings(
         dataset(200, 200), dataset(100, 100, start=1000), {"x/test": dataset(1, 1)}
     )
     assert caution.startswith("2 of the 2 texts of x/test are training texts too")
@@ -179,19 +174,23 @@ def test_weights_are_advised_for_rare_classes_that_are_mostly_missed(
         f"few validation rows are recognised of fair ({right / rows:.2%} of {rows}), rarer than "
         "the other classes: try balanced class weights"
     )
-    words = result_warnings(found, 1.2, THREE, share=0.1, baseline=None)
+    words = summary.result_warnings(found, 1.2, THREE, share=0.1, baseline=None)
     assert words == ([advice] if advised else [])
-    assert result_warnings(found, 1.2, THREE, share=0.1, baseline=None, is_balanced=True) == []
+    assert (
+        summary.result_warnings(found, 1.2, THREE, share=0.1, baseline=None, is_balanced=True) == []
+    )
 
 
 def test_a_checkpoint_that_was_better_before_training_is_named() -> None:
     found = figures(600, 400)
-    words = result_warnings(found, 1.2, TWO, share=0.5, baseline=None, start=("a/b", 0.625))
+    words = summary.result_warnings(found, 1.2, TWO, share=0.5, baseline=None, start=("a/b", 0.625))
     assert words == [
         "a/b is better on the validation rows as it is: 62.50% against 60.00%; try a lower "
         "learning rate or more rows"
     ]
-    assert not result_warnings(found, 1.2, TWO, share=0.5, baseline=None, start=("a/b", 0.6))
+    assert not summary.result_warnings(
+        found, 1.2, TWO, share=0.5, baseline=None, start=("a/b", 0.6)
+    )
 
 
 BOUND = "is at its bound (0.05 to 20.0): the probabilities are not calibrated"
@@ -235,6 +234,6 @@ def test_results_that_are_poor(
     found: Figures, temperature: float, share: float, baseline: float | None, warnings: list[str]
 ) -> None:
     labels = THREE if len(found.f1) > 2 else TWO
-    words = result_warnings(found, temperature, labels, share=share, baseline=baseline)
+    words = summary.result_warnings(found, temperature, labels, share=share, baseline=baseline)
     assert len(words) == len(warnings)
     assert all(map(str.startswith, words, warnings))
