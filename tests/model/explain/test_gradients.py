@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from torch import Tensor
 
+from model.backends.cpu_kernels import KernelBackend
 from model.backends.eager import CpuBackend
+from model.backends.kernels import choose_set
 from model.checkpoint.opening import open_checkpoint
 from model.explain.attribution import Attributor, attribute
 from model.loading import load_on as load_for
@@ -216,16 +218,17 @@ def test_nothing_is_kept_for_each_size(
     checkpoint_folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """oneDNN makes and keeps code for each size that it meets; it says what it runs."""
-    backend = CpuBackend("cpu", "float32", threads=1)
-    predictor = load_for(open_checkpoint(checkpoint_folder), backend)
-    encoding = predictor.encode("a good film", with_tokens=True)
     mkldnn = torch.backends.mkldnn
-    with mkldnn.verbose(mkldnn.VERBOSE_ON):  # type: ignore[no-untyped-call]
-        predictor.predict([encoding])
-        assert "primitive,exec" in capfd.readouterr().out
-        attribute(predictor.gradients, encoding, steps=3)
-        predictor.gradients.head_importance(encoding)
-        assert "primitive,exec" not in capfd.readouterr().out
+    for kind in (CpuBackend, KernelBackend) if choose_set("float32") else (CpuBackend,):
+        backend = kind("cpu", "float32", threads=1)
+        predictor = load_for(open_checkpoint(checkpoint_folder), backend)
+        encoding = predictor.encode("a good film", with_tokens=True)
+        with mkldnn.verbose(mkldnn.VERBOSE_ON):  # type: ignore[no-untyped-call]
+            predictor.predict([encoding])
+            assert ("primitive,exec" in capfd.readouterr().out) is (kind is CpuBackend)
+            attribute(predictor.gradients, encoding, steps=3)
+            predictor.gradients.head_importance(encoding)
+            assert "primitive,exec" not in capfd.readouterr().out
 
 
 word_lists = st.lists(st.sampled_from([*WORDS, "x", "filming!", "é"]), min_size=1, max_size=30)

@@ -1,5 +1,6 @@
-"""Views of attention and smaller maps, against the plain definition of each."""
+"""Views of attention and smaller maps, against the plain definition of each, and pictures."""
 
+import xml.etree.ElementTree as ET
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,12 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from model import AttentionOptions, Downsampling, Predictor
+from model import AttentionOptions, Downsampling, Prediction, Predictor, Token
 from model.explain import views
+from model.explain.pictures import draw, svg_picture
+from model.explain.views import View
 from model.tokenization.words import group_words
-from model.types import Reduce, Token, Words
+from model.types import Reduce, Words
 
 
 def raw(layers: int, heads: int, length: int, seed: int) -> NDArray[np.float32]:
@@ -164,3 +167,21 @@ def test_a_text_of_special_tokens_alone_keeps_them() -> None:
     np.testing.assert_array_equal(maps, weights[None])
     assert strongest.keys.tolist() == [[[1, 0]]]
     assert views.downsampled_side(tokens, 8, special=False) == 2
+
+
+PREDICTION = Prediction("go<od", 0.75, {"bad": 0.25, "go<od": 0.75}, 3, truncated=False)
+
+
+@given(st.lists(st.text(min_size=1, max_size=30), min_size=1, max_size=4))
+def test_any_token_can_be_drawn(texts: list[str]) -> None:
+    tokens = [Token(text, 0, 1, special=False, word=place) for place, text in enumerate(texts)]
+    size = len(tokens)
+    weights = np.full((1, 1, size, size), 1 / size, np.float32)
+    view = View("raw", PREDICTION, tokens, (3,), (5,), weights)
+    picture = ET.fromstring(svg_picture([draw(view, "<a&b> 0123")]))  # noqa: S314 - made here
+    cells = [element for element in picture.iter() if "data-weight" in element.attrib]
+    assert [cell.get("data-weight") for cell in cells] == [f"{weights[0, 0, 0, 0]:.8f}"] * size**2
+    assert {cell.get("fill-opacity") for cell in cells} == {"1.000"}
+    wrong = View("raw", PREDICTION, tokens, (3,), (5,), weights + 1)
+    with pytest.raises(ValueError, match="a weight of attention is not a number from 0 to 1"):
+        draw(wrong)

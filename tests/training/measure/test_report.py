@@ -1,9 +1,10 @@
-"""The figures of a file, and its thresholds, as people and programs read them."""
+"""The figures, thresholds and counts of a file, as people, programs and records have them."""
 
 import numpy as np
 
-from model.checkpoint.records import ThresholdReport
-from training.measure.counts import count_thresholds
+from model.checkpoint.records import LENGTH_BOUNDS, SCORE_BOUNDS, Baseline, ThresholdReport
+from training.measure.counts import count_baseline, count_thresholds
+from training.measure.inference import Probabilities
 from training.measure.report import length_reports, threshold_table, to_text
 
 THRESHOLD: ThresholdReport = {
@@ -131,3 +132,37 @@ def test_a_long_name_widens_its_column() -> None:
     lines = table.splitlines()
     assert len({len(line) for line in lines}) == 1
     assert lines[0].endswith("  of several opinions")
+
+
+LABELS = ("negative", "neutral", "positive")
+
+
+def test_texts_are_counted_by_hand() -> None:
+    probabilities = np.array(
+        [
+            [0.05, 0.0, 0.95],  # a bound belongs to the range below it
+            [0.04, 0.0, 0.96],
+            [0.999, 0.001, 0.0],
+            [0.35, 0.33, 0.32],
+        ]
+    )
+
+    counts = np.array([8, 9, 512, 600])
+    answers = Probabilities(probabilities, counts, truncated=1, unknown_tokens=7)
+    found = count_baseline(answers, labels=LABELS, sets=["dev"])
+
+    assert found == Baseline(
+        sets=("dev",),
+        rows=4,
+        score_bounds=SCORE_BOUNDS,
+        scores={
+            "negative": (1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1),
+            "neutral": (0,) * 11,
+            "positive": (0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0),
+        },
+        length_bounds=LENGTH_BOUNDS,
+        lengths=(1, 1, 0, 0, 0, 0, 1, 1),
+        truncated=1,
+        tokens=1129,
+        unknown_tokens=7,
+    )
