@@ -1,6 +1,8 @@
-"""Errors with and without a problem, whole and damaged: the status tells their kind."""
+"""Errors with and without a problem, whole and damaged; they show neither keys nor sentences."""
 
 import json
+from collections.abc import Iterator
+from types import TracebackType
 from typing import Any
 
 import httpx
@@ -10,15 +12,22 @@ from hypothesis import strategies as st
 
 from headlight_client import (
     FieldError,
+    HeadlightError,
     InvalidRequestError,
     Problem,
     ProblemError,
     ServiceTimedOutError,
     UnauthorizedError,
     UnavailableError,
+    calls,
 )
 from headlight_client.answers import Answer
+from headlight_client.config import ClientConfig
 from headlight_client.errors import read_problem
+from headlight_client.exchange import exchange, run
+from tests.client.conftest import Ask
+from tests.client.played import Clock, Played
+from tests.client.scripted import Reply, predicted, problem, scripted
 
 KINDS = [
     (400, "Bad Request", InvalidRequestError),
@@ -129,3 +138,48 @@ def test_the_message_names_a_request_that_its_sender_cannot_mend(status: int, me
     error = read(content, status=status, x_request_id="id-1")
     assert str(error) == message
     assert error.request_id == "id-1"
+
+
+KEY, SENTENCE = "a-secret-key", "a private sentence"
+
+
+def test_what_a_call_goes_through() -> None:
+    config = ClientConfig("http://there", api_key=KEY, timeout=1.0, retries=0)
+    call = calls.predict([SENTENCE], truncation="right", on_error="request")
+    played = Played(Clock(), lambda _: Answer(200, {}, predicted("good").content))
+    run(exchange(call, config, played))
+    (request,) = played.sends
+    assert request.headers["Authorization"] == f"Bearer {KEY}"
+    assert SENTENCE.encode() in request.content
+    answer = Answer(200, {}, SENTENCE.encode())
+    for value in (config, config.headers, call, request, request.headers, answer):
+        assert KEY not in repr(value)
+        assert SENTENCE not in repr(value)
+
+
+def frames(error: BaseException | None) -> Iterator[tuple[str, str, str]]:
+    """Of an error and its causes: file, name and `repr` of each variable of the package."""
+    while error is not None:
+        traceback: TracebackType | None = error.__traceback__
+        while traceback is not None:
+            frame = traceback.tb_frame
+            if "headlight_client" in frame.f_code.co_filename:
+                for name, value in frame.f_locals.items():
+                    yield frame.f_code.co_filename, name, repr(value)
+            traceback = traceback.tb_next
+        error = error.__cause__ or error.__context__
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [Reply(0), Reply(200, SENTENCE.encode()), predicted("a", "b"), problem(503, "overloaded")],
+    ids=["broken", "unreadable", "too many", "refused"],
+)
+def test_the_variables_of_a_failure(ask: Ask, reply: Reply) -> None:
+    with scripted([reply]) as server, pytest.raises(HeadlightError) as caught:
+        ask(server.url, "predict", [SENTENCE], options={"api_key": KEY, "retries": 0})
+    recorded = list(frames(caught.value))
+    assert {name for _, name, _ in recorded} >= {"call", "config", "request"}
+    # What the caller passed is the caller's own.
+    shown = [each for each in recorded if each[1] not in ("sentences", "self")]
+    assert not [each for each in shown if KEY in each[2] or SENTENCE in each[2]]

@@ -66,7 +66,7 @@ def test_model(client: httpx.Client) -> None:
         "language": None,
         "pair_temperature": None,
         "methods": answer["methods"],  # see test_memory
-        "limits": answer["limits"],  # see test_limits
+        "limits": answer["limits"],  # see test_capacity
     }
     assert list(answer) == list(ModelAnswer.model_fields)
     embeddings = (len(VOCABULARY) + 32 + 2) * 8 + 16

@@ -144,8 +144,10 @@ def test_a_prediction_is_a_span_with_three_stages(
 def test_a_span_is_part_of_the_trace_of_its_caller_if_that_is_sampled(
     traced: RunningService, collector: Collector
 ) -> None:
-    with traced.client(traceparent=f"00-{TRACE}-{PARENT}-00") as client:
+    other = TRACE[::-1]
+    with traced.client(traceparent=f"00-{other}-{PARENT}-00") as client:
         unsampled = client.post("/predict", json={"sentences": []})
+        metrics = client.get("/metrics", headers={"accept": "application/openmetrics-text"}).text
     with traced.client(traceparent=SENT, tracestate="vendor=1") as client:
         answer = client.post("/predict", json={"sentences": ["good"]})
     [span] = collector.wait_for(1)
@@ -154,12 +156,13 @@ def test_a_span_is_part_of_the_trace_of_its_caller_if_that_is_sampled(
     assert answer.headers["traceparent"] == f"00-{TRACE}-{span.span_id.hex()}-01"
     assert "tracestate" not in answer.headers
     # What is not sampled is not sent, but has its ids.
-    assert unsampled.json()["trace_id"] == TRACE
+    assert unsampled.json()["trace_id"] == other
     match = _HEADER.fullmatch(unsampled.headers["traceparent"])
     assert match is not None
-    assert (match[1], match[3]) == (TRACE, "00")
+    assert (match[1], match[3]) == (other, "00")
+    assert other not in metrics
     [line] = [line for line in log_lines(traced) if line.get("span_id") == match[2]]
-    assert (line["trace_id"], line["status"]) == (TRACE, 422)
+    assert (line["trace_id"], line["status"]) == (other, 422)
 
 
 def test_the_log_and_a_problem_name_the_trace(traced: RunningService, collector: Collector) -> None:

@@ -35,7 +35,7 @@ def node() -> tuple[str, Path]:
 
 @pytest.fixture(scope="session")
 def generators() -> Path:
-    """The programs of an environment with the generators in Python."""
+    """The programs of an environment with the generator in Python."""
     environment = (sys.executable, "-m", "venv", ".")
     return _install([GENERATORS / "requirements.txt"], environment, _PIP) / "bin"
 

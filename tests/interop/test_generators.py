@@ -22,10 +22,10 @@ def document(running: RunningService, tmp_path_factory: pytest.TempPathFactory) 
     return path
 
 
-def run(folder: Path, *command: object, programs: Path | None = None, given: str = "") -> str:
+def run(folder: Path, *command: object, programs: Path | None = None) -> str:
     """Runs a command in a folder, with these programs before others; returns what it prints."""
     path = os.environ["PATH"] if programs is None else f"{programs}:{os.environ['PATH']}"
-    return printed(*command, folder=folder, env={**os.environ, "PATH": path}, input=given)
+    return printed(*command, folder=folder, env={**os.environ, "PATH": path})
 
 
 def lists(value: Any) -> Iterator[list[Any]]:  # noqa: ANN401
@@ -54,49 +54,6 @@ def test_openapi_python_client(
     assert len(modules) == sum(map(len, paths))
     shutil.copy(GENERATORS / "ask.py", tmp_path)
     run(tmp_path, generators / "python", "-W", "error", "ask.py", running.url)
-
-
-TEXT, ONE = "A superb film.", {"sentence": "A superb film."}
-TENSOR = {"name": "text", "shape": [1], "datatype": "BYTES", "data": [TEXT]}
-# A path, a schema, what is given of it, and the schema of the answer. What is left out is sent as
-# its default, or as null.
-ASKED: list[list[Any]] = [
-    ["/predict", "PredictRequest", {"sentences": [TEXT]}, "PredictAnswer"],
-    ["/attention", "AttentionRequest", ONE, "AttentionAnswer"],
-    ["/attributions", "AttributionsRequest", {**ONE, "method": "leave_out"}, "LeaveOutAnswer"],
-    ["/classify", "ClassifyRequest", {"input": [TEXT]}, "ClassifyAnswer"],
-    ["/invocations", "InvocationsRequest", {"inputs": TEXT, "params": {}}, "InvocationsAnswer"],
-    [
-        "/v2/models/tiny/infer",
-        "InferRequest",
-        {"inputs": [TENSOR], "parameters": {}},
-        "InferAnswer",
-    ],
-]
-
-
-def test_datamodel_code_generator(
-    generators: Path, document: Path, running: RunningService, tmp_path: Path
-) -> None:
-    kinds = ("--input-file-type", "openapi", "--output-model-type", "pydantic_v2.BaseModel")
-    files = ("--input", document, "--output", "models.py")
-    run(tmp_path, "datamodel-codegen", *files, *kinds, programs=generators)
-
-    def run_python(expression: str, given: object) -> Any:  # noqa: ANN401
-        code = f"import json, models; given = json.loads(input()); print(json.dumps({expression}))"
-        return json.loads(run(tmp_path, generators / "python", "-c", code, given=json.dumps(given)))
-
-    asked = [["/predict", "PredictRequest", {"sentences": [" "]}, "Problem"], *ASKED]
-    dump = "[getattr(models, name)(**body).model_dump_json() for _, name, body, _ in given]"
-    dumped = run_python(dump, asked)
-    with running.client(**{"content-type": "application/json"}) as client:
-        answers = [
-            (name, client.post(path, content=content).json())
-            for (path, _, _, name), content in zip(asked, dumped, strict=True)
-        ]
-        answers.append(("ModelAnswer", client.get("/model").json()))
-    read = "[getattr(models, name).model_validate(answer) and 0 for name, answer in given]"
-    run_python(read, answers)
 
 
 def test_openapi_typescript(node: tuple[str, Path], document: Path, tmp_path: Path) -> None:

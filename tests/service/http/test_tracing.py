@@ -13,7 +13,6 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.http.tracing import TracingMiddleware
-from service.tracing.record import CURRENT, IDS_KEY, TRACE_ID_KEY
 from tests.service.connections import at_once
 
 Headers = list[tuple[bytes, bytes]]
@@ -104,25 +103,6 @@ def test_a_client_that_leaves_during_its_answer(
         ask(provider, leave, scope())
     [span] = exporter.get_finished_spans()
     assert (span.attributes or {})["http.response.status_code"] == 499
-
-
-def test_only_what_is_sampled_is_noted(provider: TracerProvider) -> None:
-    traces = []
-
-    async def look(scope: Scope, receive: Receive, send: Send) -> None:
-        traces.append(CURRENT.get())
-        await answer(scope, receive, send)
-
-    trace = b"4bf92f3577b34da6a3ce929d0e0e4736"
-    sampled = scope([(b"traceparent", b"00-" + trace + b"-00f067aa0ba902b7-01")])
-    unsampled = scope([(b"traceparent", b"00-" + trace + b"-00f067aa0ba902b7-00")])
-    for asked in (sampled, unsampled):
-        ask(provider, look, asked)
-        assert asked[IDS_KEY]["trace_id"] == trace.decode()
-    assert sampled[TRACE_ID_KEY] == trace.decode()
-    assert TRACE_ID_KEY not in unsampled
-    assert traces[0] is not None
-    assert traces[1] is None
 
 
 def test_a_connection_of_a_socket_file(

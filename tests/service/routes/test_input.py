@@ -100,20 +100,6 @@ def test_a_byte_order_mark_is_ignored() -> None:
     assert read([b'\xef\xbb\xbf{"sentences": ["a"]}']).sentences == ["a"]
 
 
-@pytest.mark.parametrize("length", [LIMIT, LIMIT + 1])
-@pytest.mark.parametrize("declared", [True, False])
-def test_the_limit_is_exact(length: int, *, declared: bool) -> None:
-    body = b'{"sentences": ["a"]}'.ljust(length)
-    headers = {"content_length": str(length)} if declared else {}
-    if length == LIMIT:
-        assert read([body[:150], body[150:]], **headers).sentences == ["a"]
-        return
-    with pytest.raises(PayloadTooLargeError) as refused:
-        read([body[:150], body[150:]], **headers)
-    what = "The body has 201 bytes" if declared else "The body is longer than it may be"
-    assert refused.value.detail == f"{what}; the limit is 200 bytes: send fewer sentences at once."
-
-
 @pytest.mark.parametrize(
     ("content_type", "encoding", "sound"),
     [
