@@ -49,6 +49,8 @@ WORTH_SHARING_TOKENS = 100
 _FEWEST_TOKENS_PER_THREAD = 8
 # Weights of attention that are written in the time of a token.
 _NUMBERS_PER_TOKEN = 1000
+# No text waits for a pass that has taken longer.
+_LONG_SECONDS = 2.0
 #: the weights for which there are extra workers
 EXTRA_WORKERS = (Weight.LIGHT, Weight.HEAVY)
 # A worker that stops so often, with fewer passes of all workers in between, is not replaced.
@@ -363,8 +365,10 @@ class Queue:
         if worker.only is not None:
             return self._schedule.take(now=now, may_take=partial(self._may_take, worker.only))
         if self._mixes_lengths:
-            # What comes during a pass goes together in the next, unless it fills half of one.
-            paths = [other.batch.path for other in self._busy if other.batch is not None]
+            # What comes during a pass goes together in the next, unless it fills half of one, or
+            # that pass does not end.
+            passes = [other.batch for other in self._busy if other.batch is not None]
+            paths = [each.path for each in passes if now < each.began + _LONG_SECONDS]
             waits = FUSED in paths and self._schedule.tokens < self._max_batch_tokens // 2
             return self._schedule.take(now=now, may_take=lambda weight: weight > 0 or not waits)
         # The workers share the waiting texts, so that none is left without work.

@@ -1,6 +1,7 @@
 """Which worker takes what and with how many threads, and what happens when one stops."""
 
 import asyncio
+import math
 import threading
 from collections.abc import Sequence
 from unittest import mock
@@ -44,7 +45,10 @@ async def test_what_waits_is_shared_among_the_cores(
     assert max([len(batch) for batch in setting.recorder.batches]) == largest
 
 
-async def test_where_lengths_are_mixed_the_next_pass_takes_what_came_during_one() -> None:
+async def test_where_lengths_are_mixed_the_next_pass_takes_what_came_during_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(workers_module, "_LONG_SECONDS", math.inf)
     setting = Setting(
         max_batch_tokens=32_768, max_queue_tokens=20_000, workers=3, cores=1, mixes_lengths=True
     )
@@ -58,6 +62,18 @@ async def test_where_lengths_are_mixed_the_next_pass_takes_what_came_during_one(
     assert await explaining == ["19"]
     await setting.close()
     assert [len(batch) for batch in setting.recorder.begun] == [1, 1, 64]
+
+
+async def test_where_lengths_are_mixed_nothing_waits_for_a_pass_that_does_not_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(workers_module, "_LONG_SECONDS", 0.0)
+    setting = Setting(max_batch_tokens=32_768, workers=3, cores=1, mixes_lengths=True)
+    async with setting.held():
+        asked = asyncio.create_task(setting.queue.predict([encoding(20)]))
+        assert await asyncio.to_thread(setting.recorder.entered.acquire, timeout=20)
+    assert await asked == [prediction(encoding(20))]
+    await setting.close()
 
 
 @pytest.mark.parametrize(
