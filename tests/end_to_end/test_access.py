@@ -7,15 +7,8 @@ import httpx
 import pytest
 
 from tests.end_to_end.conftest import Start
-from tests.end_to_end.routes import EXPLANATIONS, assert_problem
+from tests.end_to_end.routes import assert_problem
 from tests.end_to_end.servers import RunningService, shared, wait_until
-
-KEYED = [
-    ("GET", "/model"),
-    ("GET", "/attention"),
-    *(("POST", path) for path in {"/predict", *(each.path for each in EXPLANATIONS.values())}),
-]
-
 
 # With keys from both settings, and a small limit of bodies.
 guarded = shared(
@@ -37,12 +30,22 @@ def test_keys_of_both_settings_let_in_and_nothing_else_does(guarded: RunningServ
             ([b"Bearer first-key", b"Bearer first-key"], "Bearer"),
         ):
             headers = [(b"authorization", value) for value in values]
-            for method, path in KEYED:
+            for method, path in (("GET", "/model"), ("POST", "/predict")):
                 refused = client.request(method, path, headers=headers)
                 assert_problem(refused, 401, "unauthorized")
                 assert refused.headers["www-authenticate"] == challenge
         for path in ("/health/live", "/health/ready", "/metrics", "/", "/docs", "/openapi.json"):
             assert client.get(path).status_code == 200
+
+
+def test_what_needs_a_key_says_so_in_the_document(guarded: RunningService) -> None:
+    with guarded.client() as client:
+        paths = client.get("/openapi.json").json()["paths"]
+        for path, methods in paths.items():
+            place = path.format(model="tiny", version="1")
+            for method, operation in methods.items():
+                says = "401" in operation["responses"] and path != "/metrics"
+                assert (client.request(method, place).status_code == 401) is says, (method, path)
 
 
 def test_a_body_is_judged_in_the_documented_order(guarded: RunningService) -> None:

@@ -227,7 +227,7 @@ def test_texts_are_judged_as_the_client_sent_them(client: httpx.Client, name: st
         assert says in refused.json()["error"]
 
 
-_KEYS = ",".join(name.replace(" ", "-") for name in (*FOREIGN, "models"))
+_KEYS = ",".join(name.replace(" ", "-") for name in FOREIGN)
 guarded = shared("--rate-limit", "2/hour", HEADLIGHT_API_KEYS=_KEYS)
 
 
@@ -245,13 +245,3 @@ def test_a_key_is_needed_and_its_rate_limited(guarded: RunningService, name: str
         late = send(client, route, "a")
         assert_problem(late, 429, "rate-limited", foreign=foreign)
         assert 1700 < int(late.headers["retry-after"]) <= 1800
-
-
-def test_what_describes_the_model_needs_a_key_and_health_does_not(guarded: RunningService) -> None:
-    with guarded.client() as client:
-        for path in ("/info", "/v1/models", "/v2/models/tiny"):
-            assert_problem(client.get(path), 401, "unauthorized", foreign=True)
-            right = client.get(path, headers={"Authorization": "Bearer models"})
-            assert right.status_code == 200
-        for path in ("/health", "/ping", "/version", "/v2/health/live"):
-            assert client.get(path).status_code == 200
