@@ -43,19 +43,19 @@ function paint(canvas, width, height, pixelAt) {
 
 const NAMED = 30; // tokens of a map
 const CELL = [1, 26]; // CSS pixels
-const LABELLED = 10; // the smallest cell beside which a token can be read
+const LABELLED = 8; // the smallest cell beside which a token can be read
 
 /** A heat map: where its cells are, what is drawn around them, and what is at a point. */
 function layMap(shown, tokens, { query, key }, room) {
   // Where no token is named, it fits into one view with what stands above it.
-  const width = shown.length > NAMED ? Math.min(room, Math.max(320, window.innerHeight - 440)) : room;
+  const width = shown.length > NAMED ? Math.min(room, Math.max(320, window.innerHeight - 410)) : room;
   const longest = Math.max(...tokens.map(({ text }) => text.length));
   const named = Math.min(longest * 13 * CHARACTER + 10, 110, width * 0.3);
   const fit = (gutter) => Math.floor((width - gutter - 10) / shown.length);
   const gutter = fit(named) >= LABELLED ? named : 0;
   const cell = Math.max(CELL[0], Math.min(CELL[1], fit(gutter)));
   const side = cell * shown.length;
-  const size = Math.min(13, cell + 1);
+  const size = Math.min(13, cell);
   const most = Math.floor((gutter - 8) / size / CHARACTER); // characters of a name
   const names = gutter > 0 && tokens.map(({ text, special }, at) => {
     const middle = gutter + (at + 0.5) * cell;
