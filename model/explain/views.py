@@ -180,11 +180,13 @@ class Explanation:
         return f"Explanation({self.prediction.label!r}, attention {shape})"
 
     def to_svg(self, *, reduce: Reduce = "none", level: Level = "token") -> str:
-        """Draws the maps as the service does; raises ValueError for too many, or without tokens."""
+        """Draws whole maps; raises ValueError for too many, for thumbnails, or without tokens."""
         from model.explain.pictures import MOST_CELLS, draw, svg_picture
 
         one_of("reduce", reduce, get_args(Reduce))
         one_of("level", level, get_args(Level))
+        if self.strongest is not None:
+            raise ValueError("thumbnails have no picture: explain the text without downsampling")
         tokens, text = self.encoding.tokens or (), self.encoding.text or ""
         words = group_words(text, tokens) if level == "word" else None
         view = make_view(self, reduce=reduce, words=words)

@@ -23,7 +23,7 @@ from model.backends.device import choose_device, choose_dtype
 from model.backends.eager import collate
 from model.errors import BlankTextError, NotFiniteError, TextTooLongError
 from model.reading import ReadingOptions, predict_each, read_each
-from model.types import TextResult
+from model.types import AttentionOptions, Downsampling, TextResult
 from tests.builders import tiny_checkpoint, tiny_config, tiny_conv_checkpoint, tiny_manifest
 from tests.families import FAMILIES, save_family
 from tests.hub_stand_in import Hub, files_of
@@ -180,6 +180,10 @@ def test_what_is_too_large_or_has_no_tokens_is_not_drawn(loaded: TextModel) -> N
     with pytest.raises(ValueError, match="the encoding has no tokens: encode the text with"):
         bare.to_svg()
     assert bare._repr_svg_() is None
+    small = AttentionOptions(found.encoding, downsampling=Downsampling(2))
+    (thumbnail,) = loaded.predictor.explain_batch([small])
+    with pytest.raises(ValueError, match="thumbnails have no picture: explain the text without"):
+        thumbnail.to_svg()
 
 
 def test_results_print_shortly_and_show_no_text(loaded: TextModel) -> None:
