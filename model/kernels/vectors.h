@@ -128,6 +128,14 @@ inline float smallest_of(const Block& x) {
   return reduce(x, [](auto x, auto y) { return x < y ? x : y; });
 }
 
+// Factors of the highest power first (Horner).
+template <class... Factors>
+inline Floats polynomial(Floats x, float first, Factors... rest) {
+  Floats sum = broadcast(first);
+  ((sum = multiply_add(sum, x, broadcast(rest))), ...);
+  return sum;
+}
+
 // e^x within 2 units in the last place: 2^n times a polynomial of the rest (Cody and Waite 1980).
 // A value that is not a number stays one.
 inline Floats exponential(Floats x) {
@@ -137,15 +145,9 @@ inline Floats exponential(Floats x) {
   const Floats n = round_to_nearest(x * broadcast(1.44269504088896341f));
   Floats r = negative_multiply_add(n, broadcast(0.693359375f), x);
   r = negative_multiply_add(n, broadcast(-2.12194440e-4f), r);
-  Floats p = broadcast(1.0f / 5040);
-  p = multiply_add(p, r, broadcast(1.0f / 720));
-  p = multiply_add(p, r, broadcast(1.0f / 120));
-  p = multiply_add(p, r, broadcast(1.0f / 24));
-  p = multiply_add(p, r, broadcast(1.0f / 6));
-  p = multiply_add(p, r, broadcast(0.5f));
-  p = multiply_add(p, r, broadcast(1.0f));
-  p = multiply_add(p, r, broadcast(1.0f));
-  return scale_by_power(p, n);
+  const Floats power = polynomial(r, 1.0f / 5040, 1.0f / 720, 1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f,
+                                  1.0f, 1.0f);
+  return scale_by_power(power, n);
 }
 
 // 1 / (1 + e^-x)
@@ -158,17 +160,10 @@ inline Floats error_function(Floats x) {
   // The constant comes first, as in `exponential`.
   x = maximum(broadcast(-5.6f), minimum(broadcast(5.6f), x));
   const Floats square = x * x;
-  Floats above = broadcast(4.34211209e-8f), below = broadcast(1.18514924e-6f);
-  above = multiply_add(above, square, broadcast(1.31810657e-5f));
-  below = multiply_add(below, square, broadcast(8.10101046e-5f));
-  above = multiply_add(above, square, broadcast(3.80306097e-4f));
-  below = multiply_add(below, square, broadcast(2.00334238e-3f));
-  above = multiply_add(above, square, broadcast(9.61081218e-3f));
-  below = multiply_add(below, square, broadcast(2.9803846e-2f));
-  above = multiply_add(above, square, broadcast(7.16939941e-2f));
-  below = multiply_add(below, square, broadcast(2.56517828e-1f));
-  above = multiply_add(above, square, broadcast(7.97883809e-1f));
-  below = multiply_add(below, square, broadcast(1.0f));
+  const Floats above = polynomial(square, 4.34211209e-8f, 1.31810657e-5f, 3.80306097e-4f,
+                                  9.61081218e-3f, 7.16939941e-2f, 7.97883809e-1f);
+  const Floats below = polynomial(square, 1.18514924e-6f, 8.10101046e-5f, 2.00334238e-3f,
+                                  2.9803846e-2f, 2.56517828e-1f, 1.0f);
   return x * above / below;
 }
 

@@ -13,26 +13,17 @@ KindName = Literal["bert", "distilbert", "roberta", "xlm-roberta"]
 Pooling = Literal["tanh", "relu"]  # the function between the two linear layers of the head
 
 _OUR_LAYER = re.compile(r"layers\.(\d+)\.(.+)")
-_BERT_LAYER = {
-    "attention.query.": "attention.self.query.",
-    "attention.key.": "attention.self.key.",
-    "attention.value.": "attention.self.value.",
-    "attention.output.": "attention.output.dense.",
-    "attention_norm.": "attention.output.LayerNorm.",
-    "intermediate.": "intermediate.dense.",
-    "output.": "output.dense.",
-    "output_norm.": "output.LayerNorm.",
-}
-_DISTILBERT_LAYER = {
-    "attention.query.": "attention.q_lin.",
-    "attention.key.": "attention.k_lin.",
-    "attention.value.": "attention.v_lin.",
-    "attention.output.": "attention.out_lin.",
-    "attention_norm.": "sa_layer_norm.",
-    "intermediate.": "ffn.lin1.",
-    "output.": "ffn.lin2.",
-    "output_norm.": "output_layer_norm.",
-}
+# Our names within a layer, those of BERT and of DistilBERT.
+_LAYER_NAMES = (
+    ("attention.query.", "attention.self.query.", "attention.q_lin."),
+    ("attention.key.", "attention.self.key.", "attention.k_lin."),
+    ("attention.value.", "attention.self.value.", "attention.v_lin."),
+    ("attention.output.", "attention.output.dense.", "attention.out_lin."),
+    ("attention_norm.", "attention.output.LayerNorm.", "sa_layer_norm."),
+    ("intermediate.", "intermediate.dense.", "ffn.lin1."),
+    ("output.", "output.dense.", "ffn.lin2."),
+    ("output_norm.", "output.LayerNorm.", "output_layer_norm."),
+)
 _EMBEDDINGS = {
     "embeddings.tokens.": "embeddings.word_embeddings.",
     "embeddings.positions.": "embeddings.position_embeddings.",
@@ -117,15 +108,14 @@ BERT = Kind(
     architecture="BertForSequenceClassification",
     prefix="bert.",
     layers="encoder.layer",
-    layer_names=_BERT_LAYER,
+    layer_names={ours: berts for ours, berts, _ in _LAYER_NAMES},
     head_names={"pooler.": "bert.pooler.dense.", "classifier.": "classifier."},
 )
-_ROBERTA = Kind(
+_ROBERTA = replace(
+    BERT,
     name="roberta",
     architecture="RobertaForSequenceClassification",
     prefix="roberta.",
-    layers="encoder.layer",
-    layer_names=_BERT_LAYER,
     head_names={"pooler.": "classifier.dense.", "classifier.": "classifier.out_proj."},
     counts_from_padding=True,
     defaults={"pad_token_id": 1},
@@ -141,7 +131,7 @@ KINDS: Mapping[str, Kind] = {
             architecture="DistilBertForSequenceClassification",
             prefix="distilbert.",
             layers="transformer.layer",
-            layer_names=_DISTILBERT_LAYER,
+            layer_names={ours: distilberts for ours, _, distilberts in _LAYER_NAMES},
             head_names={"pooler.": "pre_classifier.", "classifier.": "classifier."},
             pooling="relu",
             has_segments=False,
