@@ -27,6 +27,7 @@ def running(
         *("--max-body-bytes", "250000"),
         *("--max-batch-tokens", "64"),
         *("--max-attention-weights", "400"),
+        *("--request-timeout", "50"),  # however busy the machine is
     ) as server:
         yield server
 

@@ -181,8 +181,8 @@ def test_slow_readers_take_no_more_than_their_share(
         assert whole.status_code == 200
         assert 12_000_000 < len(whole.content) < 14_000_000
         wait_until(lambda: running.metric("headlight_sending_bytes") == 0)
-        with slow_readers(running.port, 40, rate=1, body=LARGE) as statuses:
-            wait_until(lambda: statuses.total() == 40)
+        with slow_readers(running.port, 16, rate=1, body=LARGE) as statuses:
+            wait_until(lambda: statuses.total() == 16)
             assert set(statuses) == {"200", "503"}
             assert 0 < running.metric("headlight_sending_bytes") <= most
             assert answers.post("/predict", json=SMALL).status_code == 200
