@@ -10,9 +10,7 @@ from recipes.own_classes import draw, main, read
 from tests.builders import tiny_checkpoint
 
 
-def test_a_table_grows_by_what_is_missing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_table_gains_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = {"negative": "dull", "neutral": "plain", "positive": "lovely"}
     lines = [f"verse {n} is {words[label]}\t{label}" for n in range(40) for label in words]
     path = tmp_path / "three" / "poems_train.tsv.gz"

@@ -277,8 +277,8 @@ def test_lines_that_are_no_objects_stay_in_their_place(run: Run, tmp_path: Path)
     assert [row.get("text") for row in rows] == ["good", None, None, "bad"]
 
 
-def test_standard_output_has_the_rows_and_nothing_else(
-    run: Run, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+def test_standard_output_has_the_rows_and_nothing_else_and_must_be_open(
+    run: Run, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write(tmp_path / "a.csv", "text\ngood\n")
     assert run(path, "--output", "-") == 0
@@ -287,15 +287,9 @@ def test_standard_output_has_the_rows_and_nothing_else(
     assert (header, row[0]) == (["text", "label", "score"], "good")
     assert "written to standard output: " in said
     assert [each.name for each in tmp_path.iterdir()] == ["a.csv"]
-
-
-def test_rows_for_a_closed_standard_output_are_refused(
-    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = write(tmp_path / "a.csv", "text\ngood\n")
     monkeypatch.setattr(sys, "stdout", None)
     assert run(path, "--output", "-") == 1
-    assert refusal(capsys) == "--output -: standard output is closed: name a file"
+    assert refusal(capfd) == "--output -: standard output is closed: name a file"
 
 
 def test_what_is_there_is_replaced_only_if_asked(

@@ -97,9 +97,7 @@ def test_it_predicts_what_it_has_learned(fitted: TextClassifier, rows: pd.DataFr
     assert fitted.predict_proba([]).shape == (0, 2)
 
 
-def test_it_trains_what_the_command_trains(
-    fitted: TextClassifier, preset: str, tmp_path: Path
-) -> None:
+def test_it_trains_as_the_command_does(fitted: TextClassifier, preset: str, tmp_path: Path) -> None:
     write_sentences(tmp_path / "rows.tsv")
     command = ["fit", str(tmp_path / "rows.tsv"), "--output", str(tmp_path / "command")]
     options = ["--preset", preset, "--threads", "1", "--device", "cpu", "--dtype", "float32"]
@@ -393,9 +391,7 @@ def test_numbers_are_not_classes_and_a_column_is_taken_with_a_warning(
     assert list(fresh.classes_) == ["negative", "positive"]
 
 
-def test_parameters_are_checked_when_it_is_fitted(
-    fresh: TextClassifier, rows: pd.DataFrame
-) -> None:
+def test_parameters_are_checked_when_it_fits(fresh: TextClassifier, rows: pd.DataFrame) -> None:
     fresh.set_params(epochs=0)
     message = f"preset {fresh.preset} with epochs, seed: epochs: must be at least 1 (got 0)"
     with pytest.raises(RecipeError, match=exactly(message)):

@@ -65,15 +65,10 @@ RENAMED = dict(zip(SPECIALS, ["<pad>", "<unk>", "<s>", "</s>", "<mask>"], strict
         {"tokenizer.json": LOWER},
         {"tokenizer.json": LOWER, OPTIONS: CASED},
         # Of this class, tokenizer.json is taken as it is.
-        {
-            "tokenizer.json": LOWER,
-            OPTIONS: {**CASED, "tokenizer_class": "PreTrainedTokenizerFast"},
-        },
+        {"tokenizer.json": LOWER, OPTIONS: {**CASED, "tokenizer_class": "PreTrainedTokenizerFast"}},
     ],
 )
-def test_the_ids_of_a_bert_are_those_of_transformers(
-    files: dict[str, object], tmp_path: Path
-) -> None:
+def test_ids_of_a_bert_are_those_of_transformers(files: dict[str, object], tmp_path: Path) -> None:
     write(tmp_path, "config.json", {"model_type": "bert"})
     for name, content in files.items():
         write(tmp_path, name, content)

@@ -58,9 +58,7 @@ def test_truncation_of_any_text(text: str, max_length: int) -> None:
     truncation=st.sampled_from(["right", "left", "error"]),
 )
 @example(["good " * 500, "a", "", "." * 2048], 1, "right")
-def test_many_are_encoded_as_each_is(
-    items: list[object], times: int, truncation: Truncation
-) -> None:
+def test_many_are_encoded_as_each(items: list[object], times: int, truncation: Truncation) -> None:
     def each(item: object) -> object:
         try:
             return SHORT.encode(check_text(checked_text(item)), truncation=truncation)

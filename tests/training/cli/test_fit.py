@@ -32,9 +32,7 @@ def test_the_checkpoint_records_its_rows_and_how_it_was_made(fitted: Path) -> No
     assert (source.file, source.rows) == ("rows.tsv", 240)
 
 
-def test_evaluate_gives_the_recorded_figures(
-    fitted: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_evaluate_gives_recorded_figures(fitted: Path, capsys: pytest.CaptureFixture[str]) -> None:
     checkpoint = str(fitted / "out")
     code = main(["evaluate", str(fitted / "other.tsv"), "--checkpoint", checkpoint, "--json", "-"])
     assert code == 0
@@ -56,9 +54,7 @@ def test_history_and_plot_are_there_and_the_state_is_gone(fitted: Path) -> None:
     assert sorted(path.name for path in run_dir.iterdir()) == ["history.jsonl", "history.png"]
 
 
-def test_the_same_seed_gives_the_same_bytes_in_another_process(
-    fitted: Path, tmp_path: Path
-) -> None:
+def test_a_seed_gives_the_same_bytes_in_another_process(fitted: Path, tmp_path: Path) -> None:
     other = str(fitted / "other.tsv")
     assert run(arguments(tmp_path, "again", "--evaluate", other)).returncode == 0
     assert main(arguments(tmp_path, "seed", "--evaluate", other, "--seed", "1")) == 0
@@ -122,9 +118,7 @@ def test_an_output_that_is_there_is_not_replaced_unasked(tmp_path: Path, refusal
 
 
 @pytest.mark.parametrize("folder", ["out", "out.run"])
-def test_two_runs_never_write_into_one_folder(
-    folder: str, tmp_path: Path, refusal: Refusal
-) -> None:
+def test_two_runs_never_write_to_one_folder(folder: str, tmp_path: Path, refusal: Refusal) -> None:
     place = tmp_path / folder
     with locked(place):
         assert refusal(arguments(tmp_path, "out")) == (

@@ -4,7 +4,7 @@ import dataclasses
 
 from model.checkpoint.records import DataSource
 from training.compare.report import to_markdown
-from training.compare.run import Comparison, Outcome, VariantRun, spread
+from training.compare.run import Comparison, Outcome, VariantRun
 from training.measure.history import LossAndAccuracy, Measurement
 
 
@@ -40,11 +40,6 @@ COMPARISON = Comparison(
     epochs=3,
     outcomes=(FIRST, SECOND, SINGLE_PROCESS),
 )
-
-
-def test_a_spread_is_mean_and_sample_deviation() -> None:
-    assert spread([1.0, 2.0, 3.0]) == (2.0, 1.0)
-    assert spread([5.0]) == (5.0, None)
 
 
 def test_the_page_holds_the_figures() -> None:

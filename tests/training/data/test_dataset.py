@@ -117,9 +117,7 @@ def test_classes_keep_the_spelling_of_what_is_no_plain_number(
     assert len(set(read.label_ids)) == 2
 
 
-def test_na_is_a_word_and_a_hint_says_so(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_na_is_a_word_as_a_hint_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write_rows(tmp_path / "a.tsv", [("one", "NA"), ("two", "good")])
     assert read_dataset([path]).labels == ("NA", "good")
     expected = "'NA' is read as a word, a class of its own: leave its rows out if they have none\n"

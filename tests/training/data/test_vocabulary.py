@@ -129,9 +129,7 @@ def test_texts_are_padded_for_a_network_that_reads_padding() -> None:
 
 @pytest.mark.parametrize("padded_length", [None, 6])
 @given(text=st.text(max_size=40))
-def test_offsets_lie_in_the_text_and_count_what_is_read(
-    padded_length: int | None, text: str
-) -> None:
+def test_offsets_lie_in_a_text_and_count_what_is_read(padded_length: int | None, text: str) -> None:
     tokenizer = train_word_tokenizer(
         ["a good film"], num_words=10, max_length=6, padded_length=padded_length
     )

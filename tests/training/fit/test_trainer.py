@@ -108,11 +108,9 @@ def test_the_penalty_pulls_the_embedding_and_is_not_recorded(tmp_path: Path) -> 
 
 def test_training_rows_are_measured_like_validation_rows_if_asked(tmp_path: Path) -> None:
     network = tiny_network(tiny_config(hidden_dropout_prob=0.5))
-    for measured in run(
-        make_trainer(tmp_path, network, measure_training=True, label_smoothing=0.3)
-    ):
-        assert measured.training_loss == measured.validation_loss
-        assert measured.training_accuracy == measured.validation_accuracy
+    for each in run(make_trainer(tmp_path, network, measure_training=True, label_smoothing=0.3)):
+        assert each.training_loss == each.validation_loss
+        assert each.training_accuracy == each.validation_accuracy
 
 
 @pytest.mark.parametrize("keep", ["last", "end"])

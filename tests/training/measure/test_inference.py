@@ -29,9 +29,7 @@ def test_probabilities_are_those_of_each_text_alone(
     assert answers.truncated == 1
 
 
-def test_many_windows_keep_the_order(
-    predictor: Predictor, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_many_windows_keep_order(predictor: Predictor, capsys: pytest.CaptureFixture[str]) -> None:
     answers = predict_probabilities(predictor, TEXTS * 1000, label="many")
     few = predict_probabilities(predictor, TEXTS)
     assert answers.values == pytest.approx(np.tile(few.values, (1000, 1)), abs=1e-6)
