@@ -34,6 +34,7 @@ class Source:
         validation: rows that are not trained on but choose the temperatures.
         passes: passes of the teacher, the student and its steady stage over the rows; 0.3 chooses
             a part of them.
+        draw: seeds the validation rows: those that the weights that ship have not read either.
     """
 
     file: str
@@ -42,6 +43,7 @@ class Source:
     passes: tuple[float, ...] = ()
     origin: str = ""
     licence: str = ""
+    draw: str = ""
 
 
 def read_sources() -> tuple[Source, ...]:
@@ -55,6 +57,7 @@ def read_sources() -> tuple[Source, ...]:
                 passes=tuple(float(line[stage]) for stage in ("teacher", "student", "steady")),
                 origin=line["origin"],
                 licence=line["licence"],
+                draw=line["draw"],
             )
             for line in csv.DictReader(file)
         )
@@ -113,7 +116,7 @@ def read_data(
         count = min(source.validation, most_validation)
         if count:
             rows = labelled[source.file]
-            chosen = rows.take(_choose_validation(source.file, rows.texts, count, seed=seed))
+            chosen = rows.take(_choose_validation(source, rows.texts, count, seed=seed))
             validation_texts += chosen.texts
             validation_ids += chosen.label_ids
     overlaps = overlap_with(validation_texts)
@@ -136,15 +139,16 @@ def _keep(rows: Dataset, is_kept: Callable[[str], bool]) -> Dataset:
     return rows.take(index for index, text in enumerate(rows.texts) if is_kept(text))
 
 
-def _choose_validation(name: str, texts: Sequence[str], count: int, *, seed: int) -> list[int]:
+def _choose_validation(source: Source, texts: Sequence[str], count: int, *, seed: int) -> list[int]:
     """Chooses rows among those of at least eight words; returns their indices, ascending."""
     long = [index for index, text in enumerate(texts) if len(_word_key(text).split()) >= _LONG]
     if count > len(long):
         raise RecipeError(
-            f"{name}: {count} validation rows are wanted, but {len(long)} of its rows have {_LONG} "
-            "words and more: hold fewer out"
+            f"{source.file}: {count} validation rows are wanted, but {len(long)} of its rows have "
+            f"{_LONG} words and more: hold fewer out"
         )
-    return sorted(random.Random(f"{seed}/{name}").sample(long, count))  # noqa: S311 - no secret
+    rng = random.Random(f"{seed}/{source.draw or source.file}")  # noqa: S311 - not for secrets
+    return sorted(rng.sample(long, count))
 
 
 def overlap_with(validation: Sequence[str]) -> Callable[[str], bool]:
