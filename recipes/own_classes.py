@@ -125,10 +125,9 @@ def measure(known: Rows, unseen: Rows, seed: int, init_from: str) -> dict[str, A
     words = 0.0 if tfidf is None else (labels[tfidf.predict(texts)] == truth).mean()
     encoder = load(init_from)
     ids = np.array(dataset.label_ids)
-    weight, bias, _ = logistic_regression(
-        encoder.embed(dataset.texts), ids, seed, is_balanced=False
-    )
-    frozen = (labels[(encoder.embed(texts) @ weight.T + bias).argmax(axis=1)] == truth).mean()
+    head = logistic_regression(encoder.embed(dataset.texts), ids, seed, is_balanced=False)
+    logits = encoder.embed(texts) @ head.weight.T + head.bias
+    frozen = (labels[logits.argmax(axis=1)] == truth).mean()
     started = time.process_time()
     classifier = TextClassifier(init_from, random_state=seed, threads=1)
     classifier.fit(list(dataset.texts), [label for _, label in known])

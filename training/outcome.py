@@ -40,6 +40,8 @@ def beginning(
         yield f"begins with what its first weights know of {', '.join(training.labels)}"
     elif not is_random:
         yield "begins with logistic regression on the features of its first weights"
+    if fit.recipe.layers is not None:
+        yield f"keeps {fit.recipe.layers} layers: of few long rows, words say more than their order"
     if is_random and fit.recipe.network is not None and len(training) < FEW_ROWS:
         shipped = local_folder(DEFAULT)
         where = shipped if shipped.is_dir() else "a pretrained encoder"

@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
+import numpy as np
 import torch
 
 from model.atomic import remove_folder
@@ -18,10 +18,10 @@ from training.distributed import SINGLE_PROCESS, Ranks
 from training.errors import DivergedRunError
 from training.fit.checkpointing import Demand, demand_of
 from training.fit.export import Exported, language_of, write_checkpoint
-from training.fit.head import fit_head
+from training.fit.head import average_tokens, fit_head, is_served
 from training.fit.initial import init_from_pretrained, init_from_scratch
 from training.fit.recipe import Recipe
-from training.fit.rows import encode_rows
+from training.fit.rows import EncodedRows, encode_rows
 from training.fit.run_fingerprint import run_fingerprint
 from training.fit.trainer import Trainer
 from training.measure.evaluate import record_int8
@@ -93,11 +93,10 @@ class Run:
             training.label_ids,
             perturbed=perturb_all(texts, seed=seed) if recipe.consistency else None,
         )
-        self._serves = self.knows_classes
-        if isinstance(network, EncoderClassifier) and context.init_from and not self._serves:
-            pad_token_id, ranks = tokenizer.pad_token_id, context.ranks
-            serves = fit_head(network, rows, recipe, pad_token_id, context.accelerator)
-            self._serves = ranks.share_object(serves)
+        self._lengths = [len(encoding.input_ids) for encoding in rows.encodings]
+        self._serves = False
+        if isinstance(network, EncoderClassifier) and context.init_from and not self.knows_classes:
+            rows = self._fit_head(recipe, network, rows)
         recipe = self.recipe = self._chosen(recipe)
         self.trainer = Trainer(
             network,
@@ -107,7 +106,13 @@ class Run:
             validation=encode_rows(tokenizer, validation.texts, validation.label_ids),
             accelerator=context.accelerator,
             state_dir=self.state_dir if keeps_state else None,
-            fingerprint=self.fingerprint(recipe),
+            fingerprint=run_fingerprint(
+                recipe,
+                self.start.origin,
+                context.accelerator,
+                {"training": self.training, "validation": validation},
+                context.init_from,
+            ),
             may_keep_start=context.init_from is not None,
             ranks=context.ranks,
         )
@@ -117,17 +122,30 @@ class Run:
         """Whether the first weights tell all classes of the rows apart."""
         return len(self.start.known) == len(self.training.labels)
 
-    def _chosen(self, recipe: Recipe) -> Recipe:
-        return recipe.for_rows(len(self.training), is_served=self._serves)
-
-    def fingerprint(self, recipe: Recipe) -> dict[str, Any]:
-        """Fingerprints a run of these rows by a recipe."""
+    def _fit_head(
+        self, recipe: Recipe, network: EncoderClassifier, rows: EncodedRows
+    ) -> EncodedRows:
+        """Fits the first head; returns the rows with what a teacher says of them."""
+        where = self.start.tokenizer.pad_token_id, self.context.accelerator
+        own, teacher = fit_head(network, rows, recipe, *where)
+        self._serves = self.context.ranks.share_object(is_served(own, teacher))
         recipe = self._chosen(recipe)
-        rows = {"training": self.training, "validation": self.validation}
-        context = self.context
-        return run_fingerprint(
-            recipe, self.start.origin, context.accelerator, rows, context.init_from
-        )
+        if recipe.layers is not None:
+            average_tokens(network, recipe.layers, rows, *where)
+            teacher, _ = fit_head(network, rows, recipe, *where)
+            sizes = {"num_hidden_layers": len(network.layers)}
+            self.start = replace(self.start, config=self.start.config.model_copy(update=sizes))
+        answers, share = teacher.answers, recipe.teacher_share
+        if answers is None or len(answers) < len(rows.label_ids) or not share:
+            return rows
+        classes = np.eye(len(self.training.labels))[list(rows.label_ids)]  # [N, C]
+        targets = share * answers + (1.0 - share) * classes
+        return replace(rows, targets=targets.astype(np.float32))
+
+    def _chosen(self, recipe: Recipe) -> Recipe:
+        is_small = self.context.accelerator.device.type == "cpu"
+        kind = {"is_served": self._serves, "is_known": self.knows_classes}
+        return recipe.for_rows(self._lengths, **kind, is_small=is_small)
 
     def demand(self, dtype: torch.dtype = torch.float32) -> Demand:
         """Computes the bytes that the run needs on disk."""

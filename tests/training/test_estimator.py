@@ -26,15 +26,17 @@ from sklearn.exceptions import DataConversionWarning, NotFittedError
 from sklearn.metrics import precision_recall_fscore_support
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils import estimator_checks
+from transformers import AutoModelForSequenceClassification
 
 from model import load, open_checkpoint
 from model.errors import CheckpointError
-from tests.builders import tiny_checkpoint
+from tests.builders import tiny_checkpoint, tiny_config
 from tests.matching import exactly
 from tests.training.tiny_runs import PRESET, write_preset, write_sentences
 from training import FitWarning, TextClassifier, evaluate
 from training.__main__ import main
 from training.errors import DataError, RecipeError
+from training.fit.trainer import Trainer
 
 CHECKS = (
     "check_do_not_raise_errors_in_init_or_set_params",
@@ -313,6 +315,25 @@ def test_it_begins_with_a_checkpoint(tmp_path: Path, rows: pd.DataFrame) -> None
     assert recipe["class_weights"] == "balanced"
 
 
+def test_of_few_long_rows_it_keeps_two_layers(tmp_path: Path, rows: pd.DataFrame) -> None:
+    config = tiny_config(labels=("a", "b"), num_hidden_layers=3, max_position_embeddings=64)
+    start = tiny_checkpoint(tmp_path / "start", config=config)
+    texts = [f"{each} " * 8 for each in rows["sentence"]]
+    made = TextClassifier(start, epochs=1, threads=1, device="cpu").fit(texts, rows["label"])
+    made.save(tmp_path / "saved")
+
+    checkpoint = open_checkpoint(tmp_path / "saved")
+    assert checkpoint.config.num_layers == 2
+    recipe = checkpoint.manifest.recipe
+    assert (recipe["layers"], recipe["teacher_share"], recipe["accumulate"]) == (2, 0.7, 1)
+    assert "\nkeeps 2 layers: of few long rows, words say more than" in made.report_
+    theirs = AutoModelForSequenceClassification.from_pretrained(tmp_path / "saved")
+    encoding = made.model_.predictor.encode(texts[0])
+    with torch.no_grad():
+        logits = theirs(torch.tensor([encoding.input_ids])).logits / checkpoint.manifest.temperature
+    np.testing.assert_allclose(made.predict_proba(texts[:1]), logits.softmax(-1), atol=1e-5)
+
+
 def test_seeds() -> None:
     states: list[Any] = [np.int64(7), np.random.RandomState(1), None]
     seeds = [TextClassifier(None, random_state=state)._recipe().seed for state in states]
@@ -328,8 +349,13 @@ def test_it_leaves_torch_and_the_disk_as_they_were(
     wanted = torch.rand(1)
     torch.manual_seed(3)
     threads = torch.get_num_threads()
+    gc.collect()
+    gc.disable()
     made = TextClassifier(None, preset=preset, epochs=1, threads=threads + 1, device="cpu")
     made.fit(rows["sentence"], rows["label"])
+    left = [each for each in gc.get_objects() if type(each) is Trainer]
+    gc.enable()
+    assert left == []  # else its network stays until the next collection
     assert torch.get_num_threads() == threads
     assert not torch.are_deterministic_algorithms_enabled()
     assert torch.equal(torch.rand(1), wanted)

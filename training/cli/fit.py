@@ -4,7 +4,6 @@ import argparse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from model.atomic import remove_folder
 from model.checkpoint.location import local_folder
@@ -23,15 +22,13 @@ from training.distributed import Ranks, current
 from training.errors import RecipeError, ResumeError, TrainingError
 from training.fit.checkpointing import FULL, check_space, describe_unwritten, resume_hint
 from training.fit.export import Exported
-from training.fit.recipe import Recipe
-from training.fit.state import has_state, previous_run
+from training.fit.state import has_state
 from training.measure.history import Measurement, write_history
-from training.measure.plots import plot_history
 from training.measure.summary import epoch_line
 from training.run import STATE, Run, TrainingContext
 from training.tracking.logs import check_installed
 
-_HISTORY, _PLOT = "history.jsonl", "history.png"
+_HISTORY = "history.jsonl"
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -44,8 +41,22 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace, run_dir: Path, ranks: Ranks) -> int:
-    recipe, previous = choose_recipe(arguments, run_dir / STATE, ranks)
-    context = context_of(arguments, ranks)
+    recipe = recipe_of(arguments)
+    arguments.resume = _may_resume(arguments, run_dir / STATE, ranks)
+    init_from = arguments.init_from and local_folder(arguments.init_from)
+    if init_from is not None:
+        check_folder(init_from)
+    context = TrainingContext(
+        accelerator=choose_accelerator(
+            arguments.device, threads=arguments.threads, dtype=arguments.dtype, ranks=ranks
+        ),
+        save_every=arguments.save_every,
+        stop=lambda: None,
+        ranks=ranks,
+        init_from=init_from,
+        name=arguments.output.resolve().name,
+        targets=tuple(arguments.log_to) if ranks.is_first else (),
+    )
     columns = columns_of(arguments)
     training, validation = read_and_split(
         local_files(arguments.files),
@@ -60,8 +71,8 @@ def _run(arguments: argparse.Namespace, run_dir: Path, ranks: Ranks) -> int:
         local_files(arguments.evaluate), columns=columns, labels=training.labels
     )
     fit = Run(recipe, training, validation, context, folder=run_dir)
-    if arguments.resume and ranks.share_object(has_state(fit.state_dir)):
-        fit.trainer.resume(fit.fingerprint(previous))
+    if arguments.resume:
+        fit.trainer.resume()
         say(f"resuming after step {fit.trainer.step}")
     demand = fit.demand(STORE_DTYPES[arguments.store_dtype])
     if ranks.is_first:
@@ -75,88 +86,27 @@ def _run(arguments: argparse.Namespace, run_dir: Path, ranks: Ranks) -> int:
     if result is None:
         return 0
     history, exported = result
-    plot = run_dir / _PLOT
     with raised_signals(lambda: f"interrupted: the checkpoint {arguments.output} is written"):
-        _warn_if_unwritten(lambda: plot_history(history, plot), plot)
         for line in outcome.ending(fit, history, exported):
             say(line)
         say(f"checkpoint: {arguments.output}")
     return 0
 
 
-def context_of(arguments: argparse.Namespace, ranks: Ranks) -> TrainingContext:
-    """Finds the first weights and the device, and sets threads and determinism of torch."""
-    init_from = arguments.init_from
-    if init_from is not None:
-        init_from = local_folder(init_from)
-        check_folder(init_from)
-    return TrainingContext(
-        accelerator=choose_accelerator(
-            arguments.device, threads=arguments.threads, dtype=arguments.dtype, ranks=ranks
-        ),
-        save_every=arguments.save_every,
-        stop=lambda: None,
-        ranks=ranks,
-        init_from=init_from,
-        name=arguments.output.resolve().name,
-        targets=tuple(arguments.log_to) if ranks.is_first else (),
-    )
-
-
-def choose_recipe(
-    arguments: argparse.Namespace, state: Path, ranks: Ranks
-) -> tuple[Recipe, Recipe]:
-    """Finds out whether a run is resumed, and with which recipe. Sets `arguments.resume`.
-
-    Returns:
-        The recipe of this run, and that of the run that left a state.
-    """
-    recipe = recipe_of(arguments)
+def _may_resume(arguments: argparse.Namespace, state: Path, ranks: Ranks) -> bool:
+    """Finds out whether a run is resumed, and keeps the state of another."""
+    is_resumed = arguments.resume
     if ranks.is_first:
-        if ranks.restarts:
-            # torchrun has restarted the processes after one was lost: the user types no --resume.
-            arguments.resume = has_state(state)
-        if arguments.resume and not has_state(state):
+        # torchrun restarts the processes after one was lost: the user types no --resume.
+        is_resumed = has_state(state) if ranks.restarts else is_resumed
+        if is_resumed and not has_state(state):
             raise ResumeError(f"{state}: there is no interrupted run to resume; leave out --resume")
-        if has_state(state) and not (arguments.resume or arguments.overwrite):
+        if has_state(state) and not (is_resumed or arguments.overwrite):
             raise RecipeError(
-                f"{state} holds the state of a run: resume it with --resume, continue it with "
-                "--extend if it has ended, or discard it with --overwrite"
+                f"{state} holds the state of a run: resume it with --resume, or discard it with "
+                "--overwrite"
             )
-    arguments.resume = ranks.share_object(arguments.resume)
-    if not arguments.resume and arguments.extend is None:
-        return recipe, recipe
-    return _extended_recipe(arguments, recipe, state, ranks)
-
-
-def _extended_recipe(
-    arguments: argparse.Namespace, recipe: Recipe, state: Path, ranks: Ranks
-) -> tuple[Recipe, Recipe]:
-    """Adds epochs to a finished run, or finds the epochs that an interrupted run was given."""
-    previous = previous_run(state) if ranks.is_first else None
-    if ranks.is_first and previous is None and arguments.extend is not None:
-        raise ResumeError(
-            f"{state}: no state of a run is kept there: fit with --keep-state first, or begin with "
-            "only the weights by --init-from"
-        )
-    known: Any = ranks.share_object(previous) or ({}, 0, 0)
-    fingerprint, done, best = known
-    epochs, restarts = fingerprint.get("epochs", recipe.epochs), fingerprint.get("restarts", [])
-    then = recipe
-    if restarts or arguments.extend is not None:
-        then = recipe.model_copy(update={"epochs": epochs, "restarts": tuple(restarts)})
-    since = max(best, *(each for each in restarts if each <= done), 0)
-    is_over = done >= epochs or done - since >= recipe.patience
-    if arguments.extend is None or (arguments.resume and not is_over):
-        return then, then
-    if not is_over:
-        raise ResumeError(
-            f"{state}: the run has finished {done} of {epochs} epochs: resume it with --resume "
-            "before you add more"
-        )
-    arguments.resume = True
-    longer = {"epochs": done + arguments.extend, "restarts": (*restarts, done)}
-    return then.model_copy(update=longer), then
+    return bool(ranks.share_object(is_resumed))
 
 
 def _fit(
@@ -171,13 +121,16 @@ def _fit(
         fit.folder.mkdir(parents=True, exist_ok=True)
         if not trainer.step:
             remove_folder(fit.state_dir)
-            for name in (_HISTORY, _PLOT):
-                (fit.folder / name).unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
 
     def report(history: Sequence[Measurement]) -> None:
         say(epoch_line(history, epochs=fit.recipe.epochs))
         if is_first:
-            _warn_if_unwritten(lambda: write_history(history, path), path)
+            try:
+                write_history(history, path)
+            except OSError as error:
+                reason = error.strerror or error
+                say(f"warning: {path} could not be written ({reason}); the run goes on")
 
     def write() -> Exported:
         dtype = STORE_DTYPES[arguments.store_dtype]
@@ -188,8 +141,7 @@ def _fit(
             return None
         with raised_signals(trainer.interrupted):
             exported = _write(write, fit, arguments.output, size)
-            if not arguments.keep_state:
-                remove_folder(fit.state_dir)
+            remove_folder(fit.state_dir)
             log.end(exported.figures, exported.manifest.temperature, step=trainer.step)
     return history, exported
 
@@ -214,11 +166,3 @@ def _write(write: Callable[[], Exported], fit: Run, output: Path, size: int) -> 
             else f"nor is the last state saved: {resume_hint(fit.state_dir)}"
         )
         raise TrainingError(f"the checkpoint: {reason}: make room; {rest}") from error
-
-
-def _warn_if_unwritten(write: Callable[[], None], path: Path) -> None:
-    """Writes a file that a run can do without, and warns if that fails."""
-    try:
-        write()
-    except OSError as error:
-        say(f"warning: {path} could not be written ({error.strerror or error}); the run goes on")

@@ -123,7 +123,7 @@ def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
         "--run-dir",
         type=Path,
         metavar="DIR",
-        help="where history, plot and the state of the run go (default: the output with .run)",
+        help="where history and the state of the run go (default: the output with .run)",
     )
     parser.add_argument(
         "--save-every",
@@ -134,17 +134,6 @@ def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--resume", action="store_true", help="resume the interrupted run of this output"
-    )
-    parser.add_argument(
-        "--keep-state",
-        action="store_true",
-        help="keep the state of a run that has ended, for --extend; four times its weights or less",
-    )
-    parser.add_argument(
-        "--extend",
-        type=positive,
-        metavar="EPOCHS",
-        help="train the ended run of this output for more epochs, and replace its checkpoint",
     )
     parser.add_argument(
         "--log-to",
@@ -173,9 +162,8 @@ def recipe_of(arguments: argparse.Namespace) -> Recipe:
 
 
 def choose_run_dir(arguments: argparse.Namespace) -> Path:
-    """Returns the folder of history, plot and state; keeps a checkpoint without `--overwrite`."""
+    """Returns the folder of history and state; keeps a checkpoint without `--overwrite`."""
     output: Path = arguments.output
-    arguments.overwrite = arguments.overwrite or arguments.extend is not None
     check_place(output)
     if output.exists() and any(output.iterdir()) and not arguments.overwrite:
         raise RecipeError(f"{output} is there already: choose another --output, or --overwrite it")

@@ -1,9 +1,9 @@
 """Loads the recipe of a run: a preset, changed by options and checked."""
 
+import math
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
-from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -18,10 +18,17 @@ Count = Annotated[int, Field(ge=1)]
 
 _SUFFIX = ".toml"
 _SPECIAL_TOKENS = 2
-_OPEN = "batch_size epochs patience learning_rate label_smoothing held_layers keep"
-CHOSEN = tuple(_OPEN.split())
+CHOSEN = (
+    *("batch_size", "epochs", "patience", "learning_rate", "label_smoothing", "held_layers"),
+    *("keep", "teacher_share", "layers", "accumulate"),
+)
 # Steps of a run, and epochs at least and at most, by docs/decisions/0031-own-classes.md.
 _BATCH, _STEPS, _LEAST_EPOCHS, _MOST_EPOCHS = 16, 80, 4, 15
+# Of few rows, a teacher's answers help, and an encoder that serves their classes changes little. If
+# they are long too, which words they have says most: two layers see that at once.
+_FEW, _TEACHER_SHARE, _LONG, _LAYERS = 300, 0.7, 48, 2
+# Of a pass on a processor: half a gigabyte in six layers of 384 features.
+_MOST_TOKENS = 1_024
 
 
 class _StrictModel(BaseModel):
@@ -86,8 +93,6 @@ class Recipe(_StrictModel):
         max_length: the most tokens of a text, special tokens included.
         held_layers: the lowest layers that keep their weights, as the embeddings do then; None:
             everything moves.
-        restarts: epochs after which the rate rises again, ascending (Loshchilov and Hutter 2017,
-            "SGDR", with a linear fall). Patience restarts there too.
         class_weights: `balanced` lets every class count alike in the loss, however rare.
         beta2: decay of the optimizer's mean of squared gradients.
         embedding_l2: factor of the squared word embedding that is added to the loss.
@@ -96,21 +101,27 @@ class Recipe(_StrictModel):
             the text itself (Xie et al. 2020, "Unsupervised data augmentation for consistency
             training"). A step then reads every text twice. 0: none.
         label_smoothing: share of the target that is spread over all classes (Szegedy et al. 2016).
+        teacher_share: share of the target that is the answer of a teacher (Hinton et al. 2015,
+            "Distilling the knowledge in a neural network"): logistic regression on the mean of all
+            tokens, fitted to other rows. Only for new classes of a pretrained network.
+        layers: the lowest ones, which are kept then, and the last averages all tokens at first;
+            None: all.
         token_dropout: share of the tokens that are read as unknown in training.
         detokenize_share: share of the texts in Penn Treebank style (`do n't`) that are
             detokenized (`don't`).
         validation_share: None: a tenth, or more of few rows (see `split_validation`).
         validation_split: whether random rows of each class are for validation, or the last ones.
         keep: the weights with the least validation loss, or of the last epoch; `end`: of the last
-            epoch, or the start if it is better by more than the noise of so few rows.
+            epoch, or the start if it is better by more than the noise of so few rows; `start`: of
+            the start, or the last epoch likewise.
     """
 
     network: NetworkSizes | None = None
     conv_attention: ConvAttentionSizes | None = None
     max_length: Annotated[int, Field(ge=4, le=4096)] = 128
+    layers: Count | None = None
     held_layers: Annotated[int, Field(ge=0)] | None = None
     epochs: Count = 3
-    restarts: Annotated[tuple[Count, ...], Field(strict=False)] = ()
     batch_size: Count = 64
     accumulate: Count = 1
     class_weights: Literal["none", "balanced"] = "none"
@@ -123,6 +134,7 @@ class Recipe(_StrictModel):
     max_grad_norm: Annotated[float, Field(ge=0.0)] = 1.0
     consistency: Annotated[float, Field(ge=0.0)] = 0.0
     label_smoothing: Share = 0.0
+    teacher_share: Share = 0.0
     dropout: Share = 0.1
     attention_dropout: Share = 0.1
     token_dropout: Share = 0.0
@@ -130,7 +142,7 @@ class Recipe(_StrictModel):
     average_decay: Share = 0.0
     validation_share: Annotated[float, Field(gt=0.0, le=0.5)] | None = None
     validation_split: Literal["random", "last"] = "random"
-    keep: Literal["best", "last", "end"] = "best"
+    keep: Literal["best", "last", "end", "start"] = "best"
     patience: Count = 3
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
 
@@ -140,15 +152,6 @@ class Recipe(_StrictModel):
             raise ValueError("a recipe has [network] or [conv_attention], not both")
         return self
 
-    @model_validator(mode="after")
-    def _restarts_ascend(self) -> Self:
-        epochs = (*self.restarts, self.epochs)
-        if any(one >= other for one, other in pairwise(epochs)):
-            raise ValueError(
-                f"restarts {list(self.restarts)} must ascend and be below epochs ({self.epochs})"
-            )
-        return self
-
     def is_open(self, field: str) -> bool:
         """Whether the rows choose a field, of all networks or of one that comes with weights."""
         if field == "validation_share":
@@ -156,15 +159,29 @@ class Recipe(_StrictModel):
         is_pretrained = self.network is None and self.conv_attention is None
         return is_pretrained and field in CHOSEN and field not in self.model_fields_set
 
-    def for_rows(self, rows: int, *, is_served: bool) -> Self:
+    def for_rows(
+        self, lengths: Sequence[int], *, is_served: bool, is_known: bool, is_small: bool
+    ) -> Self:
         """Chooses what neither preset nor options give a pretrained network, by its rows.
 
         Args:
+            lengths: tokens of each row.
             is_served: whether the weights serve the classes of the rows already (`fit_head`).
+            is_known: whether their head knows these classes by name.
+            is_small: whether a step is divided into passes that need little memory.
         """
-        epochs = min(max(_STEPS * _BATCH // rows, _LEAST_EPOCHS), _MOST_EPOCHS)
-        learnt = dict(zip(CHOSEN, (_BATCH, epochs, epochs, 5e-4, 0.1, 0, "end"), strict=True))
-        chosen = {"batch_size": 2 * _BATCH} if is_served else learnt
+        epochs = min(max(_STEPS * _BATCH // len(lengths), _LEAST_EPOCHS), _MOST_EPOCHS)
+        is_few = len(lengths) <= _FEW
+        share = _TEACHER_SHARE if is_few else 0.0
+        layers = _LAYERS if is_few and sum(lengths) > _LONG * len(lengths) else None
+        learnt = (_BATCH, epochs, epochs, 5e-4, 0.1, 0, "end", share, layers)
+        chosen: dict[str, Any] = dict(zip(CHOSEN, learnt, strict=False))
+        if is_served or is_known:
+            keep = "start" if is_few and not is_known else "best"
+            chosen = {"batch_size": 2 * _BATCH, "keep": keep}
+        batch_size = chosen["batch_size"] if self.is_open("batch_size") else self.batch_size
+        tokens = batch_size * max(lengths) if is_small else 1
+        chosen["accumulate"] = math.ceil(tokens / _MOST_TOKENS)
         if not self.is_open("patience"):  # a run that may stop early keeps its best weights
             chosen.pop("keep", None)
         return self.model_copy(update={x: chosen[x] for x in chosen if self.is_open(x)})

@@ -211,19 +211,6 @@ def step_of_state(folder: Path) -> int | None:
     return step if isinstance(step, int) else None
 
 
-def previous_run(folder: Path) -> tuple[dict[str, Any], int, int] | None:
-    """Returns the fingerprint of the run that left a state, its finished epochs, and the best one.
-
-    None if there is no state, or its position cannot be read.
-    """
-    content = _unchecked(folder)
-    try:
-        position = content["position"]
-        return dict(content["identity"]), len(position["history"]), int(position["best_epoch"])
-    except (ValueError, KeyError, TypeError):
-        return None
-
-
 def _unchecked(folder: Path) -> dict[str, Any]:
     """Returns the position of a state as its file says; empty if it cannot be read."""
     try:

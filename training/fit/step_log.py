@@ -15,25 +15,25 @@ class StepLog:
 
     def __init__(self, learning_rate: float) -> None:
         self._learning_rate = learning_rate
-        #: called with each step that is read: the steps before it, and its mean loss
-        self.observe: Callable[[int, float], None] | None = None
-        self._unread: list[tuple[int, Tensor, Tensor]] = []
+        #: called with each step that is read: the steps before it, its mean loss and its rate
+        self.observe: Callable[[int, float, float], None] | None = None
+        self._unread: list[tuple[int, Tensor, Tensor, float]] = []
 
-    def add(self, rows: int, loss: Tensor, correct: Tensor) -> None:
+    def add(self, rows: int, loss: Tensor, correct: Tensor, rate: float) -> None:
         """Adds a step."""
-        self._unread.append((rows, loss.detach(), correct))
+        self._unread.append((rows, loss.detach(), correct, rate))
 
     def read_into(self, state: TrainerState) -> None:
         """Moves the steps to the sums of the epoch."""
         if not self._unread:
             return
-        rows, losses, correct = zip(*self._unread, strict=True)
+        rows, losses, correct, rates = zip(*self._unread, strict=True)
         self._unread.clear()
         step = state.step - len(rows)
-        for count, loss in zip(rows, torch.stack(losses).tolist(), strict=True):
+        for count, loss, rate in zip(rows, torch.stack(losses).tolist(), rates, strict=True):
             state.loss_sum += self.check_finite(loss, step) * count
             if self.observe is not None:
-                self.observe(step, loss)
+                self.observe(step, loss, rate)
             step += 1
         state.correct += int(torch.stack(correct).sum())
         state.seen += sum(rows)

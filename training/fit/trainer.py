@@ -142,7 +142,7 @@ class Trainer:
         steps = f"step {self._state.step} of {self.total_steps}"
         return f"interrupted after {steps}; {state}"
 
-    def resume(self, then: Mapping[str, Any] | None = None) -> None:
+    def resume(self) -> None:
         """Loads the last state on disk.
 
         Raises:
@@ -150,14 +150,12 @@ class Trainer:
         """
         if self._state_dir is None:
             raise ResumeError("no state of this run is kept: there is nothing to resume")
-        self._state, tensors = load_together(
-            self._state_dir, self._fingerprint if then is None else then, self._ranks
-        )
+        self._state, tensors = load_together(self._state_dir, self._fingerprint, self._ranks)
         self._best = restore(tensors, self._network, self._averaged, self._optimizer)
 
     def observe(self, step: Callable[[int, float, float], None]) -> None:
         """Registers a function that gets each step when its loss is read from the device."""
-        self._steps.observe = lambda done, loss: step(done, loss, self._rate(done))
+        self._steps.observe = step
 
     def run(
         self,
@@ -193,14 +191,17 @@ class Trainer:
                 self._raise_on(stop())
         self._network.load_state_dict(self._best)
         self._network.eval()
+        # Who measures and saves now needs none of what was needed to train.
+        self._optimizer.zero_grad()
+        self._optimizer.state.clear()
+        self._best = {}
         return state.history
 
     @property
     def is_over(self) -> bool:
         """Whether the epochs are done, or the validation loss has stopped improving."""
         epochs, recipe = len(self._state.history), self._recipe
-        without_better = epochs - max(self._state.best_epoch, self._begun(epochs))
-        is_worse = recipe.keep == "best" and without_better >= recipe.patience
+        is_worse = recipe.keep == "best" and epochs - self._state.best_epoch >= recipe.patience
         return epochs >= recipe.epochs or is_worse
 
     def _run_epoch(self, save_every: int, stop: Callable[[], int | None], advance: Advance) -> None:
@@ -239,8 +240,9 @@ class Trainer:
     def training_step(self, step: Step) -> None:
         """Runs one optimizer step without reading anything back from the device."""
         state, recipe = self._state, self._recipe
+        rate = self._rate(state.step)
         for group in self._optimizer.param_groups:
-            group["lr"] = self._rate(state.step)
+            group["lr"] = rate
         self._optimizer.zero_grad(set_to_none=True)
         results = []
         for number, (part, batch) in enumerate(zip(step.parts, step.batches, strict=True)):
@@ -265,7 +267,7 @@ class Trainer:
         if not self._share.is_whole:
             losses, rights = zip(*results, strict=True)
             loss, correct = torch.stack(losses).sum() / max(count, 1), torch.stack(rights).sum()
-        self._steps.add(count, loss, correct)
+        self._steps.add(count, loss, correct, rate)
         state.step += 1
 
     def _pass(
@@ -319,17 +321,10 @@ class Trainer:
         epoch = f"epoch {len(state.history) + 1}/{self._recipe.epochs}"
         return f"{epoch}, loss {state.loss_sum / max(state.seen, 1):.4f}"
 
-    def _begun(self, epochs: int) -> int:
-        """Returns the epoch with which the schedule began that holds after so many epochs."""
-        return max((each for each in self._recipe.restarts if each <= epochs), default=0)
-
     def _rate(self, step: int) -> float:
-        begun = self._begun(step // self._steps_per_epoch)
-        later = (each for each in self._recipe.restarts if each > begun)
-        until = min(later, default=self._recipe.epochs)
         return learning_rate(
-            step - begun * self._steps_per_epoch,
-            total_steps=(until - begun) * self._steps_per_epoch,
+            step,
+            total_steps=self.total_steps,
             warmup_share=self._recipe.warmup_share,
             peak=self._recipe.learning_rate,
             falls=self._recipe.schedule == "linear",
@@ -357,8 +352,9 @@ class Trainer:
             is_best=validation.loss < min(losses, default=math.inf),
         )
         is_kept = measurement.is_best or self._recipe.keep == "last"
-        if self._recipe.keep == "end":
+        if self._recipe.keep in ("end", "start"):
             noise = len(self._validation.encodings) ** -0.5  # nats, of the mean of so many rows
+            noise = noise if self._recipe.keep == "end" else -noise
             least = math.inf if state.start is None else state.start.loss + noise
             is_kept = epoch + 1 == self._recipe.epochs and validation.loss < least
         if is_kept:

@@ -1,4 +1,4 @@
-"""Draws the course of a run, and reliability diagrams: how often each score is right.
+"""Draws the course of runs, and reliability diagrams: how often each score is right.
 
 Legend: N texts.
 """
@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import PercentFormatter
 from numpy.typing import NDArray
 
 from model.atomic import replacing
@@ -21,30 +20,7 @@ from training.measure.metrics import NUM_BINS, expected_calibration_error
 
 SUFFIXES = (".png", ".svg")
 # From the palette of Okabe and Ito (2008), which colour-blind readers can distinguish.
-TRAINING_COLOUR, VALIDATION_COLOUR, _BEST = "#0072B2", "#D55E00", "#666666"
-
-
-def plot_history(history: Sequence[Measurement], path: Path) -> None:
-    """Draws loss and accuracy against steps, side by side, and marks the least validation loss."""
-    check_suffix(path)
-    if not history:
-        raise RecipeError("there is nothing to plot: the history holds 0 measurements")
-    # Without pyplot, which needs a window system and keeps global state.
-    figure = Figure(figsize=(10, 4), layout="constrained")
-    best = min(history, key=lambda measurement: measurement.validation_loss).step
-    loss, accuracy = figure.subplots(1, 2)
-    for axes, name, unit in (
-        (loss, "loss", "cross-entropy (nats)"),
-        (accuracy, "accuracy", "share of right labels"),
-    ):
-        draw_curves(axes, [history], name)
-        axes.axvline(best, color=_BEST, linestyle=":", label="least validation loss")
-        axes.set_title(name.capitalize())
-        axes.set_xlabel("step")
-        axes.set_ylabel(unit)
-        axes.legend()
-    accuracy.yaxis.set_major_formatter(PercentFormatter(xmax=1.0))
-    save_figure(figure, path)
+TRAINING_COLOUR, VALIDATION_COLOUR = "#0072B2", "#D55E00"
 
 
 def check_suffix(path: Path) -> None:

@@ -1,13 +1,18 @@
 """The first classifier of a pretrained encoder: scikit-learn's logistic regression."""
 
+from typing import cast
+
 import numpy as np
 import pytest
+import torch
 from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from model.network.layers import EncoderLayer
+from model.types import Batch
 from tests.builders import tiny_config, tiny_network, tiny_tokenizer
 from tests.training.tiny_runs import CPU
 from training.fit import head
@@ -50,6 +55,32 @@ def test_the_start_equals_scikit_learns_on_the_same_features(
             scoring="neg_log_loss",
             cv=StratifiedKFold(3, shuffle=True, random_state=3),
         )
-    order = np.random.default_rng(3).permutation(rows)
-    expected.fit(features[order], np.array(truth)[order])
+    expected.fit(features, truth)
     assert softmax(found, axis=1) == pytest.approx(expected.predict_proba(features), abs=1e-5)
+
+
+def test_the_last_layer_that_is_kept_averages_all_tokens() -> None:
+    """The mean of the states below, standardised over the rows; a text is read by itself."""
+    network, tokenizer = tiny_network(tiny_config(num_hidden_layers=3)), tiny_tokenizer()
+    rows = encode_rows(tokenizer, [f"{one} {two} a" for one in WORDS for two in WORDS], [0, 1] * 32)
+    means = []
+    for encoding in rows.encodings:
+        states = network.embeddings(torch.tensor([encoding.input_ids]))
+        states, _ = network.layers[0](states, bias=None, need_weights=False)
+        means.append(states.mean(dim=1))
+    mean = torch.cat(means)  # [N, D]
+
+    head.average_tokens(network, 2, rows, 0, CPU)
+
+    assert len(network.layers) == 2
+    read: list[torch.Tensor] = []
+    last = cast("EncoderLayer", network.layers[-1])
+    last.attention.output.register_forward_hook(lambda *args: read.append(args[2][:, 0]))
+    length = len(rows.encodings[0].input_ids)
+    batch = Batch(torch.tensor([rows.encodings[0].input_ids]), None)
+    torch.testing.assert_close(
+        network(batch, need_weights=True).attention_weights[-1],
+        torch.full((1, 2, length, length), 1 / length),
+    )
+    expected = 4 * (mean - mean.mean(dim=0)) / mean.std(dim=0)
+    torch.testing.assert_close(read[0], expected[:1], atol=1e-3, rtol=1e-3)

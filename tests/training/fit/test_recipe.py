@@ -95,6 +95,33 @@ def test_a_file_that_is_not_toml(tmp_path: Path, content: bytes, fault: str) -> 
     assert str(refused.value).startswith(f"preset {preset}: {fault}")
 
 
+@pytest.mark.parametrize(
+    ("rows", "tokens", "kind", "expected"),
+    [
+        (80, 20, "new", (16, 15, 5e-4, "end", 0.7, None)),
+        (80, 60, "new", (16, 15, 5e-4, "end", 0.7, 2)),
+        (300, 20, "served", (32, 3, 5e-5, "start", 0.0, None)),
+        (300, 60, "known", (32, 3, 5e-5, "best", 0.0, None)),
+        (301, 60, "new", (16, 4, 5e-4, "end", 0.0, None)),
+        (301, 60, "served", (32, 3, 5e-5, "best", 0.0, None)),
+    ],
+)
+def test_the_rows_choose_what_nobody_has_chosen(
+    rows: int, tokens: int, kind: str, expected: tuple[object, ...]
+) -> None:
+    """With the passes of a step, which follow its longest text."""
+    names = ("batch_size", "epochs", "learning_rate", "keep", "teacher_share", "layers")
+    of_rows = {"is_served": kind == "served", "is_known": kind == "known"}
+    lengths = [256, *[tokens] * (rows - 1)]
+    found = load_recipe("finetune", {}).for_rows(lengths, **of_rows, is_small=True)
+    assert tuple(getattr(found, name) for name in names) == expected
+    assert found.accumulate == found.batch_size * 256 // 1024
+    mine = load_recipe("finetune", {"epochs": 2, "batch_size": 8, "held_layers": 1})
+    found = mine.for_rows(lengths, **of_rows, is_small=False)
+    assert (found.epochs, found.batch_size, found.held_layers) == (2, 8, 1)
+    assert found.accumulate == 1
+
+
 @given(st.builds(Recipe))
 def test_what_a_checkpoint_records_is_the_recipe(recipe: Recipe) -> None:
     assert Recipe.model_validate_json(recipe.model_dump_json()) == recipe

@@ -12,7 +12,7 @@ from training.fit.step_log import StepLog
 
 
 def note(log: StepLog, state: TrainerState, rows: int, loss: float, correct: int) -> None:
-    log.add(rows, torch.tensor(loss), torch.tensor(correct))
+    log.add(rows, torch.tensor(loss), torch.tensor(correct), 1e-3)
     state.step += 1
 
 

@@ -1,33 +1,11 @@
-"""The pictures of a run and of its scores."""
+"""The pictures of scores."""
 
 from pathlib import Path
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
-from training.measure.history import Measurement
-from training.measure.plots import Scores, plot_history, plot_reliability
-
-
-def measurement(step: int, training: float, validation: float) -> Measurement:
-    losses = (training, 1 - training, validation, 1 - validation)
-    return Measurement(step, step // 100, *losses, learning_rate=0.001, seconds=1.0)
-
-
-HISTORY = [measurement(100, 0.6, 0.7), measurement(200, 0.4, 0.5), measurement(300, 0.2, 0.6)]
-
-
-def test_svg_holds_both_curves_of_both_panels(tmp_path: Path) -> None:
-    path = tmp_path / "history.svg"
-    plot_history(HISTORY, path)
-    ElementTree.parse(path)  # noqa: S314 - written one line above
-    drawn = path.read_text()
-    for text in ("Loss", "Accuracy", "training", "validation", "least validation loss", "step"):
-        assert f"<!-- {text} -->" in drawn
-    # Two curves in each panel.
-    assert drawn.count("stroke: #0072b2; stroke-width: 1.5") == 4
-    assert drawn.count("stroke: #d55e00; stroke-width: 1.5") == 4
+from training.measure.plots import Scores, plot_reliability
 
 
 @pytest.mark.parametrize(("count", "suffix"), [(1, ".svg"), (4, ".png")])
