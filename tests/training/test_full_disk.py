@@ -99,7 +99,7 @@ def test_a_checkpoint_that_cannot_be_written_is_written_by_resume(
     state = tmp_path / "out.run" / "state"
     assert refusal(command) == (
         f"{state} holds the state of a run: resume it with --resume, or discard it with "
-        "it has ended, or discard it with --overwrite"
+        "--overwrite"
     )
     # Another column of the same file makes other rows.
     told = refusal([*command, "--text-column", "other", "--resume"])
