@@ -98,8 +98,7 @@ def test_a_checkpoint_that_cannot_be_written_is_written_by_resume(
     )
     state = tmp_path / "out.run" / "state"
     assert refusal(command) == (
-        f"{state} holds the state of a run: resume it with --resume, or discard it with "
-        "--overwrite"
+        f"{state} holds the state of a run: resume it with --resume, or discard it with --overwrite"
     )
     # Another column of the same file makes other rows.
     told = refusal([*command, "--text-column", "other", "--resume"])
