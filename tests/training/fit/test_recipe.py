@@ -134,6 +134,8 @@ def test_what_a_checkpoint_records_is_the_recipe(recipe: Recipe) -> None:
 def test_a_run_that_may_stop_early_keeps_its_best_weights(
     given: dict[str, object], keep: str, patience: int
 ) -> None:
-    chosen = load_recipe("finetune", given).for_rows(100, is_served=False)
+    chosen = load_recipe("finetune", given).for_rows(
+        [20] * 100, is_served=False, is_known=False, is_small=True
+    )
 
     assert (chosen.keep, chosen.patience) == (keep, patience)
