@@ -52,7 +52,7 @@ def test_the_verdict_and_its_classes_are_the_services(visit: Visit, client: http
     said = f"positive, {whole(prediction['score'])}. Because of “superb”."
     expect(status).to_have_text(said)
     said = part(visit, ".reliable").inner_text()
-    assert said.startswith("Of 10")
+    assert said.startswith("of 10")
     visit.page.get_by_role("button", name="on which texts?").click()
     record, metrics = (client.get("/model").json()[name] for name in ("thresholds", "metrics"))
     about, sets = visit.page.locator("#about"), ", ".join(record["sets"])
@@ -68,9 +68,9 @@ def test_the_verdict_and_its_classes_are_the_services(visit: Visit, client: http
     ("score", "said"),
     [
         (0.4, ""),  # the record has nothing below its first threshold
-        (0.55, "Of 10 verdicts this sure, about 7 were right"),
-        (0.62, "Of 10 verdicts this sure, about 8 were right"),
-        (0.995, "Of 100 verdicts this sure, about 98 were right"),
+        (0.55, "of 10 verdicts this sure, about 7 were right"),
+        (0.62, "of 10 verdicts this sure, about 8 were right"),
+        (0.995, "of 100 verdicts this sure, about 98 were right"),
     ],
 )
 def test_how_often_it_is_right_is_counted_in_the_models_record(
@@ -102,7 +102,7 @@ def test_sentences_come_first_and_words_of_the_one_that_is_opened(
     for (_, sentence, other), said in zip(
         sorted(telling, key=lambda each: -each[0]), shown, strict=True
     ):
-        form = rf"“(.*)” {label} (\d+) % → (\d+) % without it(?:, then (\w+))?"
+        form = rf"“(.*)” {label} (\d+) → (\d+) without it(?:, then (\w+))?"
         found = re.fullmatch(form, said.replace("\xa0", " "))
         assert found
         assert found[1] == sentence

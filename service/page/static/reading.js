@@ -42,6 +42,7 @@ const trying = new Latest();
 
 const set = (fields) => change("reading", fields);
 const titled = (label) => `${label[0].toUpperCase()}${label.slice(1)}`;
+const points = (share) => plain(share).replace(" %", "");
 
 /** How often verdicts of about this score are right, by the model's record; empty without one. */
 export function reliability(thresholds, score) {
@@ -56,7 +57,7 @@ export function reliability(thresholds, score) {
     const share = (rights[at] - right) / rows;
     const tens = Math.round(10 * share);
     const [of, often] = tens < 10 ? [10, tens] : [100, Math.min(99, Math.round(100 * share))];
-    return `Of ${of} verdicts this sure, about ${often} were right`;
+    return `of ${of} verdicts this sure, about ${often} were right`;
   }
   return "";
 }
@@ -286,7 +287,7 @@ const Bars = ({ probabilities }) => html`
 function Reasons({ label, noun, score, parts, note }) {
   const found = telling({ label, parts });
   const list = (title, some) => some.length > 0 && html`<dt>${title}</dt>${some.map(({ text, probability, verdict }) => html`
-    <dd><span dir="auto">${named(text)}</span>${" "}<span class="figure">${`${label} ${plain(score)} → ${plain(probability)}`.replaceAll(" ", "\u00a0")} without\u00a0it${
+    <dd><span dir="auto">${named(text)}</span>${" "}<span class="figure">${label} ${points(score)}\u00a0→\u00a0${points(probability)} without\u00a0it${
       verdict !== label && `, then ${verdict}`}</span></dd>`)}`;
   const isNone = !found.some(({ moved }) => moved > 0) && note === "" && parts.length > 1;
   return html`<dl class="reasons">
