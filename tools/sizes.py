@@ -16,8 +16,8 @@ ROOT = Path(__file__).parents[1]
 # What a package has, where it has more than it should: a budget only goes down. Wanted are 14,300,
 # 12,200, 6,400, 2,900, 2,200, 1,200, 1,200 and 600 lines.
 BUDGETS = {
-    "service": 14_785,
-    "model": 13_850,
+    "service": 14_450,
+    "model": 13_265,
     "training": 7_425,
     "scoring": 3_200,
     "client": 2_300,

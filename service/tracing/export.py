@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import SERVICE_NAME, OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
 from opentelemetry.trace import Tracer
 
 logger = logging.getLogger("headlight.tracing")
@@ -43,7 +43,7 @@ class Export:
         named = OTELResourceDetector().detect().attributes
         kept = {key: text for key, text in described.items() if key not in named}
         self._provider = TracerProvider(resource=Resource.create(kept), shutdown_on_exit=False)
-        self._exporter = OTLPSpanExporter()
+        self._exporter: SpanExporter = OTLPSpanExporter()
         self._provider.add_span_processor(BatchSpanProcessor(self._exporter))
         self.tracer: Tracer = self._provider.get_tracer("headlight", described["service.version"])
 

@@ -60,15 +60,17 @@ def test_a_killed_driver_takes_its_workers_along_and_the_next_goes_on(
 ) -> None:
     output = tmp_path / "out"
     process = start(checkpoint_folder, table, output)
-    wait_for_parts(output, 1, process)
+    # One that is about to start holds the lock of the driver for a moment.
+    wait_until(lambda: len(workers_of(process.pid)) == 2)
     workers = workers_of(process.pid)
+    wait_for_parts(output, 1, process)
     process.kill()
     end(process)
     wait_until(lambda: not any(map(is_alive, workers)))
-    assert workers
     assert "SUCCESS.json" not in files_of(output)
     before = {path: path.stat().st_mtime_ns for path in output.glob("part-*")}
-    assert end(start(checkpoint_folder, table, output))[0] == 0
+    code, said = end(start(checkpoint_folder, table, output))
+    assert code == 0, said
     assert files_of(output) == whole
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
