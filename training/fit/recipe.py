@@ -172,8 +172,8 @@ class Recipe(_StrictModel):
         """
         epochs = min(max(_STEPS * _BATCH // len(lengths), _LEAST_EPOCHS), _MOST_EPOCHS)
         is_few = len(lengths) <= _FEW
-        share = _TEACHER_SHARE if is_few else 0.0
         layers = _LAYERS if is_few and sum(lengths) > _LONG * len(lengths) else None
+        share = _TEACHER_SHARE if layers or len(lengths) <= _FEW // 2 else 0.0
         learnt = (_BATCH, epochs, epochs, 5e-4, 0.1, 0, "end", share, layers)
         chosen: dict[str, Any] = dict(zip(CHOSEN, learnt, strict=False))
         if is_served or is_known:

@@ -99,7 +99,8 @@ def test_a_file_that_is_not_toml(tmp_path: Path, content: bytes, fault: str) -> 
     ("rows", "tokens", "kind", "expected"),
     [
         (80, 20, "new", (16, 15, 5e-4, "end", 0.7, None)),
-        (80, 60, "new", (16, 15, 5e-4, "end", 0.7, 2)),
+        (151, 20, "new", (16, 8, 5e-4, "end", 0.0, None)),
+        (300, 60, "new", (16, 4, 5e-4, "end", 0.7, 2)),
         (300, 20, "served", (32, 3, 5e-5, "start", 0.0, None)),
         (300, 60, "known", (32, 3, 5e-5, "best", 0.0, None)),
         (301, 60, "new", (16, 4, 5e-4, "end", 0.0, None)),
