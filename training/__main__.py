@@ -29,14 +29,9 @@ _EXTRAS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one subcommand.
+    """Runs one subcommand; returns the status, and says on stderr why it is not 0.
 
-    Args:
-        arguments: the words of the command line; None: those of the process.
-
-    Returns:
-        0 if it worked, 1 if not, with the reason on stderr, and 128 plus the number of a signal
-        that interrupted it.
+    It is 1 for an error, and 128 plus the number of a signal that interrupted the command.
     """
     prepare_process()
     with raised_signals(lambda: "interrupted: run the same command again"):

@@ -49,16 +49,8 @@ def choose_accelerator(
 ) -> Accelerator:
     """Chooses where a run computes, and sets threads and determinism of torch.
 
-    Args:
-        device: `auto`, `cpu`, `cuda` or `cuda:N`.
-        threads: how many; None: the CPU quota, or the cores.
-        dtype: the type of matrix products: `float32`, `bfloat16`, or `auto`, which is bfloat16
-            where the processor has it.
-        ranks: processes that compute together. Those of a machine share its cores, and each has a
-            GPU of its own.
-
-    Raises:
-        model.errors.ConfigurationError: the device is not there.
+    Processes of a machine share its cores, and each has a GPU of its own. A dtype of `auto` is
+    bfloat16 where the processor has it.
     """
     chosen = find_device(device)
     if chosen.type == "cuda" and ranks.count > 1:

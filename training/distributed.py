@@ -30,21 +30,15 @@ _RESTARTS = "TORCHELASTIC_RESTART_COUNT"
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """The processes of a run.
-
-    Args:
-        restarts: how often torchrun has started them again.
-        group: exchanges over gloo; None if there is one process.
-        store: counts which errors have been reported; None if there is one process.
-    """
+    """The processes of a run."""
 
     number: int = 0
     count: int = 1
     local_number: int = 0
     local_count: int = 1
-    restarts: int = 0
-    group: Any = None
-    store: Any = None
+    restarts: int = 0  # how often torchrun has started them again
+    group: Any = None  # exchanges over gloo, among several processes
+    store: Any = None  # counts which errors they have reported
 
     @property
     def is_first(self) -> bool:

@@ -335,11 +335,7 @@ def _remove(folder: Path, owner: int) -> None:
 
 
 def _rows_of(items: Sequence[object], y: ArrayLike) -> tuple[NDArray[Any], Dataset, list[int]]:
-    """Returns the classes, the rows, and the number of each class among the names of the rows.
-
-    Raises:
-        ValueError: a class is missing or no class, or a row cannot be used.
-    """
+    """Returns the classes, the rows, and the number of each class among the names of the rows."""
     if y is None:
         raise ValueError("fit requires y to be passed, but the target y is None")
     texts = [checked_text(each, prefix=f"texts[{at}]: ") for at, each in enumerate(items)]

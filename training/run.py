@@ -35,32 +35,22 @@ _MOST_RECORDED = 500
 
 @dataclass(frozen=True, slots=True)
 class TrainingContext:
-    """Where and how a run computes.
-
-    Args:
-        stop: called after each step; returns the number of a signal, or None.
-        ranks: processes that train together; only the first one writes files.
-        init_from: the folder of the first weights; None: random weights.
-        name: the name of the output, which begins the names of its runs in trackers.
-    """
+    """Where and how a run computes."""
 
     accelerator: Accelerator
     save_every: int
-    stop: Callable[[], int | None]
-    ranks: Ranks = SINGLE_PROCESS
-    init_from: Path | None = None
-    name: str = ""
+    stop: Callable[[], int | None]  # after each step: the number of a signal, or None
+    ranks: Ranks = SINGLE_PROCESS  # only the first one writes files
+    init_from: Path | None = None  # None: random weights
+    name: str = ""  # of the output, which begins those of its runs in trackers
     targets: Sequence[Target] = ()
 
 
 class Run:
     """One network, its rows and its trainer.
 
-    Args:
-        training: rows to learn from; the recipe may rewrite some of their texts.
-        validation: rows that choose the epoch and the temperature.
-        folder: what belongs to this run: its state, and what trackers must know to resume.
-        keeps_state: whether the run can be resumed; to write its state takes memory.
+    `validation` chooses the epoch and the temperature; `folder` holds what belongs to this run.
+    Without `keeps_state` it cannot be resumed; to write its state takes memory.
     """
 
     def __init__(
@@ -162,13 +152,9 @@ class Run:
     def trained(
         self, name: str, report: Callable[[Sequence[Measurement]], None] = lambda _: None
     ) -> Iterator[tuple[list[Measurement], RunLog]]:
-        """Trains, and keeps the logs open for the figures.
+        """Trains, and yields the whole history, and logs that stay open for the figures.
 
-        Args:
-            report: called with the history up to each epoch, again for those of a resumed run.
-
-        Yields:
-            The whole history, and the logs. The network holds the best weights.
+        `report` gets the history up to each epoch, again for those of a resumed run.
         """
         trainer, context = self.trainer, self.context
         with opened_logs(context.targets, name, folder=self.folder, first_step=trainer.step) as log:

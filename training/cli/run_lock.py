@@ -13,12 +13,9 @@ from training.errors import RecipeError
 
 @contextmanager
 def locked(*folders: Path, ranks: Ranks = SINGLE_PROCESS) -> Iterator[None]:
-    """Locks folders for this command, which the first of its processes does for all.
+    """Locks folders for a command, in the first process for all; raises `RecipeError` if in use.
 
     The system unlocks them when the process ends, however it ends.
-
-    Raises:
-        RecipeError: another command writes into one of them.
     """
     with ExitStack() as stack:
         problem = ""

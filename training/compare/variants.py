@@ -18,17 +18,12 @@ _COURSE, _ENCODER = "course", "small"
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One of the compared networks.
-
-    Args:
-        num_heads: heads of the course's classifier; None: no attention.
-        mask_padding: whether its attention ignores padding.
-    """
+    """One of the compared networks."""
 
     title: str
     preset: str = _COURSE
     convolution: bool = True
-    num_heads: int | None = 4
+    num_heads: int | None = 4  # of attention; None: no attention
     mask_padding: bool = True
 
     def begin(self, recipe: Recipe, training: Dataset) -> tuple[Network, Tokenizer]:

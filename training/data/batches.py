@@ -10,14 +10,9 @@ _BATCHES_SORTED_TOGETHER = 50
 def make_batches(
     lengths: Sequence[int], *, batch_size: int, seed: int, epoch: int
 ) -> list[list[int]]:
-    """Groups the texts of an epoch; seed and epoch decide the order.
+    """Groups the texts of an epoch, counted from 0; returns indices, each once.
 
-    Args:
-        batch_size: texts in a batch; the last batch of a sorted stretch may have fewer.
-        epoch: counted from 0.
-
-    Returns:
-        Indices of the texts, each once. The same arguments give the same batches.
+    The same arguments give the same batches. The last one of a sorted stretch may have fewer texts.
     """
     order = random.Random(f"{seed}/{epoch}")  # noqa: S311 - not for secrets
     indices = list(range(len(lengths)))

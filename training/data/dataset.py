@@ -42,15 +42,10 @@ _GUESSED = Columns()
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """Texts and their classes.
-
-    Args:
-        label_ids: the class of each text, an index into `labels`.
-        labels: names of the classes, in their order.
-    """
+    """Texts and their classes."""
 
     texts: tuple[str, ...]
-    label_ids: tuple[int, ...]
+    label_ids: tuple[int, ...]  # indices into `labels`
     labels: tuple[str, ...]
     sources: tuple[DataSource, ...]
 
@@ -84,17 +79,12 @@ def read_dataset(
 ) -> Dataset:
     """Reads files, checks every row, and joins the files in the order given.
 
-    Args:
-        paths: files of any form that `model.tables` reads, at least one.
-        labels: the classes in their order; None: those of the files, which must have at least
-            two.
-        some: whether rows that are labelled 0 and 1 only mean `negative` and `positive`, if these
-            are among more `labels`; the dataset then has these two. Other numbers that are fewer
-            than `labels` are refused.
+    `labels` are the classes in their order; None: those of the files, two or more. With `some`,
+    rows labelled 0 and 1 only mean `negative` and `positive`, if these are among more `labels`; the
+    dataset then has these two. Other numbers that are fewer than `labels` are refused.
 
     Raises:
-        DataError: a file cannot be read or a row cannot be used. If `labels` is None: words and
-            numbers are mixed, or all rows have one class.
+        DataError: a file cannot be read, a row cannot be used, or the rows make no classes.
         RecipeError: `labels` has fewer than two names, or a name is repeated or blank.
     """
     if labels is not None:
@@ -124,13 +114,9 @@ def read_dataset(
 def dataset_of(
     texts: Sequence[object], labels: Sequence[object], *, names: Sequence[str] | None = None
 ) -> Dataset:
-    """Checks rows that are in memory, as those of a file; see `read_dataset`.
+    """Checks rows that are in memory, as `read_dataset` those of a file; rows count from 0.
 
-    Args:
-        names: the classes, or more than those; None: those of the rows.
-
-    Raises:
-        DataError: a row cannot be used, or all have one class of any; rows count from 0.
+    `names` are the classes, or more than those; None: those of the rows.
     """
     path = Path(IN_MEMORY)
     pairs = list(zip(texts, labels, strict=True))
@@ -185,12 +171,7 @@ def _read_bytes(path: Path) -> bytes:
 
 
 def _read_examples(
-    path: Path,
-    read: Iterable[Row],
-    columns: Columns,
-    labels: Sequence[str] | None,
-    *,
-    some: bool,
+    path: Path, read: Iterable[Row], columns: Columns, labels: Sequence[str] | None, *, some: bool
 ) -> tuple[list[_Example], list[DataError], tuple[str, ...]]:
     """Returns the rows of a file that can be used, what is wrong with it, and its classes."""
     rows, bad = _check_rows(read, stars=columns.stars)

@@ -107,12 +107,7 @@ def _place_of(name: str) -> tuple[str, str] | None:
 def fetch(reference: Reference, output: Path, *, check: Callable[[Path], object]) -> str:
     """Downloads a checkpoint beside `output`, checks it, and renames it; returns its commit.
 
-    An interrupted download goes on.
-
-    Raises:
-        HubError: it cannot be downloaded, or is not accepted; then nothing is left.
-        CheckpointError: `output` holds something else.
-        OSError: the folder cannot be written.
+    An interrupted download goes on. Of one that is not accepted nothing is left.
     """
     listing = list_files(reference)
     if origin_of(output) == (reference.name, listing.commit):

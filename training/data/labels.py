@@ -31,11 +31,7 @@ _TWINS = str.maketrans(
 
 
 def parse_label(value: object) -> Label:
-    """Reads a label as a word or a whole number.
-
-    Raises:
-        ValueError: it is neither, or a name that no checkpoint may hold.
-    """
+    """Reads a label as a word or a whole number; raises ValueError for what is neither."""
     if isinstance(value, ClassName):
         return ClassName(check_label(value))
     value = value.strip() if isinstance(value, str) else value
@@ -61,11 +57,7 @@ def parse_label(value: object) -> Label:
 
 
 def sentiment_of_stars(label: Label) -> Label:
-    """Reads 1 and 2 stars as negative, 3 as neutral, 4 and 5 as positive.
-
-    Raises:
-        ValueError: it is no number of stars.
-    """
+    """Reads 1 and 2 stars as negative, 3 as neutral, 4 and 5 as positive; else ValueError."""
     match = _STARS.fullmatch(str(label))
     if match is None:
         raise ValueError(f"label {shorten(repr(label), _SHOWN)} is no number of stars from 1 to 5")
@@ -73,10 +65,7 @@ def sentiment_of_stars(label: Label) -> Label:
 
 
 def name_classes(labels: Collection[Label]) -> tuple[str, ...]:
-    """Names the classes after the labels of all rows: words in alphabetical order, or numbers.
-
-    0 and 1 are named `negative` and `positive`.
-    """
+    """Names the classes: words by the alphabet, or numbers; 0 and 1 are `negative`, `positive`."""
     if all(label in (0, 1) for label in labels):
         return ("negative", "positive")
     numbers = sorted(label for label in labels if isinstance(label, int))
@@ -85,14 +74,9 @@ def name_classes(labels: Collection[Label]) -> tuple[str, ...]:
 
 
 def class_number(label: Label, labels: Sequence[str]) -> int:
-    """Finds the class of a label.
+    """Finds the class of a label; raises ValueError if there is none.
 
-    Args:
-        labels: names of the classes, in their order. A number is an index into them, unless a
-            class is named by a number.
-
-    Raises:
-        ValueError: there is no such class.
+    A number is an index into `labels`, unless a class is named by a number.
     """
     name = str(label)
     if name in labels:

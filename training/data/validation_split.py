@@ -43,10 +43,7 @@ def read_and_split(
 def read_evaluated(
     paths: Sequence[Path], *, columns: Columns, labels: Sequence[str]
 ) -> dict[str, Dataset]:
-    """Reads the files that are measured at the end, by their names in the record.
-
-    That of `data/sst/dev.tsv.gz` is `sst/dev`.
-    """
+    """Reads files to measure; that of `data/sst/dev.tsv.gz` is recorded as `sst/dev`."""
     datasets: dict[str, Dataset] = {}
     for path in paths:
         name = f"{path.resolve().parent.name}/{path.name.partition('.')[0]}"

@@ -73,18 +73,14 @@ def train_word_tokenizer(
 ) -> Tokenizer:
     """Trains the tokenizer of the seed course: its most frequent words, numbered from 1.
 
-    Texts are lower-cased, and everything but letters and digits becomes a space. The course drops
-    unknown words. Here `[UNK]` stands for each, so that a text keeps its order and `/attention`
-    shows where such a word was.
-
-    Args:
-        num_words: the most words. Of equally frequent words, the first in Unicode are taken.
-        padded_length: the length of every text, for a network that also reads padding.
+    The course drops unknown words. Here `[UNK]` stands for each, so that a text keeps its order and
+    `/attention` shows where such a word was. A network that reads padding needs a `padded_length`.
     """
     prepare = _word_backend({})
     counts: Counter[str] = Counter()
     for text in texts:
         counts.update(prepare.normalizer.normalize_str(text).split())
+    # Of equally frequent words, the first in Unicode are taken.
     frequent = sorted(sorted(counts), key=counts.__getitem__, reverse=True)[:num_words]
     vocabulary = {_PAD: 0, **{word: number for number, word in enumerate(frequent, start=1)}}
     vocabulary[_UNKNOWN] = len(vocabulary)

@@ -33,10 +33,9 @@ def write_state(
     tensors: Mapping[str, Tensor],
     fingerprint: Mapping[str, Any],
 ) -> str | None:
-    """Writes the state, or warns that it could not be written; the previous state stays then.
+    """Writes the state, or warns and returns why it is not on disk and where `--resume` continues.
 
-    Returns:
-        None; or why the state is not on disk, and where `--resume` would continue.
+    The previous state stays then.
     """
     try:
         save_state(folder, position, tensors, fingerprint)
@@ -69,17 +68,12 @@ def resume_hint(folder: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """The most bytes of what a run writes.
-
-    Args:
-        present: bytes of the state that lies there already.
-        is_over: whether only the checkpoint is left to write.
-    """
+    """The most bytes of what a run writes."""
 
     state: int
-    present: int
+    present: int  # of the state there already
     checkpoint: int
-    is_over: bool = False
+    is_over: bool = False  # whether only the checkpoint is left to write
 
 
 def demand_of(

@@ -132,11 +132,7 @@ def use_byte_dropout(network: nn.Module) -> None:
 
 
 class TokenDropout:
-    """Replaces random tokens of a batch by `[UNK]`, never special ones.
-
-    Args:
-        tokenizer: without `[UNK]` nothing is dropped.
-    """
+    """Replaces random tokens of a batch by `[UNK]`, if the tokenizer has it; never special ones."""
 
     def __init__(self, tokenizer: Tokenizer, share: float, accelerator: Accelerator) -> None:
         self._share = share

@@ -49,17 +49,9 @@ def write_checkpoint(
     device: torch.device,
     dtype: torch.dtype,
 ) -> Exported:
-    """Calibrates, measures in float32, and saves.
+    """Calibrates on the validation rows, measures in float32, and saves.
 
-    Args:
-        start: its network holds the best weights, on `device` and in evaluation mode.
-        language: the code of the only language that the network reads; None: not known.
-        record: the recipe of the run, for `headlight.json`.
-        validation: rows that the temperature is fitted on.
-        evaluated: other rows to measure, by the names of their sets.
-
-    Raises:
-        OSError: the folder could not be written.
+    The network of `start` holds the best weights, on `device` and in evaluation mode.
     """
     with torch.no_grad():  # to the values that a reader of the checkpoint will see
         for parameter in start.network.parameters():
@@ -128,15 +120,9 @@ def fit_pair(
     labels: Sequence[str],
     temperature: float,
 ) -> float | None:
-    """Finds the temperature of a choice between `negative` and `positive`.
+    """Finds the temperature of a choice between `negative` and `positive`, by logits [N, C].
 
-    Args:
-        logits: of every class, [N, C].
-        temperature: of all classes.
-
-    Returns:
-        None if the labels are no more than these two, or the log-loss on their rows is not lower
-        by as much as reports show.
+    None if there are no other labels, or the log-loss on their rows is hardly lower.
     """
     if not has_pair(labels):
         return None

@@ -14,8 +14,7 @@ from training.fit.objective import word_embedding
 class GradientSync:
     """Averages gradients over processes, most of them while others are still computed.
 
-    Only those rows of the word embedding are exchanged that a step uses. In a small encoder they
-    are half of all weights, and a step uses some hundreds of 30,000 rows.
+    Of the word embedding, half of a small encoder, only the rows that a step uses are exchanged.
     """
 
     def __init__(self, network: nn.Module, tokenizer: Tokenizer, ranks: Ranks) -> None:

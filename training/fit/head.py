@@ -55,13 +55,10 @@ def fit_head(
     pad_token_id: int,
     accelerator: Accelerator,
 ) -> tuple[Regression, Regression]:
-    """Sets the classifier to the multinomial logistic regression on what it reads.
+    """Sets the classifier to the multinomial logistic regression on what it reads, standardised.
 
-    Features are standardised; weights and bias take mean and scale in. The strength of the penalty
-    has the least log-loss in cross-validation, if every class has two rows or more.
-
-    Returns:
-        The regression, and that on the mean embedding of the words.
+    The strength of the penalty has the least log-loss in cross-validation, if all classes have two
+    rows. Returns the regression, and that on the mean embedding of the words.
     """
     order = np.random.default_rng(recipe.seed).permutation(len(rows.label_ids))
     _, firsts = np.unique(np.array(rows.label_ids)[order], return_index=True)
@@ -98,8 +95,7 @@ def average_tokens(
 ) -> None:
     """Cuts an encoder down to its lowest layers, of which the last averages all tokens.
 
-    It begins with the same attention to each token; its output is the mean of their states,
-    standardised over the rows.
+    Its attention is the same to each token; its output is their mean, standardised over the rows.
     """
     network.layers = network.layers[:layers]
     last = cast("EncoderLayer", network.layers[-1])

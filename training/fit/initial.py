@@ -26,18 +26,14 @@ from training.fit.recipe import ConvAttentionSizes, NetworkSizes, Recipe
 
 @dataclass(frozen=True, slots=True)
 class InitialModel:
-    """What a run begins with; `origin` names the pretrained weights, if any.
-
-    `known` are the classes that these weights tell apart already; `language` is the only one that
-    they read, if that is recorded.
-    """
+    """What a run begins with."""
 
     config: NetworkConfig
     network: Network
     tokenizer: Tokenizer
-    origin: dict[str, str]
-    known: tuple[str, ...] = ()
-    language: str | None = None
+    origin: dict[str, str]  # names the pretrained weights, if any
+    known: tuple[str, ...] = ()  # classes that the weights tell apart already
+    language: str | None = None  # the only one that they read, if recorded
 
 
 def init_from_scratch(recipe: Recipe, texts: Sequence[str], labels: Sequence[str]) -> InitialModel:
@@ -89,9 +85,6 @@ def _start_conv_attention(
 
 def init_from_pretrained(recipe: Recipe, folder: Path, labels: Sequence[str]) -> InitialModel:
     """Loads vocabulary, sizes and weights of an encoder's folder, and what its head knows.
-
-    Args:
-        folder: `config.json`, `model.safetensors` and a tokenizer.
 
     Raises:
         CheckpointError: the folder is damaged, incomplete or of another kind.

@@ -16,8 +16,7 @@ from training.fit.rows import EncodedRows
 def class_weights(rows: EncodedRows, recipe: Recipe, accelerator: Accelerator) -> Tensor | None:
     """Computes the weight of a row of each class, float32 [C]; None if all rows count alike.
 
-    With `balanced`, all classes count alike: N / (C * rows of the class). The mean over all rows
-    is 1, so the learning rate means the same.
+    With `balanced` it is N / (C * rows of the class), whose mean over all rows is 1.
     """
     if recipe.class_weights == "none":
         return None
@@ -38,13 +37,9 @@ def batch_loss(
 ) -> Tensor:
     """Computes mean cross-entropy; for a sigmoid unit's two logits, binary cross-entropy.
 
-    Args:
-        logits: [B, C].
-        target: classes, int64 [B], or their probabilities, float32 [B, C].
-        weights: weight of a row of each class, float32 [C]; a row of probabilities has that of its
-            most probable class.
-        leave_out: whether some targets are `LEFT_OUT`. Such a class is no part of the softmax of
-            its row, so nothing is learnt about it. Label smoothing is not applied then.
+    Targets are classes, int64 [B], or their probabilities, float32 [B, C]; a row of these has the
+    weight [C] of its most probable class. With `leave_out` some are `LEFT_OUT`: no part of the
+    softmax of their rows, so nothing is learnt about them. Label smoothing is not applied then.
     """
     if leave_out:
         return _without_some(logits, target, weights)
@@ -65,10 +60,7 @@ def _without_some(logits: Tensor, target: Tensor, weights: Tensor | None) -> Ten
 
 
 def divergence(logits: Tensor, perturbed: Tensor) -> Tensor:
-    """Computes the mean Kullback-Leibler divergence of answers on perturbed texts.
-
-    No gradient flows through the answers on the texts themselves.
-    """
+    """Computes the mean Kullback-Leibler divergence of perturbed texts; the others are fixed."""
     targets = logits.detach().log_softmax(dim=-1)
     return functional.kl_div(
         perturbed.log_softmax(dim=-1), targets, reduction="batchmean", log_target=True

@@ -14,12 +14,7 @@ _YOUNG = 10
 
 
 def build_optimizer(network: nn.Module, *, weight_decay: float, beta2: float = 0.98) -> AdamW:
-    """Builds AdamW (Loshchilov and Hutter 2019) over all parameters. Each step sets the rate.
-
-    Args:
-        weight_decay: decay of matrices; biases, norms and embeddings do not decay.
-        beta2: decay of the mean of squared gradients.
-    """
+    """Builds AdamW (Loshchilov and Hutter 2019); only matrices decay. Each step sets the rate."""
     embeddings = {
         id(parameter)
         for module in network.modules()
@@ -50,11 +45,7 @@ def hold_lower(network: EncoderClassifier, layers: int) -> None:
 def learning_rate(
     step: int, *, total_steps: int, warmup_share: float, peak: float, falls: bool = True
 ) -> float:
-    """Computes the rate of a step: a linear rise from 0, then a linear fall to 0 or none.
-
-    Args:
-        step: counted from 0.
-    """
+    """Computes the rate of a step, from 0 on: a linear rise, then a linear fall to 0 or none."""
     warmup_steps = warmup_share * total_steps
     up = (step + 1) / warmup_steps if warmup_steps else 1.0
     if not falls:

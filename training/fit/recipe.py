@@ -36,11 +36,7 @@ class _StrictModel(BaseModel):
 
 
 class NetworkSizes(_StrictModel):
-    """Sizes of an encoder that is trained from scratch.
-
-    Args:
-        initializer_range: standard deviation of fresh weights.
-    """
+    """Sizes of an encoder that is trained from scratch."""
 
     vocab_size: Annotated[int, Field(ge=100)]
     hidden_size: Count
@@ -59,21 +55,16 @@ class NetworkSizes(_StrictModel):
 
 
 class ConvAttentionSizes(_StrictModel):
-    """Sizes of the classifier of the seed course. The defaults are those of the course.
+    """Sizes of the classifier of the seed course. The defaults are those of the course."""
 
-    Args:
-        vocab_size: rows of the embedding; the course has more rows than words.
-        mask_padding: whether attention ignores padding; the course did not.
-    """
-
-    vocab_size: Count = 3001
+    vocab_size: Count = 3001  # rows of the embedding, more than words
     num_words: Count = 1000
     embedding_size: Count = 32
     num_filters: Count = 100
     kernel_size: Count = 4
     num_heads: Count = 4
     head_dim: Count = 128
-    mask_padding: bool = True
+    mask_padding: bool = True  # the course did not
 
     @model_validator(mode="after")
     def _words_have_rows(self) -> Self:
@@ -162,13 +153,10 @@ class Recipe(_StrictModel):
     def for_rows(
         self, lengths: Sequence[int], *, is_served: bool, is_known: bool, is_small: bool
     ) -> Self:
-        """Chooses what neither preset nor options give a pretrained network, by its rows.
+        """Chooses what neither preset nor options give a pretrained network, by the rows' tokens.
 
-        Args:
-            lengths: tokens of each row.
-            is_served: whether the weights serve the classes of the rows already (`fit_head`).
-            is_known: whether their head knows these classes by name.
-            is_small: whether a step is divided into passes that need little memory.
+        `is_served`: the weights serve the classes already (`fit_head`); `is_known`: their head
+        knows them by name; `is_small`: a step is divided into passes that need little memory.
         """
         epochs = min(max(_STEPS * _BATCH // len(lengths), _LEAST_EPOCHS), _MOST_EPOCHS)
         is_few = len(lengths) <= _FEW
@@ -196,11 +184,8 @@ def presets() -> tuple[str, ...]:
 def load_recipe(preset: str, changes: Mapping[str, object], *, are_typed: bool = True) -> Recipe:
     """Reads a preset by its name, or the TOML file at its path, and applies options to it.
 
-    Args:
-        are_typed: whether the changes are options of a command line, which errors name so.
-
-    Raises:
-        RecipeError: there is no such preset, or values are wrong; lists every fault.
+    `are_typed` says whether the changes are options of a command line, which errors name so. Raises
+    `RecipeError`, which lists every fault.
     """
     content = _read(preset)
     try:

@@ -32,18 +32,13 @@ LEFT_OUT = -1.0
 
 @dataclass(frozen=True, slots=True)
 class EncodedRows:
-    """Encoded texts and their classes.
-
-    Args:
-        targets: probabilities of the classes to learn, float32 [N, C]; None: learn the classes.
-            A class with the target `LEFT_OUT` does not take part in the softmax of that row.
-        perturbed: the same texts with changes that should not matter; None: not needed.
-    """
+    """Encoded texts and their classes."""
 
     encodings: Sequence[Encoding]
     label_ids: Sequence[int]
+    # probabilities, or `LEFT_OUT`, to learn instead of the classes [N, C]
     targets: NDArray[np.float32] | None = None
-    perturbed: Sequence[Encoding] | None = None
+    perturbed: Sequence[Encoding] | None = None  # with changes that should not matter
 
     @property
     def versions(self) -> Sequence[Sequence[Encoding]]:
@@ -58,17 +53,11 @@ class EncodedRows:
 
 @dataclass(frozen=True, slots=True)
 class TrainingBatch:
-    """What a step reads, on the device.
-
-    Args:
-        label_ids: their classes, int64 [B].
-        targets: what to learn: the classes, or probabilities of them, float32 [B, C].
-        perturbed: the B texts with changes that should not matter, or None.
-    """
+    """What a step reads, on the device."""
 
     inputs: Batch
-    label_ids: Tensor
-    targets: Tensor
+    label_ids: Tensor  # int64 [B]
+    targets: Tensor  # the classes, or probabilities of them, float32 [B, C]
     perturbed: Batch | None = None
 
 
@@ -86,10 +75,7 @@ class StepShare:
         return self.processes * self.passes == 1
 
     def parts(self, rows: int) -> Sequence[RowSlice]:
-        """Divides the rows of a step into the passes of this process.
-
-        Every pass has some row, because all processes exchange gradients.
-        """
+        """Divides a step into passes of this process, each with some row, as all exchange."""
         parts = self.processes * self.passes
         return [
             RowSlice(rows, first if first < rows else 0, parts, len(range(first, rows, parts)))
@@ -99,15 +85,11 @@ class StepShare:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a process reads in a step.
-
-    Args:
-        token_ids: ids in the texts of all processes, ascending; None for one process.
-    """
+    """What a process reads in a step."""
 
     parts: Sequence[RowSlice]
     batches: Sequence[TrainingBatch]
-    token_ids: Tensor | None
+    token_ids: Tensor | None  # in the texts of all processes, ascending; None for one
 
 
 def encode_rows(

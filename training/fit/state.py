@@ -29,20 +29,14 @@ _WEIGHTS, _AVERAGE, _BEST, _OPTIMIZER = "weights", "average", "best", "optimizer
 
 @dataclass(slots=True)
 class TrainerState:
-    """The progress of a run.
-
-    Args:
-        loss_sum: sum of the losses of this epoch's rows.
-        start: figures of the validation rows before the first step; None: not measured.
-        best_epoch: the epoch with the best validation loss; 0: the start.
-    """
+    """The progress of a run."""
 
     step: int = 0
-    loss_sum: float = 0.0
+    loss_sum: float = 0.0  # over this epoch's rows
     correct: int = 0
     seen: int = 0
-    start: LossAndAccuracy | None = None
-    best_epoch: int = 0
+    start: LossAndAccuracy | None = None  # validation before the first step, if measured
+    best_epoch: int = 0  # 0: the start
     seconds: float = 0.0
     history: list[Measurement] = field(default_factory=list)
 
@@ -109,11 +103,7 @@ def save_state(
     tensors: Mapping[str, Tensor],
     fingerprint: Mapping[str, Any],
 ) -> None:
-    """Writes the state, and replaces the one before.
-
-    Raises:
-        OSError: it could not be written; the state before it is still there.
-    """
+    """Writes the state, and replaces the one before, which stays if that fails."""
     contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     # Not with save_file, which raises no OSError if the disk is full.
     stored = safetensors.torch.save(contiguous)
@@ -131,11 +121,7 @@ def save_state(
 def load_state(
     folder: Path, fingerprint: Mapping[str, Any]
 ) -> tuple[TrainerState, dict[str, Tensor]]:
-    """Reads the state of an interrupted run.
-
-    Raises:
-        ResumeError: there is no state, it is damaged, or it belongs to another run.
-    """
+    """Reads the state of an interrupted run; raises `ResumeError` if it is not there or unsound."""
     settle_folder(folder)
     if not folder.is_dir():
         raise ResumeError(f"{folder}: there is no interrupted run to resume; leave out --resume")
@@ -153,10 +139,7 @@ def load_state(
 def load_together(
     folder: Path, fingerprint: Mapping[str, Any], ranks: Ranks
 ) -> tuple[TrainerState, dict[str, Tensor]]:
-    """Reads the state in the first process, and gives it to all.
-
-    The first process has the sums of the epoch, so that they are counted once.
-    """
+    """Reads the state in the first process, which keeps the epoch's sums, and gives it to all."""
     if ranks.count == 1:
         return load_state(folder, fingerprint)
     state, message = TrainerState(), ""

@@ -33,14 +33,7 @@ from training.fit.gradient_sync import GradientSync
 from training.fit.objective import batch_loss, class_weights, divergence, weight_penalty
 from training.fit.optimizer import build_optimizer, hold_lower, learning_rate, update_average
 from training.fit.recipe import Recipe
-from training.fit.rows import (
-    EncodedRows,
-    Step,
-    StepShare,
-    TrainingBatch,
-    load_steps,
-    measure_rows,
-)
+from training.fit.rows import EncodedRows, Step, StepShare, TrainingBatch, load_steps, measure_rows
 from training.fit.state import TrainerState, clone, gather, load_together, restore
 from training.fit.step_log import StepLog
 from training.measure.history import LossAndAccuracy, Measurement
@@ -53,16 +46,10 @@ _PASS_STRIDE = 2**45
 class Trainer:
     """Trains one network.
 
-    Args:
-        state_dir: folder of the state; None: no state is kept, and the run cannot be resumed.
-        fingerprint: what an interrupted run must share with this one.
-        measure_training: whether the training rows are measured in evaluation mode after each
-            epoch, like the validation rows. Otherwise the history holds the means over the
-            steps of the epoch, which cost nothing.
-        may_keep_start: whether the weights before the first step are kept if no epoch is better.
-
-    Raises:
-        RecipeError: the recipe asks for consistency, and the rows have no perturbed texts.
+    Without a `state_dir` no state is kept. `fingerprint` is what an interrupted run must share with
+    this one. With `measure_training` the training rows are measured in evaluation mode after each
+    epoch; otherwise the history holds the means over its steps, which cost nothing. With
+    `may_keep_start` the weights before the first step are kept if no epoch is better.
     """
 
     def __init__(
@@ -143,11 +130,7 @@ class Trainer:
         return f"interrupted after {steps}; {state}"
 
     def resume(self) -> None:
-        """Loads the last state on disk.
-
-        Raises:
-            ResumeError: there is no state, it is damaged, or it belongs to another run.
-        """
+        """Loads the last state on disk; raises `ResumeError` if it does not fit."""
         if self._state_dir is None:
             raise ResumeError("no state of this run is kept: there is nothing to resume")
         self._state, tensors = load_together(self._state_dir, self._fingerprint, self._ranks)
@@ -166,18 +149,13 @@ class Trainer:
     ) -> list[Measurement]:
         """Trains until the epochs are over or the validation loss has stopped improving.
 
-        Args:
-            save_every: steps between two states on disk; one is also written after each epoch.
-            stop: called after each step and each epoch; the number of a signal ends the run.
-            record: called with the history after each epoch, and at once in a resumed run.
-
-        Returns:
-            One measurement for each epoch. The network holds the best weights.
+        `stop` is called after each step and epoch; the number of a signal ends the run. `record`
+        gets the history after each epoch, and at once in a resumed run. A state is written every
+        `save_every` steps and after each epoch. In the end the network holds the best weights.
 
         Raises:
             Interruption: `stop` said so; the state is on disk.
-            DivergedRunError: a loss is not a finite number. Losses are checked when progress is
-                shown, before a state is saved, and at the end of an epoch.
+            DivergedRunError: a loss is not finite, found when losses are read from the device.
         """
         state = self._state
         if state.history:

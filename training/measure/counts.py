@@ -48,15 +48,9 @@ def count_thresholds(
     labels: Sequence[str],
     sets: Sequence[str],
 ) -> Thresholds:
-    """Counts the answers whose score is a threshold or more, for thresholds from 0.5 to 0.99.
+    """Counts answers [N, C] whose score is a threshold or more, for thresholds from 0.5 to 0.99.
 
     With more than two classes a score may be below 0.5, so there the first threshold is 0.
-
-    Args:
-        probabilities: of every class, each row summing to 1 [N, C]; N is at least 1.
-        label_ids: the true classes [N].
-        labels: names of the classes, in order.
-        sets: names of the sets that the texts are of.
     """
 
     def by_label(classes: NDArray[np.integer]) -> dict[str, int]:

@@ -53,12 +53,9 @@ class Measured(NamedTuple):
 def evaluate(
     predictor: Predictor, dataset: Dataset, *, path: str, max_batch_tokens: int | None = None
 ) -> Measured:
-    """Measures a predictor on the rows of one file.
+    """Measures a predictor on the rows of one file, which `path` names in the report.
 
-    Args:
-        dataset: read with the model's labels, or some of them, from one file. With some, the
-            probabilities are those of a choice among these.
-        path: names the file in the report.
+    With only some of the model's labels, the probabilities are those of a choice among these.
     """
     answers = predict_probabilities(
         predictor, dataset.texts, max_batch_tokens=max_batch_tokens, label=path
@@ -183,11 +180,7 @@ def make_record(
 def record_int8(folder: Path, datasets: Mapping[str, Dataset]) -> Precision | None:
     """Measures int8 beside float32 on a processor, and writes the record into a checkpoint.
 
-    Args:
-        datasets: rows by the names of their sets.
-
-    Returns:
-        The record; None if int8 cannot be computed here, or not by this network.
+    None if int8 cannot be computed here, or not by this network.
     """
     checkpoint = open_checkpoint(folder)
     config = checkpoint.config

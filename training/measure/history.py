@@ -10,10 +10,7 @@ from model.atomic import write_whole
 
 @dataclass(frozen=True, slots=True)
 class LossAndAccuracy:
-    """Loss (in nats) and accuracy on some rows, in evaluation mode.
-
-    The loss is that at the temperature that is best for these rows.
-    """
+    """Loss (in nats, at the temperature that is best) and accuracy on rows, in evaluation mode."""
 
     loss: float
     accuracy: float
@@ -21,14 +18,10 @@ class LossAndAccuracy:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """Losses and accuracies at the end of an epoch.
+    """Losses in nats and accuracies at the end of an epoch; validation as `LossAndAccuracy`.
 
-    Args:
-        training_loss: mean over the steps of the epoch, with dropout and smoothing; or measured
-            like the validation loss, if the run measures its training rows.
-        validation_loss: mean negative log-likelihood of the validation rows, in nats, at the
-            temperature that is best for them, since one is fitted in the end.
-        is_best: whether these weights were the best until then.
+    Those of training are means over the steps of the epoch, with dropout and smoothing; or measured
+    like those of validation, if the run measures its training rows.
     """
 
     step: int
@@ -39,7 +32,7 @@ class Measurement:
     validation_accuracy: float
     learning_rate: float
     seconds: float
-    is_best: bool = False
+    is_best: bool = False  # of all until then
 
 
 def write_history(history: Sequence[Measurement], path: Path) -> None:

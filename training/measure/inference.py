@@ -21,16 +21,10 @@ from training.distributed import Ranks
 
 @dataclass(frozen=True, slots=True)
 class Probabilities:
-    """What a predictor says of many texts.
+    """What a predictor says of many texts."""
 
-    Args:
-        values: calibrated probabilities of every class, float64 [N, C].
-        token_counts: tokens that were read of each text [N].
-        unknown_tokens: tokens that stand for what the vocabulary lacks.
-    """
-
-    values: NDArray[np.float64]
-    token_counts: NDArray[np.int64]
+    values: NDArray[np.float64]  # calibrated [N, C]
+    token_counts: NDArray[np.int64]  # that were read [N]
     truncated: int
     unknown_tokens: int
 
@@ -78,15 +72,7 @@ def predict_logits(
     device: torch.device,
     label: str = "predict",
 ) -> NDArray[np.float32]:
-    """Runs a network over texts, without calibration.
-
-    Args:
-        network: in evaluation mode, on `device`.
-        encodings: N texts, at least one.
-
-    Returns:
-        Logits in the order of the texts [N, C].
-    """
+    """Runs a network in evaluation mode over N texts, at least one; returns logits [N, C]."""
     lengths = [len(encoding.input_ids) for encoding in encodings]
     most = choose_batch_tokens(device.type)
     logits: dict[int, NDArray[np.float32]] = {}

@@ -20,33 +20,20 @@ _LEAST_PROBABILITY = 1e-15  # keeps the log-loss of a right class with probabili
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The metrics of a set of texts.
-
-    Args:
-        macro_f1: mean of the F1 scores of the classes that occur.
-        f1: score of each class; None for a class that is neither true nor predicted anywhere.
-        log_loss: mean negative log-likelihood of the true class, in nats.
-        ece: expected calibration error over 15 bins of equal width.
-        confusion: number of texts by true class (row) and predicted class (column).
-    """
+    """The metrics of a set of texts."""
 
     rows: int
     accuracy: float
     interval: tuple[float, float]
-    macro_f1: float
-    f1: tuple[float | None, ...]
-    log_loss: float
-    ece: float
-    confusion: tuple[tuple[int, ...], ...]
+    macro_f1: float  # mean over the classes that occur
+    f1: tuple[float | None, ...]  # None for a class that is neither true nor predicted
+    log_loss: float  # mean over the texts, in nats
+    ece: float  # over 15 bins of equal width
+    confusion: tuple[tuple[int, ...], ...]  # by true class (row) and predicted class
 
 
 def measure(probabilities: NDArray[np.floating], label_ids: NDArray[np.integer]) -> Figures:
-    """Compares predictions with the true classes.
-
-    Args:
-        probabilities: one for every class, each row summing to 1 [N, C], N at least 1.
-        label_ids: the true classes [N].
-    """
+    """Compares probabilities [N, C], N at least 1, with the true classes [N]."""
     rows, num_labels = probabilities.shape
     classes = range(num_labels)
     predicted = probabilities.argmax(axis=1)  # [N]
@@ -78,10 +65,7 @@ def uncalibrated(probabilities: NDArray[np.floating], temperature: float) -> NDA
 def choose_among(
     probabilities: NDArray[np.floating], classes: Sequence[int], *, power: float = 1.0
 ) -> NDArray[np.float64]:
-    """Computes the probabilities of a choice among K of the classes, [N, K].
-
-    `power` is the temperature of the probabilities by that of the choice.
-    """
+    """Computes the probabilities of a choice among K of the classes, [N, K]."""
     # By their logarithms, so that a row whose classes are all nearly 0 still sums to 1.
     among = probabilities[:, classes].clip(min=np.finfo(np.float64).tiny)
     chosen: NDArray[np.float64] = softmax(power * np.log(among), axis=1)
@@ -97,12 +81,7 @@ def wilson_interval(successes: int, trials: int) -> tuple[float, float]:
 def expected_calibration_error(
     scores: NDArray[np.floating], correct: NDArray[np.bool_], *, num_bins: int = NUM_BINS
 ) -> float:
-    """Computes the mean gap between scores and the share of right answers (Guo et al. 2017).
-
-    Args:
-        scores: probability of the predicted class of each text [N].
-        correct: whether that class is right [N].
-    """
+    """Computes the mean gap between N scores and the share that is right (Guo et al. 2017)."""
     bins = (np.ceil(scores * num_bins).astype(np.int64) - 1).clip(0, num_bins - 1)  # [N]
     # For each bin: its share of all texts, times the gap between mean score and accuracy.
     gaps = np.bincount(bins, weights=scores - correct, minlength=num_bins)  # [num_bins]
@@ -113,15 +92,9 @@ LOWEST, HIGHEST = 0.05, 20.0
 
 
 def fit_temperature(logits: NDArray[np.floating], label_ids: NDArray[np.integer]) -> float:
-    """Finds the temperature between 0.05 and 20 with the least log-loss.
+    """Finds the temperature between 0.05 and 20 with the least log-loss of logits [N, C].
 
-    Args:
-        logits: unnormalised scores of the classes [N, C].
-        label_ids: the true classes [N].
-
-    Returns:
-        The temperature. It is 1 if no temperature is best: the true class has the highest logit
-        in every row, so that lower is always better, or all logits are equal.
+    It is 1 if none is best: the true class has the highest logit in every row, or all are equal.
     """
     logits = np.asarray(logits, dtype=np.float64)
     rows = np.arange(len(logits))

@@ -31,11 +31,7 @@ def epoch_line(history: Sequence[Measurement], *, epochs: int) -> str:
 
 
 def end_line(history: Sequence[Measurement], *, epochs: int, kept: int) -> str:
-    """Returns how long a run took, whether it stopped early, and which weights it keeps.
-
-    Args:
-        kept: the epoch that ended with them; 0: the start.
-    """
+    """Returns how long a run took, if it stopped early, and which epoch it keeps (0: the start)."""
     stopped = ""
     if len(history) < epochs:
         without = len(history) - kept
@@ -66,10 +62,7 @@ def _recall(row: Sequence[int], number: int) -> str:
 
 
 def majority(training: Dataset, validation: Dataset) -> tuple[str, float]:
-    """Returns the most frequent class of the training rows, and its share of the validation rows.
-
-    It is what an answer that is always the same is worth.
-    """
+    """Returns the most frequent class in training, and its share of the validation rows."""
     number, _ = Counter(training.label_ids).most_common(1)[0]
     share = validation.label_ids.count(number) / len(validation)
     return training.labels[number], share
@@ -83,11 +76,7 @@ def baseline_line(
     was_fitted: bool,
     start: tuple[str, float] | None = None,
 ) -> str:
-    """Returns what the accuracy on the validation rows has to beat.
-
-    Args:
-        start: the name and the accuracy of the checkpoint that the run began with.
-    """
+    """Returns what the accuracy on the validation rows has to beat, such as that of the start."""
     line = f"  to beat: always {label} {share:.2%}"
     if start is not None:
         line += f", {start[0]} before training {start[1]:.2%}"
@@ -170,13 +159,7 @@ def result_warnings(
     is_balanced: bool = False,
     is_pretrained: bool = False,
 ) -> list[str]:
-    """Returns warnings about the figures of the validation rows.
-
-    Args:
-        start: as in `baseline_line`.
-        is_balanced: whether rare classes count as much as frequent ones already.
-        is_pretrained: whether the network began with pretrained weights.
-    """
+    """Returns warnings about the figures of the validation rows."""
     warnings = [] if is_balanced else _poor_recalls(figures, labels)
     more = "more rows" if is_pretrained else "pretrained weights or more rows"
     unknown = [

@@ -25,11 +25,7 @@ _NOT_IN_NAMES = re.compile(r"[^\w\-. /]")
 
 
 class MlflowTracker:
-    """A run of MLflow. An error of the server is reported once, and does not end the run.
-
-    Args:
-        folder: where the number of the run is kept, so that a resumed run goes on with it.
-    """
+    """A run of MLflow, resumed by the number in `folder`. An error ends the log, not the run."""
 
     def __init__(self, uri: str | None, name: str, folder: Path, *, is_resumed: bool) -> None:
         self._is_lost = False
