@@ -116,9 +116,9 @@ def current() -> Ranks:
 def joined(device: str, *, timeout: float) -> Iterator[Ranks]:
     """Joins the other processes, if there are any; raises `TrainingError` if one does not come."""
     global _current
-    count = int(os.environ.get(_COUNT, "1"))
+    count, restarts = (int(os.environ.get(_COUNT, "1")), int(os.environ.get(_RESTARTS, "0")))
     if count == 1:
-        _current = Ranks(restarts=int(os.environ.get(_RESTARTS, "0")))
+        _current = Ranks(restarts=restarts)
         try:
             yield _current
         finally:
@@ -130,7 +130,6 @@ def joined(device: str, *, timeout: float) -> Iterator[Ranks]:
     if on_gpus and not distributed.is_nccl_available():
         raise TrainingError("this build of torch has no NCCL, which GPUs exchange gradients by")
     limit = timedelta(seconds=timeout)
-    restarts = int(os.environ.get(_RESTARTS, "0"))
     try:
         met, number, _ = next(rendezvous("env://", timeout=limit))
         # torchrun keeps one store: addresses of processes that it has ended are still there.

@@ -230,7 +230,13 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         recipe = self._recipe()
         which, share = recipe.validation_split, recipe.validation_share
         training, validation = split_validation(dataset, which=which, share=share, seed=recipe.seed)
-        context = self._context()
+        device, init_from = str(choose_device(self.device)), self.init_from
+        context = TrainingContext(
+            accelerator=choose_accelerator(device, threads=self.threads, dtype=self.dtype),
+            save_every=_SAVE_EVERY,
+            stop=lambda: None,
+            init_from=None if init_from is None else local_folder(folder_path(init_from, by="fit")),
+        )
         return Run(recipe, training, validation, context, folder=work, keeps_state=False)
 
     def _note(self, lines: Iterable[str]) -> None:
@@ -257,17 +263,6 @@ class TextClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             changes["class_weights"] = self.class_weight
         preset = self.preset or ("small" if self.init_from is None else "finetune")
         return load_recipe(preset, changes, are_typed=False)
-
-    def _context(self) -> TrainingContext:
-        init_from = self.init_from
-        return TrainingContext(
-            accelerator=choose_accelerator(
-                str(choose_device(self.device)), threads=self.threads, dtype=self.dtype
-            ),
-            save_every=_SAVE_EVERY,
-            stop=lambda: None,
-            init_from=None if init_from is None else local_folder(folder_path(init_from, by="fit")),
-        )
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -6,16 +6,8 @@ from contextlib import suppress
 from model.checkpoint.location import DEFAULT, local_folder
 from training.data.dataset import Dataset
 from training.fit.export import Exported
+from training.measure import summary
 from training.measure.history import Measurement
-from training.measure.summary import (
-    baseline_line,
-    end_line,
-    figure_lines,
-    majority,
-    result_warnings,
-    row_warnings,
-    rows_line,
-)
 from training.measure.tfidf import baseline_accuracy, is_cheap
 from training.run import Run
 
@@ -29,9 +21,9 @@ def beginning(
 ) -> Iterator[str]:
     """Yields lines about the rows of a run, before any time is spent, and then warnings."""
     training = fit.training
-    yield rows_line(training, "learn from")
-    yield rows_line(fit.validation, "validate on")
-    for warning in row_warnings(training, fit.validation, evaluated):
+    yield summary.rows_line(training, "learn from")
+    yield summary.rows_line(fit.validation, "validate on")
+    for warning in summary.row_warnings(training, fit.validation, evaluated):
         yield WARNING + warning
     if is_resumed:
         return
@@ -56,9 +48,9 @@ def ending(fit: Run, history: Sequence[Measurement], exported: Exported) -> Iter
     """Yields lines about what was kept, its figures and the baselines to beat, and warnings."""
     recipe, training, validation = fit.recipe, fit.training, fit.validation
     temperature = exported.manifest.temperature
-    yield end_line(history, epochs=recipe.epochs, kept=fit.trainer.state.best_epoch)
+    yield summary.end_line(history, epochs=recipe.epochs, kept=fit.trainer.state.best_epoch)
     yield f"temperature {temperature:.3f}"
-    label, share = majority(training, validation)
+    label, share = summary.majority(training, validation)
     was_fitted = is_cheap(training)
     baseline: float | None = None
     if was_fitted:
@@ -67,10 +59,10 @@ def ending(fit: Run, history: Sequence[Measurement], exported: Exported) -> Iter
             baseline = baseline_accuracy(training, validation)
     start = _start(fit)
     for name, figures in exported.figures.items():
-        yield from figure_lines(name, figures, training.labels)
+        yield from summary.figure_lines(name, figures, training.labels)
         if name == "validation":
-            yield baseline_line(label, share, baseline, was_fitted=was_fitted, start=start)
-    for warning in result_warnings(
+            yield summary.baseline_line(label, share, baseline, was_fitted=was_fitted, start=start)
+    for warning in summary.result_warnings(
         exported.figures["validation"],
         temperature,
         training.labels,

@@ -5,16 +5,7 @@ import shlex
 
 from model.cli.arguments import number, positive, whole
 from model.cli.progress import say
-from training.cli.options import (
-    add_columns,
-    add_device,
-    add_files,
-    add_labels,
-    add_output,
-    add_validation,
-    columns_of,
-    comma_separated,
-)
+from training.cli import options
 from training.compare.variants import ALL
 from training.device import choose_accelerator, describe
 from training.errors import RecipeError
@@ -25,11 +16,11 @@ _FEWEST_SEEDS = 2
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the command."""
-    add_files(parser, "labelled text")
-    add_output(parser, "where the report goes", "a report")
+    options.add_files(parser, "labelled text")
+    options.add_output(parser, "where the report goes", "a report")
     parser.add_argument(
         "--variants",
-        type=comma_separated,
+        type=options.comma_separated,
         metavar="A,B",
         help=f"which ones, the first being what the others are set against: {', '.join(ALL)} "
         "(default: all)",
@@ -62,11 +53,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="share of the rows to validate by, without --validation (default: %(default)s)",
     )
-    add_validation(parser, "validate by")
+    options.add_validation(parser, "validate by")
     parser.set_defaults(validation=[])
-    add_columns(parser)
-    add_labels(parser)
-    add_device(parser)
+    options.add_columns(parser)
+    options.add_labels(parser)
+    options.add_device(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -87,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
     training, validation = read_and_split(
         arguments.files,
         arguments.validation,
-        columns=columns_of(arguments),
+        columns=options.columns_of(arguments),
         labels=arguments.labels,
         which=recipe.validation_split,
         share=recipe.validation_share,

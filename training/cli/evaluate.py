@@ -25,14 +25,7 @@ from training.cli.evaluate_options import pair_lines, read_sources
 from training.data.hub import local_files
 from training.device import find_device
 from training.errors import DataError, RecipeError, TrainingError
-from training.measure.evaluate import (
-    Measured,
-    count_answers,
-    evaluate,
-    make_record,
-    record_to_text,
-    set_names,
-)
+from training.measure import evaluate
 from training.measure.plots import check_suffix, plot_reliability
 from training.measure.report import summarise, to_text
 
@@ -56,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     names = []
     if arguments.record_dtype is not None or arguments.record_baseline:
         check_recordable(checkpoint.path)
-        names = set_names(arguments.files)
+        names = evaluate.set_names(arguments.files)
     datasets = read_sources(arguments, checkpoint.config.labels)
     predictor = load_predictor(checkpoint, device=device, dtype=dtype)
     if arguments.labels is None:
@@ -64,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     measured = []
     most = arguments.max_batch_tokens
     for path, dataset in datasets:
-        measured.append(evaluate(predictor, dataset, path=path, max_batch_tokens=most))
+        measured.append(evaluate.evaluate(predictor, dataset, path=path, max_batch_tokens=most))
         _show(to_text(measured[-1].report), arguments)
     _show(write_answers(arguments, datasets, measured), arguments)
     if arguments.plot is not None:
@@ -77,7 +70,10 @@ def run(arguments: argparse.Namespace) -> int:
         other = load_predictor(
             checkpoint, device=device, dtype=choose_dtype(arguments.record_dtype, device)
         )
-        answers = [evaluate(other, rows, path=x, max_batch_tokens=most) for x, rows in datasets]
+        answers = [
+            evaluate.evaluate(other, rows, path=path, max_batch_tokens=most)
+            for path, rows in datasets
+        ]
         rounded = (answers, other.info)
     _show(_record(checkpoint, names, measured, rounded, arguments), arguments)
     return 0
@@ -107,19 +103,21 @@ def _check_outputs(arguments: argparse.Namespace) -> None:
 def _record(
     checkpoint: Checkpoint,
     names: Sequence[str],
-    measured: Sequence[Measured],
-    rounded: tuple[Sequence[Measured], ModelInfo] | None,
+    measured: Sequence[evaluate.Measured],
+    rounded: tuple[Sequence[evaluate.Measured], ModelInfo] | None,
     arguments: argparse.Namespace,
 ) -> str:
     """Records what the options ask for; returns lines that say so, each ended."""
     lines = ""
     if rounded is not None:
-        record = make_record(checkpoint, names, measured, *rounded)
+        record = evaluate.make_record(checkpoint, names, measured, *rounded)
         save_precision(checkpoint, record)
-        lines = record_to_text(record)
+        lines = evaluate.record_to_text(record)
         checkpoint = open_checkpoint(checkpoint.path)  # as it is now
     if arguments.record_baseline:
-        baseline, thresholds = count_answers(measured, labels=checkpoint.config.labels, sets=names)
+        baseline, thresholds = evaluate.count_answers(
+            measured, labels=checkpoint.config.labels, sets=names
+        )
         save_baseline(checkpoint, baseline, thresholds)
         lines += f"baseline and thresholds of {baseline.rows:,} texts recorded\n"
     return lines

@@ -8,14 +8,7 @@ import torch
 
 from model.checkpoint.saving import check_place
 from model.cli.arguments import number, positive, whole
-from training.cli.options import (
-    add_columns,
-    add_device,
-    add_files,
-    add_labels,
-    add_output,
-    add_validation,
-)
+from training.cli import options
 from training.errors import RecipeError
 from training.fit.recipe import Recipe, load_recipe, presets
 from training.tracking.logs import Target, parse_target
@@ -47,8 +40,8 @@ _RECIPE_OPTIONS: tuple[tuple[str, Callable[[str], float], str], ...] = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options of `headlight-train fit`."""
-    add_files(parser, "labelled text to learn from", hub=True)
-    add_output(parser, "the checkpoint to write", "a checkpoint or an interrupted run")
+    options.add_files(parser, "labelled text to learn from", hub=True)
+    options.add_output(parser, "the checkpoint to write", "a checkpoint or an interrupted run")
     parser.add_argument(
         "--preset",
         metavar="NAME",
@@ -60,9 +53,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="begin with a pretrained BERT-family folder, or hf:NAME@REVISION",
     )
-    add_columns(parser)
-    add_labels(parser)
-    add_validation(parser, "choose the best epoch and the temperature by")
+    options.add_columns(parser)
+    options.add_labels(parser)
+    options.add_validation(parser, "choose the best epoch and the temperature by")
     parser.add_argument(
         "--evaluate",
         type=Path,
@@ -100,7 +93,7 @@ def _add_run_arguments(parser: argparse.ArgumentParser) -> None:
         default="float32",
         help="what the weights are stored in (default: %(default)s)",
     )
-    add_device(parser)
+    options.add_device(parser)
     parser.add_argument(
         "--dtype",
         choices=("auto", "float32", "bfloat16"),

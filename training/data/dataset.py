@@ -55,12 +55,9 @@ class Dataset:
     def take(self, indices: Iterable[int]) -> "Dataset":
         """Returns some of the rows, in the order given, with the same labels and sources."""
         chosen = tuple(indices)
-        return Dataset(
-            texts=tuple(self.texts[index] for index in chosen),
-            label_ids=tuple(self.label_ids[index] for index in chosen),
-            labels=self.labels,
-            sources=self.sources,
-        )
+        texts = tuple(self.texts[index] for index in chosen)
+        label_ids = tuple(self.label_ids[index] for index in chosen)
+        return replace(self, texts=texts, label_ids=label_ids)
 
 
 @dataclass(frozen=True, slots=True)

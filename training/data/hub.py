@@ -11,18 +11,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from model.atomic import beside, sync
-from model.checkpoint.hub import (
-    ORIGIN,
-    Reference,
-    choose_files,
-    download,
-    find_in_cache,
-    full_name,
-    is_reference,
-    list_files,
-    origin_of,
-    parse,
-)
+from model.checkpoint import hub
 from model.errors import CheckpointError, HubError
 from model.files import SIGNATURE, to_bytes
 
@@ -37,19 +26,19 @@ def local_files(values: Iterable[Path]) -> list[Path]:
     """Returns files of options, each a path or a name of the hub, which becomes its files."""
     files: list[Path] = []
     for value in values:
-        files += _fetch(str(value)) if is_reference(value) else [value]
+        files += _fetch(str(value)) if hub.is_reference(value) else [value]
     return files
 
 
 def _fetch(value: str) -> list[Path]:
     text, _, chosen = value.removeprefix("hf:").partition(":")
-    reference = parse(f"hf:{text}", kind="dataset")
-    listing = list_files(reference)
+    reference = hub.parse(f"hf:{text}", kind="dataset")
+    listing = hub.list_files(reference)
     names = _choose(value, listing.files, chosen)
     size = sum(listing.files[name] for name in names)
     if size > _MOST_BYTES:
         raise HubError(value, f"has {size} bytes, at most {_MOST_BYTES} are fetched")
-    folder = download(listing, names)
+    folder = hub.download(listing, names)
     # Not on the standard output, which may be meant for JSON.
     sys.stderr.write(f"{value} is commit {listing.commit}\n")
     return [folder / name for name in names]
@@ -57,7 +46,7 @@ def _fetch(value: str) -> list[Path]:
 
 def name_of(path: Path) -> str:
     """Names a file in a record; one of the hub so that its commit shows and no two are the same."""
-    found = find_in_cache(path.absolute())
+    found = hub.find_in_cache(path.absolute())
     if found is None:
         return path.name
     repository, commit, inside = found
@@ -104,22 +93,22 @@ def _place_of(name: str) -> tuple[str, str] | None:
     return "/".join(folder for folder in folders if folder != "data"), split
 
 
-def fetch(reference: Reference, output: Path, *, check: Callable[[Path], object]) -> str:
+def fetch(reference: hub.Reference, output: Path, *, check: Callable[[Path], object]) -> str:
     """Downloads a checkpoint beside `output`, checks it, and renames it; returns its commit.
 
     An interrupted download goes on. Of one that is not accepted nothing is left.
     """
-    listing = list_files(reference)
-    if origin_of(output) == (reference.name, listing.commit):
+    listing = hub.list_files(reference)
+    if hub.origin_of(output) == (reference.name, listing.commit):
         return listing.commit
     if output.is_file() or (output.is_dir() and any(output.iterdir())):
         raise CheckpointError(
             output,
             f"is there already, and is not {reference.name}@{listing.commit}: choose another",
         )
-    names = choose_files(listing)
+    names = hub.choose_files(listing)
     part = beside(output, "part")
-    download(listing, names, output=part)
+    hub.download(listing, names, output=part)
     # The library's notes for its next download, and files of an older commit.
     for path in part.iterdir():
         if path.name not in names:
@@ -129,10 +118,10 @@ def fetch(reference: Reference, output: Path, *, check: Callable[[Path], object]
     except CheckpointError as error:
         shutil.rmtree(part)
         file = "" if error.path == part else f"{error.path.name} "
-        raise HubError(full_name(listing), f"{file}{error.fault}") from error
+        raise HubError(hub.full_name(listing), f"{file}{error.fault}") from error
     if SIGNATURE not in names:  # which covers every file, so none may be added
         origin = {"name": reference.name, "revision": reference.revision, "commit": listing.commit}
-        (part / ORIGIN).write_bytes(to_bytes(origin))
+        (part / hub.ORIGIN).write_bytes(to_bytes(origin))
     for path in part.iterdir():
         sync(path)
     if output.is_dir():

@@ -183,21 +183,9 @@ def size_of_state(folder: Path) -> int:
 
 
 def step_of_state(folder: Path) -> int | None:
-    """Returns the step of the state on disk, without a look at its tensors.
-
-    None if there is no state, or its position cannot be read.
-    """
+    """Returns the step of the state on disk, unchecked; None if there is none to read."""
     try:
-        step = _unchecked(folder)["position"]["step"]
-    except (KeyError, TypeError):
+        step = json.loads((folder / _POSITION).read_text(encoding="utf-8"))["position"]["step"]
+    except (OSError, ValueError, RecursionError, KeyError, TypeError):
         return None
     return step if isinstance(step, int) else None
-
-
-def _unchecked(folder: Path) -> dict[str, Any]:
-    """Returns the position of a state as its file says; empty if it cannot be read."""
-    try:
-        content = json.loads((folder / _POSITION).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return content if isinstance(content, dict) else {}

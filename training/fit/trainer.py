@@ -92,7 +92,8 @@ class Trainer:
         self._share = StepShare(ranks.number, ranks.count, recipe.accumulate)
         # A single process exchanges nothing.
         self._sync = GradientSync(network, tokenizer, ranks) if ranks.count > 1 else None
-        self._state = TrainerState()
+        #: how far the run is: its history, its start and its best epoch
+        self.state = TrainerState()
         #: why the state of the last step is not on disk; None if it is
         self.unsaved: str | None = None
         self._pad_token_id = tokenizer.pad_token_id
@@ -114,26 +115,21 @@ class Trainer:
     @property
     def step(self) -> int:
         """Optimizer steps done."""
-        return self._state.step
-
-    @property
-    def state(self) -> TrainerState:
-        """How far the run is: its history, its start and its best epoch."""
-        return self._state
+        return self.state.step
 
     def interrupted(self) -> str:
         """Says where a signal interrupted the run, and how to go on."""
         state = f"the last state is not saved: {self.unsaved}"
         if self.unsaved is None:
             state = "the state is saved: run the same command with --resume to go on"
-        steps = f"step {self._state.step} of {self.total_steps}"
+        steps = f"step {self.state.step} of {self.total_steps}"
         return f"interrupted after {steps}; {state}"
 
     def resume(self) -> None:
         """Loads the last state on disk; raises `ResumeError` if it does not fit."""
         if self._state_dir is None:
             raise ResumeError("no state of this run is kept: there is nothing to resume")
-        self._state, tensors = load_together(self._state_dir, self._fingerprint, self._ranks)
+        self.state, tensors = load_together(self._state_dir, self._fingerprint, self._ranks)
         self._best = restore(tensors, self._network, self._averaged, self._optimizer)
 
     def observe(self, step: Callable[[int, float, float], None]) -> None:
@@ -157,7 +153,7 @@ class Trainer:
             Interruption: `stop` said so; the state is on disk.
             DivergedRunError: a loss is not finite, found when losses are read from the device.
         """
-        state = self._state
+        state = self.state
         if state.history:
             record(state.history)  # the run may have been killed between saving and recording
         if self._may_keep_start and not state.step:
@@ -178,12 +174,12 @@ class Trainer:
     @property
     def is_over(self) -> bool:
         """Whether the epochs are done, or the validation loss has stopped improving."""
-        epochs, recipe = len(self._state.history), self._recipe
-        is_worse = recipe.keep == "best" and epochs - self._state.best_epoch >= recipe.patience
+        epochs, recipe = len(self.state.history), self._recipe
+        is_worse = recipe.keep == "best" and epochs - self.state.best_epoch >= recipe.patience
         return epochs >= recipe.epochs or is_worse
 
     def _run_epoch(self, save_every: int, stop: Callable[[], int | None], advance: Advance) -> None:
-        state, recipe = self._state, self._recipe
+        state, recipe = self.state, self._recipe
         epoch = len(state.history)
         batches = make_batches(
             self._lengths, batch_size=recipe.batch_size, seed=recipe.seed, epoch=epoch
@@ -217,7 +213,7 @@ class Trainer:
 
     def training_step(self, step: Step) -> None:
         """Runs one optimizer step without reading anything back from the device."""
-        state, recipe = self._state, self._recipe
+        state, recipe = self.state, self._recipe
         rate = self._rate(state.step)
         for group in self._optimizer.param_groups:
             group["lr"] = rate
@@ -287,14 +283,14 @@ class Trainer:
 
     def _seed(self, part: RowSlice) -> None:
         """Seeds what a pass draws. On a GPU each pass draws only for its own rows."""
-        seed = self._recipe.seed * _SEED_STRIDE + self._state.step
+        seed = self._recipe.seed * _SEED_STRIDE + self.state.step
         if self._accelerator.device.type != "cpu":
             seed += part.first * _PASS_STRIDE
         torch.manual_seed(seed)
 
     def _describe(self) -> str:
         """Describes the epoch so far, for the progress."""
-        state = self._state
+        state = self.state
         self._steps.read_into(state)
         epoch = f"epoch {len(state.history) + 1}/{self._recipe.epochs}"
         return f"{epoch}, loss {state.loss_sum / max(state.seen, 1):.4f}"
@@ -309,7 +305,7 @@ class Trainer:
         )
 
     def _measure(self, epoch: int) -> None:
-        state = self._state
+        state = self.state
         validation = self._evaluate(self._validation)
         loss_sum, correct, seen = self._sums()
         training = LossAndAccuracy(loss_sum / seen, correct / seen)
@@ -352,7 +348,7 @@ class Trainer:
 
     def _sums(self) -> tuple[float, int, int]:
         """Returns the loss, the right rows and the rows of the epoch, of all processes."""
-        state = self._state
+        state = self.state
         if self._ranks.count == 1:
             return state.loss_sum, state.correct, state.seen
         loss, correct, seen = self._ranks.sum(
@@ -366,6 +362,6 @@ class Trainer:
         loss_sum, correct, seen = self._sums()
         if not self._ranks.is_first:
             return
-        position = replace(self._state, loss_sum=loss_sum, correct=correct, seen=seen)
+        position = replace(self.state, loss_sum=loss_sum, correct=correct, seen=seen)
         tensors = gather(self._network, self._averaged, self._best, self._optimizer)
         self.unsaved = write_state(self._state_dir, position, tensors, self._fingerprint)

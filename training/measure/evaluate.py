@@ -13,16 +13,8 @@ import torch
 from numpy.typing import NDArray
 
 from model.backends.cpu_kernels import can_run
+from model.checkpoint import records
 from model.checkpoint.opening import Checkpoint, open_checkpoint
-from model.checkpoint.records import (
-    INT8_SCHEME,
-    LONGEST_NAME,
-    Baseline,
-    Precision,
-    PrecisionSet,
-    Thresholds,
-    judge,
-)
 from model.checkpoint.saving import save_precision
 from model.cli.progress import silent
 from model.loading import load_predictor
@@ -34,7 +26,7 @@ from training.device import processor
 from training.errors import RecipeError
 from training.measure.counts import count_baseline, count_thresholds
 from training.measure.inference import Probabilities, predict_probabilities
-from training.measure.metrics import choose_among, expected_calibration_error, measure, uncalibrated
+from training.measure.metrics import choose_among, expected_calibration_error, measure
 from training.measure.plots import Scores
 from training.measure.report import FileReport, length_reports
 
@@ -70,7 +62,7 @@ def evaluate(
     truth = np.array(dataset.label_ids)
     figures = measure(answers.values, truth)
     correct = answers.values.argmax(axis=1) == truth
-    raw = uncalibrated(answers.values, temperature)
+    raw = choose_among(answers.values, power=temperature)  # as without a temperature
     left = count_thresholds(answers.values, truth, labels=dataset.labels, sets=["texts"])
     report: FileReport = {
         "file": path,
@@ -121,7 +113,7 @@ def wrong_first(columns: Columns) -> tuple[list[int], Columns]:
 
 def count_answers(
     measured: Sequence[Measured], *, labels: Sequence[str], sets: Sequence[str]
-) -> tuple[Baseline, Thresholds]:
+) -> tuple[records.Baseline, records.Thresholds]:
     """Counts the texts of all files together, for the record of a checkpoint."""
     answers = [each.answers for each in measured]
     values = np.concatenate([each.values for each in answers])
@@ -144,10 +136,10 @@ def set_names(files: Iterable[Path]) -> list[str]:
         name = "/".join((*file.parts[-2:-1], stem)).removeprefix("//")
         if (own := name_of(file)) != file.name:  # of the hub
             name = own.removesuffix(".parquet")
-        if not name.isprintable() or len(name) > LONGEST_NAME:
+        if not name.isprintable() or len(name) > records.LONGEST_NAME:
             raise RecipeError(
                 f"a set would be recorded as {name!r}, which has {len(name)} characters: must be "
-                f"printable, with at most {LONGEST_NAME}; rename the file"
+                f"printable, with at most {records.LONGEST_NAME}; rename the file"
             )
         if name in names:
             raise RecipeError(
@@ -163,21 +155,21 @@ def make_record(
     exact: Sequence[Measured],
     rounded: Sequence[Measured],
     info: ModelInfo,
-) -> Precision:
+) -> records.Precision:
     """Makes the record of a type."""
-    return Precision.model_validate(
+    return records.Precision.model_validate(
         {
             "dtype": info.dtype,
             "weights_sha256": checkpoint.weights_sha256,
             "processor": processor(),
             "torch": torch.__version__,
-            "scheme": INT8_SCHEME if info.dtype == "int8" else 1,
+            "scheme": records.INT8_SCHEME if info.dtype == "int8" else 1,
             "sets": [_compare(*each) for each in zip(names, exact, rounded, strict=True)],
         }
     )
 
 
-def record_int8(folder: Path, datasets: Mapping[str, Dataset]) -> Precision | None:
+def record_int8(folder: Path, datasets: Mapping[str, Dataset]) -> records.Precision | None:
     """Measures int8 beside float32 on a processor, and writes the record into a checkpoint.
 
     None if int8 cannot be computed here, or not by this network.
@@ -199,10 +191,10 @@ def record_int8(folder: Path, datasets: Mapping[str, Dataset]) -> Precision | No
     return record
 
 
-def _compare(name: str, exact: Measured, rounded: Measured) -> PrecisionSet:
+def _compare(name: str, exact: Measured, rounded: Measured) -> records.PrecisionSet:
     exact_report, report = exact.report, rounded.report
     was, is_right = exact.scores.correct, rounded.scores.correct  # [N]
-    return PrecisionSet(
+    return records.PrecisionSet(
         name=name,
         rows=report["rows"],
         accuracy=report["accuracy"],
@@ -214,7 +206,7 @@ def _compare(name: str, exact: Measured, rounded: Measured) -> PrecisionSet:
     )
 
 
-def record_to_text(record: Precision) -> str:
+def record_to_text(record: records.Precision) -> str:
     """Formats a record for people, with what `auto` makes of it, in lines that are each ended."""
     width = max(len(one.name) for one in record.sets)
     lines = [f"{record.dtype} beside float32"]
@@ -225,7 +217,7 @@ def record_to_text(record: Precision) -> str:
         for one in record.sets
     ]
     if record.dtype == "int8":
-        verdict = judge(record.dtype, [record])
+        verdict = records.judge(record.dtype, [record])
         may = "may" if verdict.allowed else "does not"
         lines.append(f"  auto {may} choose it: {verdict.reason}")
     return "\n".join(lines) + "\n"

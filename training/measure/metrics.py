@@ -54,18 +54,13 @@ def measure(probabilities: NDArray[np.floating], label_ids: NDArray[np.integer])
     )
 
 
-def uncalibrated(probabilities: NDArray[np.floating], temperature: float) -> NDArray[np.float64]:
-    """Computes the probabilities that a model would give without its temperature, [N, C]."""
-    powers: NDArray[np.float64] = softmax(
-        temperature * np.log(probabilities.clip(min=np.finfo(np.float64).tiny)), axis=1
-    )
-    return powers
-
-
 def choose_among(
-    probabilities: NDArray[np.floating], classes: Sequence[int], *, power: float = 1.0
+    probabilities: NDArray[np.floating],
+    classes: Sequence[int] | slice = slice(None),
+    *,
+    power: float = 1.0,
 ) -> NDArray[np.float64]:
-    """Computes the probabilities of a choice among K of the classes, [N, K]."""
+    """Computes the probabilities of a choice among K of the classes, with their powers, [N, K]."""
     # By their logarithms, so that a row whose classes are all nearly 0 still sums to 1.
     among = probabilities[:, classes].clip(min=np.finfo(np.float64).tiny)
     chosen: NDArray[np.float64] = softmax(power * np.log(among), axis=1)
