@@ -116,7 +116,8 @@ def current() -> Ranks:
 def joined(device: str, *, timeout: float) -> Iterator[Ranks]:
     """Joins the other processes, if there are any; raises `TrainingError` if one does not come."""
     global _current
-    count, restarts = (int(os.environ.get(_COUNT, "1")), int(os.environ.get(_RESTARTS, "0")))
+    count = int(os.environ.get(_COUNT, "1"))
+    restarts = int(os.environ.get(_RESTARTS, "0"))
     if count == 1:
         _current = Ranks(restarts=restarts)
         try:

@@ -16,7 +16,6 @@ from training.data.dataset import Dataset
 from training.device import Accelerator
 from training.distributed import SINGLE_PROCESS, Ranks
 from training.errors import DivergedRunError
-from training.fit.checkpointing import Demand, demand_of
 from training.fit.export import Exported, language_of, write_checkpoint
 from training.fit.head import average_tokens, fit_head, is_served
 from training.fit.initial import init_from_pretrained, init_from_scratch
@@ -136,17 +135,6 @@ class Run:
         is_small = self.context.accelerator.device.type == "cpu"
         kind = {"is_served": self._serves, "is_known": self.knows_classes}
         return recipe.for_rows(self._lengths, **kind, is_small=is_small)
-
-    def demand(self, dtype: torch.dtype = torch.float32) -> Demand:
-        """Computes the bytes that the run needs on disk."""
-        return demand_of(
-            self.start.network,
-            self.start.tokenizer,
-            dtype=dtype,
-            has_average=self.recipe.average_decay > 0.0,
-            state_dir=self.state_dir,
-            is_over=self.trainer.is_over,
-        )
 
     @contextmanager
     def trained(

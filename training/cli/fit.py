@@ -20,7 +20,7 @@ from training.data.validation_split import read_and_split, read_evaluated
 from training.device import choose_accelerator
 from training.distributed import Ranks, current
 from training.errors import RecipeError, ResumeError, TrainingError
-from training.fit.checkpointing import FULL, check_space, describe_unwritten, resume_hint
+from training.fit import checkpointing
 from training.fit.export import Exported
 from training.fit.state import has_state
 from training.measure.history import Measurement, write_history
@@ -74,9 +74,16 @@ def _run(arguments: argparse.Namespace, run_dir: Path, ranks: Ranks) -> int:
     if arguments.resume:
         fit.trainer.resume()
         say(f"resuming after step {fit.trainer.step}")
-    demand = fit.demand(STORE_DTYPES[arguments.store_dtype])
+    demand = checkpointing.demand_of(
+        fit.start.network,
+        fit.start.tokenizer,
+        dtype=STORE_DTYPES[arguments.store_dtype],
+        has_average=fit.recipe.average_decay > 0.0,
+        state_dir=fit.state_dir,
+        is_over=fit.trainer.is_over,
+    )
     if ranks.is_first:
-        check_space(demand, run_dir=run_dir, output=arguments.output)
+        checkpointing.check_space(demand, run_dir=run_dir, output=arguments.output)
     ranks.wait()
     for line in outcome.beginning(fit, evaluated, is_resumed=arguments.resume):
         say(line)
@@ -152,17 +159,17 @@ def _write(write: Callable[[], Exported], fit: Run, output: Path, size: int) -> 
         try:
             return write()
         except OSError as error:
-            if error.errno not in FULL or fit.trainer.unsaved is None:
+            if error.errno not in checkpointing.FULL or fit.trainer.unsaved is None:
                 raise
             # The state on disk is an old one: it makes room for the weights that are trained.
             remove_folder(fit.state_dir)
             return write()
     except OSError as error:
-        reason = describe_unwritten(error, output / WEIGHTS, size)
+        reason = checkpointing.describe_unwritten(error, output / WEIGHTS, size)
         rest = (
             "the trained weights are saved, and the same command with --resume only writes the "
             "checkpoint"
             if fit.trainer.unsaved is None
-            else f"nor is the last state saved: {resume_hint(fit.state_dir)}"
+            else f"nor is the last state saved: {checkpointing.resume_hint(fit.state_dir)}"
         )
         raise TrainingError(f"the checkpoint: {reason}: make room; {rest}") from error

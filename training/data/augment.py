@@ -38,13 +38,7 @@ _SHORT_FORM = re.compile(rf"\b(?:{'|'.join(_LONG_FORMS)})\b", re.IGNORECASE)
 _HANDLES = ("@anna_k", "@thebigshow", "@mr_lee", "@stayhungry", "@club27", "@news_desk")
 _TAGS = ("#monday", "#review", "#justsaying", "#travel", "#movienight", "#fyi")
 _ENDS = ("", ".", "!", "!!", "...", " :", " -", "?!")
-_NEUTRAL_EMOJI = (
-    "\N{EYES}",
-    "\N{CLAPPER BOARD}",
-    "\N{HOT BEVERAGE}",
-    "\N{MOBILE PHONE}",
-    "\N{SPEECH BALLOON}",
-)
+_NEUTRAL_EMOJI = "\N{EYES}\N{CLAPPER BOARD}\N{HOT BEVERAGE}\N{MOBILE PHONE}\N{SPEECH BALLOON}"
 _VOWEL = re.compile(r"(?<=[a-z])[aeiou](?=[a-z])")
 _MARKS = re.compile(r"[,;:.!]+(?=\s|$)")
 _FINAL = re.compile(r"[\s.!]+$")

@@ -110,12 +110,15 @@ def init_from_pretrained(recipe: Recipe, folder: Path, labels: Sequence[str]) ->
         folder / WEIGHTS, drawn, KINDS[config.kind], classes=classes
     )
     fill(network, weights)
+    origin = {"init_from": name_of(folder), "init_from_sha256": digest_weights(folder / WEIGHTS)}
+    if (fetched := origin_of(folder)) is not None:
+        origin["init_from_hub"] = "@".join(fetched)
     has_head = "classifier.weight" not in fresh or 0 < len(classes) < len(labels)
     return InitialModel(
         config,
         network,
         tokenizer,
-        origin_of_weights(folder),
+        origin,
         known=tuple(labels[own] for own in classes) if has_head else (),
         language=language if isinstance(language, str) else None,
     )
@@ -130,15 +133,6 @@ def _same_classes(labels: Sequence[str], id2label: object) -> dict[int, int]:
         for own, name in enumerate(labels)
         if name.casefold() in numbers
     }
-
-
-def origin_of_weights(folder: Path) -> dict[str, str]:
-    """Names the first weights, for the record and to know them again."""
-    sha256 = digest_weights(folder / WEIGHTS)
-    origin = {"init_from": name_of(folder), "init_from_sha256": sha256}
-    if (fetched := origin_of(folder)) is not None:
-        origin["init_from_hub"] = "@".join(fetched)
-    return origin
 
 
 def _adapt(

@@ -1,7 +1,4 @@
-"""Computes the loss of a batch and the penalty on the weights.
-
-Legend: B batch, C classes.
-"""
+"""Computes the loss of a batch of B rows in C classes, and the penalty on the weights."""
 
 import numpy as np
 import torch

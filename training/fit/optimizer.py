@@ -6,8 +6,6 @@ import torch
 from torch import Tensor, nn
 from torch.optim import AdamW
 
-from model.network.encoder import EncoderClassifier
-
 _BETA1 = 0.9
 # The running mean follows quickly at first: after n steps it remembers at most n / 10 steps.
 _YOUNG = 10
@@ -34,12 +32,6 @@ def build_optimizer(network: nn.Module, *, weight_decay: float, beta2: float = 0
         betas=(_BETA1, beta2),
         fused=True,  # five times faster on a CPU
     )
-
-
-def hold_lower(network: EncoderClassifier, layers: int) -> None:
-    """Holds the embeddings and the lowest layers of an encoder still."""
-    for module in (network.embeddings, *list(network.layers)[:layers]):
-        module.requires_grad_(requires_grad=False)
 
 
 def learning_rate(

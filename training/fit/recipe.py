@@ -16,7 +16,7 @@ from training.errors import RecipeError
 Share = Annotated[float, Field(ge=0.0, lt=1.0)]
 Count = Annotated[int, Field(ge=1)]
 
-_SUFFIX = ".toml"
+_PRESETS, _SUFFIX = files("training") / "fit" / "presets", ".toml"
 _SPECIAL_TOKENS = 2
 CHOSEN = (
     *("batch_size", "epochs", "patience", "learning_rate", "label_smoothing", "held_layers"),
@@ -177,7 +177,7 @@ class Recipe(_StrictModel):
 
 def presets() -> tuple[str, ...]:
     """Returns the names of the presets that come with the project."""
-    names = (entry.name for entry in (files("training") / "fit" / "presets").iterdir())
+    names = (entry.name for entry in _PRESETS.iterdir())
     return tuple(sorted(name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX)))
 
 
@@ -199,9 +199,7 @@ def load_recipe(preset: str, changes: Mapping[str, object], *, are_typed: bool =
 
 def _read(preset: str) -> dict[str, Any]:
     if preset in presets():
-        text = (files("training") / "fit" / "presets" / f"{preset}{_SUFFIX}").read_text(
-            encoding="utf-8"
-        )
+        text = (_PRESETS / f"{preset}{_SUFFIX}").read_text(encoding="utf-8")
     elif preset.endswith(_SUFFIX):
         try:
             text = Path(preset).read_text(encoding="utf-8-sig")

@@ -1,7 +1,4 @@
-"""Encodes rows, loads them in batches, and measures a network on them.
-
-Legend: N rows, B rows of a batch, C classes.
-"""
+"""Encodes N rows of C classes, loads them in batches of B, and measures a network on them."""
 
 from collections import deque
 from collections.abc import Generator, Iterable, Sequence
@@ -26,8 +23,7 @@ from training.measure.history import LossAndAccuracy
 from training.measure.inference import encode_all, predict_together
 from training.measure.metrics import fit_temperature
 
-LEFT_OUT = -1.0
-"""The target of a class of which a row says nothing."""
+LEFT_OUT = -1.0  # the target of a class of which a row says nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,39 +131,28 @@ def _load(
     share: StepShare,
     indices: Sequence[int],
 ) -> Step:
-    parts = share.parts(len(indices))
     # All passes of a step have one length, so that masks are drawn alike for all of them.
     lengths = [max(len(texts[index].input_ids) for index in indices) for texts in rows.versions]
-    batches = [
-        _load_part(rows, indices[part.first :: part.step], lengths, pad_token_id, accelerator)
-        for part in parts
-    ]
+    padded = partial(collate, pad_token_id=pad_token_id, device=accelerator.device)
+
+    def load(chosen: Sequence[int]) -> TrainingBatch:
+        inputs, *perturbed = (
+            padded([texts[index] for index in chosen], pad_to=longest)
+            for texts, longest in zip(rows.versions, lengths, strict=True)
+        )
+        label_ids = accelerator.send(torch.tensor([rows.label_ids[index] for index in chosen]))
+        targets = label_ids
+        if rows.targets is not None:
+            targets = accelerator.send(torch.from_numpy(rows.targets[list(chosen)]))
+        return TrainingBatch(inputs, label_ids, targets, perturbed[0] if perturbed else None)
+
+    parts = share.parts(len(indices))
     token_ids = None
     if share.processes > 1:
         read = (texts[index] for texts in rows.versions for index in indices)
         used = {token for encoding in read for token in encoding.input_ids}
         token_ids = accelerator.send(torch.tensor(sorted(used)))
-    return Step(parts, batches, token_ids)
-
-
-def _load_part(
-    rows: EncodedRows,
-    indices: Sequence[int],
-    lengths: Sequence[int],
-    pad_token_id: int,
-    accelerator: Accelerator,
-) -> TrainingBatch:
-    """Loads the texts of a pass, each version of them padded to its length."""
-    padded = partial(collate, pad_token_id=pad_token_id, device=accelerator.device)
-    inputs, *perturbed = (
-        padded([texts[index] for index in indices], pad_to=longest)
-        for texts, longest in zip(rows.versions, lengths, strict=True)
-    )
-    label_ids = accelerator.send(torch.tensor([rows.label_ids[index] for index in indices]))
-    targets = label_ids
-    if rows.targets is not None:
-        targets = accelerator.send(torch.from_numpy(rows.targets[list(indices)]))
-    return TrainingBatch(inputs, label_ids, targets, perturbed[0] if perturbed else None)
+    return Step(parts, [load(indices[part.first :: part.step]) for part in parts], token_ids)
 
 
 def measure_rows(

@@ -31,7 +31,7 @@ from training.fit.checkpointing import write_state
 from training.fit.dropout import RowSlice, TokenDropout, draw_for_slice, use_byte_dropout
 from training.fit.gradient_sync import GradientSync
 from training.fit.objective import batch_loss, class_weights, divergence, weight_penalty
-from training.fit.optimizer import build_optimizer, hold_lower, learning_rate, update_average
+from training.fit.optimizer import build_optimizer, learning_rate, update_average
 from training.fit.recipe import Recipe
 from training.fit.rows import EncodedRows, Step, StepShare, TrainingBatch, load_steps, measure_rows
 from training.fit.state import TrainerState, clone, gather, load_together, restore
@@ -72,7 +72,8 @@ class Trainer:
             raise RecipeError("consistency: no perturbed texts are made here: leave it out")
         use_byte_dropout(network)
         if recipe.held_layers is not None and isinstance(network, EncoderClassifier):
-            hold_lower(network, recipe.held_layers)
+            for module in (network.embeddings, *list(network.layers)[: recipe.held_layers]):
+                module.requires_grad_(requires_grad=False)
         self._network = network
         self._averaged = copy.deepcopy(network) if recipe.average_decay else network
         self._best = clone(self._averaged)

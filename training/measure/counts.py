@@ -1,7 +1,4 @@
-"""Counts the answers to measured texts, for the records of a checkpoint.
-
-Legend: N texts, C classes.
-"""
+"""Counts the answers to N measured texts in C classes, for the records of a checkpoint."""
 
 from collections.abc import Sequence
 

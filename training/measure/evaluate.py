@@ -1,7 +1,4 @@
-"""Measures a predictor on labelled files, and makes records of it.
-
-Legend: N texts.
-"""
+"""Measures a predictor on labelled files of N texts, and makes records of it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace

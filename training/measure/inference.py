@@ -1,7 +1,4 @@
-"""Computes logits or probabilities of many texts, in batches of similar length.
-
-Legend: N texts, C classes.
-"""
+"""Computes logits or probabilities of N texts in C classes, in batches of similar length."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

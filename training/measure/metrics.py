@@ -1,7 +1,4 @@
-"""Computes metrics of probabilities, and fits the temperature that calibrates them.
-
-Legend: N texts, C classes.
-"""
+"""Computes metrics of the probabilities of N texts in C classes, and fits their temperature."""
 
 import math
 from collections.abc import Sequence
@@ -60,8 +57,8 @@ def choose_among(
     *,
     power: float = 1.0,
 ) -> NDArray[np.float64]:
-    """Computes the probabilities of a choice among K of the classes, with their powers, [N, K]."""
-    # By their logarithms, so that a row whose classes are all nearly 0 still sums to 1.
+    """Computes a choice among K of the classes (default: all), [N, K], by powers of them."""
+    # By logarithms, so that a row whose classes are all nearly 0 still sums to 1.
     among = probabilities[:, classes].clip(min=np.finfo(np.float64).tiny)
     chosen: NDArray[np.float64] = softmax(power * np.log(among), axis=1)
     return chosen

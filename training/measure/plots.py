@@ -1,7 +1,4 @@
-"""Draws the course of runs, and reliability diagrams: how often each score is right.
-
-Legend: N texts.
-"""
+"""Draws the course of runs, and reliability diagrams: how often each of N scores is right."""
 
 import math
 from collections.abc import Sequence
