@@ -57,7 +57,7 @@ def choose_among(
     *,
     power: float = 1.0,
 ) -> NDArray[np.float64]:
-    """Computes a choice among K of the classes (default: all), [N, K], by powers of them."""
+    """Computes the probabilities, to a power, of a choice among K classes (or all), [N, K]."""
     # By logarithms, so that a row whose classes are all nearly 0 still sums to 1.
     among = probabilities[:, classes].clip(min=np.finfo(np.float64).tiny)
     chosen: NDArray[np.float64] = softmax(power * np.log(among), axis=1)
