@@ -152,7 +152,6 @@ def choose_backend(
                 f"the kernels cannot compute {checkpoint.name} here ({fault}), which then "
                 f"{NEEDS_TORCH}"
             ) from error
-
         kind = CudaBackend if _is_gpu(device) else CpuBackend
     backend = kind(device, dtype, threads=choose_threads(threads))
     backend.dtype_reason = choice.reason

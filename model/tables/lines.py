@@ -147,11 +147,9 @@ class LineReader:
             block = bytes(self._stream.read(_BLOCK_BYTES))
         except (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile) as error:
             fault = reason(error).partition(" (b")[0]  # gzip shows the bytes that it finds
-            if self._compression is None or getattr(error, "errno", None):
-                raise TableError(self._path, f"cannot be read: {fault}") from error
-            raise TableError(
-                self._path, f"is not a whole {self._compression} file: {fault}"
-            ) from error
+            is_unread = self._compression is None or getattr(error, "errno", None)
+            what = "cannot be read" if is_unread else f"is not a whole {self._compression} file"
+            raise TableError(self._path, f"{what}: {fault}") from error
         self.digest.update(block)
         return block
 

@@ -21,7 +21,6 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 _MOST_DEPTH = 250  # below what the writers of JSON nest
 _TOO_DEEP = f"is nested deeper than {_MOST_DEPTH} levels, the most that is read"
 
-
 MISSING = object()  # stands for a key that a row of JSON Lines does not have
 
 
