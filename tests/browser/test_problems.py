@@ -41,7 +41,7 @@ def test_each_problem_is_named_and_only_some_can_be_tried_again(visit: Visit) ->
         submit(visit, "Another film.")
         expect(visit.page.locator("#problem")).to_contain_text(title)
         assert visit.page.get_by_role("button", name="Try again").is_visible() == again
-        assert visit.page.locator("#results").is_hidden()  # what was there is of another sentence
+        assert visit.page.locator("#results").is_hidden()  # they belong to another sentence
         visit.complained(str(status) if status else "net::ERR_CONNECTION_REFUSED")
     visit.page.unroute("**/attention")
     visit.try_again()

@@ -65,7 +65,7 @@ def misbehave(order: Path, texts: Sequence[Encoding] = ()) -> None:
     if word == "exit":
         raise Exit
     if word == "fail" or (word == "bad" and any(int(number) in each.input_ids for each in texts)):
-        raise RuntimeError("told to fail")
+        raise RuntimeError("made to fail")
     if word not in ("hold", "bad"):
         time.sleep(float(word))
 

@@ -306,7 +306,7 @@ def test_a_model_that_fails_to_load(start: Start, tmp_path: Path) -> None:
         r'headlight_model_info\{device="cpu",dtype="float32",name=".+",version="\w+"\} 0\.0', info
     )
     log = running.log.read_text("utf-8")
-    assert '"message":"the model could not be loaded","fault":"told to fail"' in log
+    assert '"message":"the model could not be loaded","fault":"made to fail"' in log
 
 
 def test_a_folder_that_is_replaced_meanwhile_changes_no_answer(tmp_path: Path) -> None:

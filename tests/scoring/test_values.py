@@ -54,6 +54,7 @@ def test_a_row_group_without_a_good_row_is_a_part_without_rows(
     [
         (BROKEN.cast(pyarrow.binary()), CODES, NOT_UTF8),
         (BROKEN, UUIDS, NOT_UTF8),
+        (BROKEN, pyarrow.array([b"0"] * 3, pyarrow.binary_view()), NOT_UTF8),
         (pyarrow.DictionaryArray.from_arrays(CODES, BROKEN), CODES, NOT_UTF8),
         (pyarrow.array(["good", "fair", "bad"]), BROKEN, KEPT),
         (pyarrow.array(["good", "fair", "bad"]), LISTS, KEPT),
@@ -63,7 +64,7 @@ def test_a_row_group_without_a_good_row_is_a_part_without_rows(
             KEPT,
         ),
     ],
-    ids=["binary", "beside-uuids", "dictionary", "kept", "kept-lists", "kept-dictionary"],
+    ids=["binary", "uuids", "views", "dictionary", "kept", "kept-lists", "kept-dictionary"],
 )
 def test_one_value_that_is_not_utf8_is_one_bad_row(
     run: Run, tmp_path: Path, text: object, kept: object, reason: str

@@ -72,7 +72,7 @@ class Recorder:
         assert self.gate.wait(20)
         self.batches.append(list(encodings))
         if any(text.input_ids[0] == FAILING for text in encodings):
-            raise RuntimeError("told to fail")
+            raise RuntimeError("made to fail")
         return [prediction(text) for text in encodings]
 
     def explain(self, questions: Sequence[AttentionOptions]) -> list[Explanation]:

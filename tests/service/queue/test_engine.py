@@ -176,8 +176,8 @@ class Fragile(CpuBackend):
 @pytest.mark.parametrize(
     ("error", "reason", "stuck"),
     [
-        (RuntimeError("told to fail"), FAILED, None),
-        (PanicException("told to fail"), FAILED, None),
+        (RuntimeError("made to fail"), FAILED, None),
+        (PanicException("made to fail"), FAILED, None),
         (SystemExit(3), FAILED, None),
         (RuntimeError("the device fell off the bus"), LOST, LOST),
     ],

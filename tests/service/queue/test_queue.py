@@ -256,7 +256,7 @@ async def test_the_first_of_a_pass_is_answered_while_the_next_is_being_finished(
 
 async def test_what_cannot_be_finished_leaves_alone_who_waits_for_more() -> None:
     def fail(_: int, __: Explanation) -> None:
-        raise RuntimeError("told to fail")
+        raise RuntimeError("made to fail")
 
     setting = Setting(max_batch_tokens=8)
     async with setting.held():
@@ -290,7 +290,7 @@ def gradient_job(made: list[str], name: str, length: int = 1, *, fails: bool = F
     def work() -> str:
         made.append(name)
         if fails:
-            raise ValueError("told to fail")
+            raise ValueError("made to fail")
         return name
 
     return Job(work, [encoding(50, length)])

@@ -179,7 +179,7 @@ async def test_whatever_stops_a_worker_nobody_waits_for_ever(
     def misbehave(*args: object, **options: object) -> object:
         if failing.is_set():
             failing.clear()
-            raise MemoryError("told to fail")
+            raise MemoryError("made to fail")
         return real(*args, **options)
 
     setting = Setting(max_batch_tokens=4, workers=workers)
