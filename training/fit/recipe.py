@@ -27,6 +27,8 @@ _BATCH, _STEPS, _LEAST_EPOCHS, _MOST_EPOCHS = 16, 80, 4, 15
 # Of few rows, a teacher's answers help, and an encoder that serves their classes changes little. If
 # they are long too, which words they have says most: two layers see that at once.
 _FEW, _TEACHER_SHARE, _LONG, _LAYERS = 300, 0.7, 48, 2
+# The most rows of known classes for which held embeddings were measured to be as good.
+_MODEST = 1_000
 # Of a pass on a processor: half a gigabyte in six layers of 384 features.
 _MOST_TOKENS = 1_024
 
@@ -166,7 +168,8 @@ class Recipe(_StrictModel):
         chosen: dict[str, Any] = dict(zip(CHOSEN, learnt, strict=False))
         if is_served or is_known:
             keep = "start" if is_few and not is_known else "best"
-            chosen = {"batch_size": 2 * _BATCH, "keep": keep}
+            held = 0 if len(lengths) <= _MODEST else None
+            chosen = {"batch_size": 2 * _BATCH, "keep": keep, "held_layers": held}
         batch_size = chosen["batch_size"] if self.is_open("batch_size") else self.batch_size
         tokens = batch_size * max(lengths) if is_small else 1
         chosen["accumulate"] = math.ceil(tokens / _MOST_TOKENS)

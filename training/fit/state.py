@@ -5,14 +5,18 @@ folder that is then renamed, and digests reveal damage. It holds no random state
 from a generator that is seeded by run and step.
 """
 
+import errno
 import hashlib
 import json
+import os
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import safetensors.torch
+from safetensors import SafetensorError
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -105,16 +109,17 @@ def save_state(
 ) -> None:
     """Writes the state, and replaces the one before, which stays if that fails."""
     contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    # Not with save_file, which raises no OSError if the disk is full.
-    stored = safetensors.torch.save(contiguous)
-    content = {
-        "identity": dict(fingerprint),
-        "position": asdict(position),
-        "tensors": hashlib.sha256(stored).hexdigest(),
-    }
-    sealed = json.dumps({**content, "sha256": seal(content)})
+    content: dict[str, Any] = {"identity": dict(fingerprint), "position": asdict(position)}
     with replacing_folder(folder) as fresh:
-        (fresh / TENSORS).write_bytes(stored)
+        try:
+            safetensors.torch.save_file(contiguous, fresh / TENSORS)
+        except SafetensorError as error:  # also of a full disk
+            found = re.search(r"os error (\d+)", str(error))
+            number = int(found[1]) if found else errno.EIO
+            raise OSError(number, os.strerror(number)) from error
+        with (fresh / TENSORS).open("rb") as file:
+            content["tensors"] = hashlib.file_digest(file, "sha256").hexdigest()
+        sealed = json.dumps({**content, "sha256": seal(content)})
         (fresh / _POSITION).write_text(sealed, encoding="utf-8")
 
 

@@ -98,20 +98,29 @@ def test_a_file_that_is_not_toml(tmp_path: Path, content: bytes, fault: str) -> 
 @pytest.mark.parametrize(
     ("rows", "tokens", "kind", "expected"),
     [
-        (80, 20, "new", (16, 15, 5e-4, "end", 0.7, None)),
-        (151, 20, "new", (16, 8, 5e-4, "end", 0.0, None)),
-        (300, 60, "new", (16, 4, 5e-4, "end", 0.7, 2)),
-        (300, 20, "served", (32, 3, 5e-5, "start", 0.0, None)),
-        (300, 60, "known", (32, 3, 5e-5, "best", 0.0, None)),
-        (301, 60, "new", (16, 4, 5e-4, "end", 0.0, None)),
-        (301, 60, "served", (32, 3, 5e-5, "best", 0.0, None)),
+        (80, 20, "new", (16, 15, 5e-4, "end", 0.7, None, 0)),
+        (151, 20, "new", (16, 8, 5e-4, "end", 0.0, None, 0)),
+        (300, 60, "new", (16, 4, 5e-4, "end", 0.7, 2, 0)),
+        (300, 20, "served", (32, 3, 5e-5, "start", 0.0, None, 0)),
+        (300, 60, "known", (32, 3, 5e-5, "best", 0.0, None, 0)),
+        (301, 60, "new", (16, 4, 5e-4, "end", 0.0, None, 0)),
+        (1_000, 60, "served", (32, 3, 5e-5, "best", 0.0, None, 0)),
+        (1_001, 60, "served", (32, 3, 5e-5, "best", 0.0, None, None)),
     ],
 )
 def test_the_rows_choose_what_nobody_has_chosen(
     rows: int, tokens: int, kind: str, expected: tuple[object, ...]
 ) -> None:
     """With the passes of a step, which follow its longest text."""
-    names = ("batch_size", "epochs", "learning_rate", "keep", "teacher_share", "layers")
+    names = (
+        "batch_size",
+        "epochs",
+        "learning_rate",
+        "keep",
+        "teacher_share",
+        "layers",
+        "held_layers",
+    )
     of_rows = {"is_served": kind == "served", "is_known": kind == "known"}
     lengths = [256, *[tokens] * (rows - 1)]
     found = load_recipe("finetune", {}).for_rows(lengths, **of_rows, is_small=True)
