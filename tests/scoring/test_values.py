@@ -14,6 +14,10 @@ NOT_UTF8 = "the text is not UTF-8"
 BROKEN = pyarrow.array([b"good", b"\xff", b"bad"]).cast(pyarrow.string(), safe=False)
 KEPT = "the column 'kept' holds a value that is not UTF-8"
 LISTS = pyarrow.ListArray.from_arrays(pyarrow.array([0, 1, 2, 3], pyarrow.int32()), BROKEN)
+VIEWS = pyarrow.ListArray.from_arrays(
+    LISTS.offsets,
+    BROKEN.cast(pyarrow.binary()).cast(pyarrow.binary_view()).view(pyarrow.string_view()),
+)
 CODES = pyarrow.array([0, 1, 2], pyarrow.int32())
 # Of lists of these pyarrow can only take slices.
 UUIDS = pyarrow.ListArray.from_arrays(
@@ -58,13 +62,23 @@ def test_a_row_group_without_a_good_row_is_a_part_without_rows(
         (pyarrow.DictionaryArray.from_arrays(CODES, BROKEN), CODES, NOT_UTF8),
         (pyarrow.array(["good", "fair", "bad"]), BROKEN, KEPT),
         (pyarrow.array(["good", "fair", "bad"]), LISTS, KEPT),
+        (pyarrow.array(["good", "fair", "bad"]), VIEWS, KEPT),
         (
             pyarrow.array(["good", "fair", "bad"]),
             pyarrow.DictionaryArray.from_arrays(CODES, BROKEN),
             KEPT,
         ),
     ],
-    ids=["binary", "uuids", "views", "dictionary", "kept", "kept-lists", "kept-dictionary"],
+    ids=[
+        "binary",
+        "uuids",
+        "views",
+        "dictionary",
+        "kept",
+        "kept-lists",
+        "kept-views",
+        "kept-dictionary",
+    ],
 )
 def test_one_value_that_is_not_utf8_is_one_bad_row(
     run: Run, tmp_path: Path, text: object, kept: object, reason: str
