@@ -71,11 +71,15 @@ class Data:
         rows: the rows to learn from, by file; their classes are numbered as in `LABELS`.
         reviews: texts without labels, by file.
         validation: the rows held out, with every file as a source.
+        measured: keys of the texts that the result is measured on.
+        evaluated: those of three classes, by set.
     """
 
     rows: dict[str, Dataset]
     reviews: dict[str, list[str]]
     validation: Dataset
+    measured: frozenset[str]
+    evaluated: dict[str, Dataset]
 
 
 def read_data(
@@ -92,7 +96,8 @@ def read_data(
         keep_out: labelled files that the result is measured on; no text of them stays.
         most_validation: the most validation rows of a source.
     """
-    measured = {text_key(text) for name in keep_out for text in _read(folder / name).texts}
+    kept_out = {name.partition(".")[0]: _read(folder / name) for name in keep_out}
+    measured = frozenset(text_key(text) for rows in kept_out.values() for text in rows.texts)
 
     def is_free(text: str) -> bool:
         return text_key(text) not in measured
@@ -124,6 +129,8 @@ def read_data(
         {name: _keep(rows, lambda text: not overlaps(text)) for name, rows in labelled.items()},
         {name: [text for text in texts if not overlaps(text)] for name, texts in reviews.items()},
         Dataset(tuple(validation_texts), tuple(validation_ids), LABELS, tuple(files)),
+        measured,
+        {name: rows for name, rows in kept_out.items() if len({*rows.label_ids}) == len(LABELS)},
     )
 
 

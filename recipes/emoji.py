@@ -25,16 +25,17 @@ _BEHIND = "[\N{VARIATION SELECTOR-16}\U0001f3fb-\U0001f3ff]"
 
 
 def read_emoji(tokenizer: Tokenizer, *, max_length: int) -> Tokenizer:
-    """Returns a tokenizer that reads common emoji as words."""
+    """Returns a tokenizer that reads common emoji as words, as the given one may do already."""
     backend = tokenizers.Tokenizer.from_str(tokenizer.to_json())
-    backend.normalizer = normalizers.Sequence(
-        [
-            normalizers.Replace(Regex(_BEHIND), ""),
-            *(
-                normalizers.Replace(Regex(f"[{characters}]"), f" {word} ")
-                for word, characters in _MEANINGS.items()
-            ),
-            backend.normalizer,
-        ]
-    )
+    if not isinstance(backend.normalizer, normalizers.Sequence):
+        backend.normalizer = normalizers.Sequence(
+            [
+                normalizers.Replace(Regex(_BEHIND), ""),
+                *(
+                    normalizers.Replace(Regex(f"[{characters}]"), f" {word} ")
+                    for word, characters in _MEANINGS.items()
+                ),
+                backend.normalizer,
+            ]
+        )
     return Tokenizer(backend, max_length=max_length, pad_token_id=tokenizer.pad_token_id)

@@ -3,10 +3,12 @@
 Legend: N rows, C classes.
 """
 
+import csv
 import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +18,7 @@ from recipes.data import LABELS
 from recipes.templates import make_examples, make_group_sets
 from training.data.augment import GIVEN_NAMES, detokenize_share, perturb
 from training.data.dataset import Dataset
+from training.data.validation_split import text_key
 from training.fit.rows import LEFT_OUT
 
 Targets = NDArray[np.float32]
@@ -26,6 +29,8 @@ _SENTENCE = re.compile(r"[^.!?]+[.!?]+[\"')\]]*")
 _FEWEST_WORDS, _MOST_WORDS = 4, 40
 _DRAWN_OF_EACH = 4
 _DETOKENIZED, _NAMES_FILLED = 0.5, 0.5  # shares of the texts that need it
+_WRITTEN = Path(__file__).parent / "rules" / "written.tsv"
+_DOUBT = 0.02  # probability of each class that was not written down
 _TEMPLATES = ("behaviours", "complaints", "everyday", "neutral", "service")
 
 
@@ -40,12 +45,13 @@ class Rows:
     targets: Targets
 
 
-def join(parts: Sequence[Rows], *, noise: float, seed: int) -> Rows:
-    """Joins rows, and changes a share of the texts, after a teacher has read them."""
+def join(parts: Sequence[Rows], *, keep_out: Set[str], noise: float, seed: int) -> Rows:
+    """Joins rows except texts of these keys, and changes a share of them, `noise`, by slips."""
     rng = random.Random(f"{seed}/noise")  # noqa: S311 - not for secrets
     texts = [text for part in parts for text in part.texts]
-    noisy = [perturb(text, rng) if rng.random() < noise else text for text in texts]
-    return Rows(noisy, np.concatenate([part.targets for part in parts]))
+    free = [index for index, text in enumerate(texts) if text_key(text) not in keep_out]
+    noisy = [perturb(texts[index], rng) if rng.random() < noise else texts[index] for index in free]
+    return Rows(noisy, np.concatenate([part.targets for part in parts])[free])
 
 
 def labelled(rows: Dataset, passes: float, *, has_neutral: bool, seed: int) -> Rows:
@@ -92,18 +98,10 @@ def agreement(taught: Targets, truth: Targets) -> float:
 
 
 def mix_targets(taught: Targets, truth: Targets, hard: float) -> Targets:
-    """Mixes the teacher's probabilities with labels.
+    """Mixes probabilities of a teacher [N, C] with one-hot labels [N, C], of weight `hard`.
 
-    Where a label says nothing of a class, only the teacher says how probable that class is, and
-    the label counts for the rest.
-
-    Args:
-        taught: probabilities of the teacher [N, C].
-        truth: one-hot labels [N, C], with `LEFT_OUT` for classes that a row says nothing of.
-        hard: weight of the labels; the teacher has the rest.
-
-    Returns:
-        Probabilities [N, C].
+    Where a label says nothing of a class (`LEFT_OUT`), only the teacher says how probable that
+    class is, and the label counts for the rest.
     """
     unsaid = truth == LEFT_OUT
     share = 1.0 - np.where(unsaid, taught, 0.0).sum(axis=1, keepdims=True)  # [N, 1]
@@ -157,6 +155,16 @@ def by_rule(count: int, *, seed: int) -> Rows:
             row[slice(None) if example.sure else [_NEGATIVE, _POSITIVE]] = 0.0
             row[_POSITIVE if example.positive else _NEGATIVE] = 1.0
     return Rows([example.text for example in examples], targets)
+
+
+def written() -> Rows:
+    """Reads the sentences that were written one by one: what happened, and not how it felt."""
+    with _WRITTEN.open(encoding="utf-8", newline="") as file:
+        lines = list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))[1:]
+    targets = np.full((len(lines), len(LABELS)), _DOUBT, np.float32)
+    labels = [LABELS.index(label) for label, _, _ in lines]
+    targets[range(len(lines)), labels] = 1.0 - (len(LABELS) - 1) * _DOUBT
+    return Rows([text for _, _, text in lines], targets)
 
 
 def about_people(count: int, teach: Teach, *, seed: int) -> Rows:

@@ -18,12 +18,12 @@ ROOT = Path(__file__).parents[1]
 BUDGETS = {
     "service": 14_450,
     "model": 13_262,
-    "training": 6_985,
+    "training": 6_990,
     "scoring": 3_200,
     "client": 2_300,
     "benchmarks": 1_200,
-    "recipes and examples": 1_435,
-    "everything else": 620,
+    "recipes and examples": 1_480,
+    "everything else": 630,
 }
 _CODE = {".py", ".js", ".mjs", ".css", ".html", ".cpp", ".h", ".sh"}
 _NO_CODE = ("tests/", "docs/", "recipes/rules/")

@@ -237,7 +237,7 @@ def _set(file: dict[str, Any]) -> str:
 def _data(page: Path) -> Iterator[str]:
     manifest = model.open_checkpoint(_folder(page)).manifest
     rows = {source.file: source.rows for source in manifest.training_data}
-    for source in manifest.recipe["plan"]["sources"].values():
+    for source in manifest.recipe["sources"]:
         name = code(source["file"].removesuffix(".tsv.gz"))
         yield f"{name}, {rows[source['file']]:,} rows: {source['origin']}; {source['licence']}"
 
@@ -262,6 +262,12 @@ def _probes(test: str, page: Path) -> Iterator[str]:
             yield line if probe["lean"] is None else f"{line}, {probe['lean']:+.3f}"
 
 
+def _kinds(_argument: str, _page: Path) -> Iterator[str]:
+    """How many sentences of each kind are right, as `recipes.default` counts them."""
+    counts = json.loads((FIGURES / "kinds.json").read_text(encoding="utf-8"))
+    yield "; ".join(f"{kind} {right}/{rows}" for kind, (right, rows) in counts.items())
+
+
 TABLES: dict[str, Callable[[str, Path], Rows]] = {
     "fields": _fields,
     "figures": _figures,
@@ -272,6 +278,7 @@ TABLES: dict[str, Callable[[str, Path], Rows]] = {
 LISTS: dict[str, Callable[[str, Path], Iterator[str]]] = {
     "data": lambda _argument, page: _data(page),
     "errors": _errors,
+    "kinds": _kinds,
     "metrics": _metrics,
     "names": _names,
     "options": _options,

@@ -29,7 +29,7 @@ BUDGETS = {
     "docs/guides/page.md": 1090,
     "docs/guides/training.md": 1750,
     "docs/index.md": 250,
-    "docs/model-card.md": 1700,
+    "docs/model-card.md": 1800,
     "docs/questions.md": 250,
     "docs/reference/checkpoint.md": 1250,
     "docs/reference/command-line.md": 2290,

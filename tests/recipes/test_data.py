@@ -48,6 +48,8 @@ def test_what_is_measured_or_validated_on_is_not_learnt(tmp_path: Path) -> None:
         (0, 2),
     )
     assert data.reviews == {"reviews.tsv.gz": ["Well: it was dull!", "Free of it."]}
+    assert data.measured == {"itwasdull", "nice"}
+    assert not data.evaluated
     assert [(each.file, each.rows) for each in data.validation.sources] == [
         ("three.tsv.gz", 8),
         ("pair.tsv.gz", 2),
@@ -56,6 +58,8 @@ def test_what_is_measured_or_validated_on_is_not_learnt(tmp_path: Path) -> None:
     message = "9 validation rows are wanted, but 6 of its rows have 8 "
     with pytest.raises(RecipeError, match=message):
         read_data(tmp_path, sources, keep_out=[], most_validation=9)
+    three = read_data(tmp_path, [], keep_out=["three.tsv.gz"], most_validation=0).evaluated
+    assert {name: len(rows) for name, rows in three.items()} == {"three": 8}
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """`recipes/default.py --tiny`, from made-up sentences to a checkpoint with its records."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from safetensors.torch import load_file
 
 from model import load_predictor, open_checkpoint
 from model.backends.device import computes_int8
-from recipes.default import MEAN, SOURCES, average_weights, main
+from recipes.default import KEEP_OUT, MEAN, SOURCES, average_weights, main
 
 
 @pytest.mark.slow
@@ -26,9 +27,13 @@ def test_all_stages_and_only_those_that_are_not_done(
     assert [source.file for source in manifest.training_data] == [each.file for each in SOURCES]
     assert manifest.recipe["made_by"] == "recipes/default.py"
     assert list(manifest.recipe["stages"]) == ["teacher", "student", "steady"]
-    assert [(metric.name, metric.rows) for metric in manifest.metrics] == [("validation", 64)]
-    records = [(record.dtype, record.sets[0].rows) for record in manifest.precision]
-    assert records == ([("int8", 64)] if computes_int8("cpu") else [])
+    sets = [("validation", 64), *((name.partition(".")[0], 48) for name in KEEP_OUT)]
+    assert [(metric.name, metric.rows) for metric in manifest.metrics] == sets
+    records = [(x.dtype, [(y.name, y.rows) for y in x.sets]) for x in manifest.precision]
+    assert records == ([("int8", sets)] if computes_int8("cpu") else [])
+    kinds = json.loads((tmp_path / "out.work" / "kinds.json").read_text(encoding="utf-8"))
+    assert len(kinds) == 28
+    assert sum(rows for _, rows in kinds.values()) == 197
     predictor = load_predictor(checkpoint, device="cpu", dtype="float32")
     (answer,) = predictor.predict([predictor.encode("Good \N{THUMBS UP SIGN}")])
     assert sum(answer.probabilities.values()) == pytest.approx(1.0)
@@ -52,6 +57,15 @@ def test_all_stages_and_only_those_that_are_not_done(
     again = load_file(tmp_path / "out" / "model.safetensors")[name]
     assert torch.equal(stored, again)
 
+    assert main([*command[:-1], str(tmp_path / "more"), "--start", str(tmp_path / "out")]) == 0
+    more = open_checkpoint(tmp_path / "more").manifest
+    assert list(more.recipe["stages"]) == ["steady"]
+    assert more.recipe["init_from_sha256"] == checkpoint.weights_sha256
+    assert [path.name for path in (tmp_path / "more.work").glob("*.safetensors")] == [
+        "answers.safetensors",
+        "steady.safetensors",
+    ]
+
 
 def test_a_mean_of_weights() -> None:
     weights = [(1.0, {"a": torch.zeros(2)}), (3.0, {"a": torch.ones(2)})]
@@ -61,4 +75,4 @@ def test_a_mean_of_weights() -> None:
 def test_what_is_needed_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     with pytest.raises(SystemExit):
         main(["--output", str(tmp_path / "out"), "--data", "data"])
-    assert "give --data, --mpnet and --minilm, or --tiny" in capsys.readouterr().err
+    assert "give --data, and --mpnet and --minilm, or --start; or --tiny" in capsys.readouterr().err

@@ -22,3 +22,7 @@ def test_they_stand_where_they_were_written_and_other_texts_are_read_as_before()
     ]
     other = "A good, \N{UNICORN FACE} film; caf\u00e9!"
     assert READER.encode(other) == tiny_tokenizer().encode(other)
+
+
+def test_one_that_reads_them_is_left_as_it_is() -> None:
+    assert read_emoji(READER, max_length=32).to_json() == READER.to_json()

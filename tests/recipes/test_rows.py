@@ -21,10 +21,12 @@ from recipes.rows import (
     labelled,
     mix_targets,
     soften,
+    written,
 )
-from recipes.templates import make_group_sets
+from recipes.templates import make_group_sets, read_examples
 from training.data.augment import GIVEN_NAMES
 from training.data.dataset import Dataset
+from training.data.validation_split import text_key
 from training.fit.rows import LEFT_OUT
 
 SOURCE = DataSource(file="a.tsv", rows=10, sha256="0" * 64)
@@ -104,10 +106,26 @@ def test_every_group_gets_the_mean_of_all_as_its_target() -> None:
 
 def test_a_share_is_changed_when_rows_are_joined() -> None:
     rows = Rows([f"It was not bad at all, number {n}." for n in range(200)], teach([""] * 200))
-    joined = join([rows, rows], noise=0.3, seed=0)
+    joined = join([rows, rows], keep_out=frozenset(), noise=0.3, seed=0)
     changed = sum(old != new for old, new in zip([*rows.texts] * 2, joined.texts, strict=True))
     assert 80 < changed < 160
     assert joined.targets.shape == (400, 3)
+
+
+def test_no_text_that_is_measured_on_is_joined() -> None:
+    rows = Rows(["It was dull.", "So it was.", "IT WAS, dull"], np.eye(3, dtype=np.float32))
+    joined = join([rows], keep_out={text_key("It was dull!")}, noise=0.0, seed=0)
+    assert joined.texts == ["So it was."]
+    assert joined.targets.tolist() == [[0.0, 1.0, 0.0]]
+
+
+def test_what_was_written_one_by_one_is_sound_and_none_of_it_measures() -> None:
+    rows = written()
+    keys = [text_key(text) for text in rows.texts]
+    assert len(set(keys)) == len(keys) == 2198
+    assert not {*keys} & {text_key(example.text) for example in read_examples("held_out")}
+    np.testing.assert_allclose(rows.targets.sum(axis=1), 1.0, rtol=1e-6)
+    assert Counter(rows.targets.argmax(axis=1).tolist()) == {0: 910, 1: 674, 2: 614}
 
 
 def test_masked_names_are_filled() -> None:
