@@ -21,7 +21,8 @@ def test_it_shows_an_example_with_its_verdict_and_reason(
     assert visit.page.get_by_label("Text", exact=True).input_value() == EXAMPLE
     part = visit.page.locator("#answer")
     assert part.locator(".verdict").inner_text() == answer["label"].title()
-    expect(part.locator(".reasons dd").first).to_contain_text("“superb” positive\u00a09")
+    reason = f"“superb” positive\u00a0{100 * answer['score']:.0f} → "
+    expect(part.locator(".reasons dd").first).to_contain_text(reason)
     expect(visit.page.locator("nav [aria-current=page]")).to_have_text("One review")
     expect(visit.page.locator("#heads-tab")).to_be_hidden()
     assert visit.page.evaluate("window.scrollY") == 0
