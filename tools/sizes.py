@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 BUDGETS = {
     "service": 14_450,
     "model": 13_262,
-    "training": 6_990,
+    "training": 6_992,
     "scoring": 3_200,
     "client": 2_300,
     "benchmarks": 1_200,

@@ -114,8 +114,7 @@ def save_state(
         try:
             safetensors.torch.save_file(contiguous, fresh / TENSORS)
         except SafetensorError as error:  # also of a full disk
-            found = re.search(r"os error (\d+)", str(error))
-            number = int(found[1]) if found else errno.EIO
+            number = int((re.search(r"os error (\d+)", str(error)) or [0, errno.EIO])[1])
             raise OSError(number, os.strerror(number)) from error
         with (fresh / TENSORS).open("rb") as file:
             content["tensors"] = hashlib.file_digest(file, "sha256").hexdigest()

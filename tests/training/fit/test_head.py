@@ -46,7 +46,7 @@ def test_the_start_equals_scikit_learns_on_the_same_features(
         predict_logits(network, [encoding], pad_token_id=0, device=CPU.device)
     features = np.concatenate(states).astype(np.float64)  # [N, D]
     weight = "balanced" if class_weights == "balanced" else None
-    regression = LogisticRegression(C=0.01, max_iter=1000, class_weight=weight)
+    regression = LogisticRegression(C=0.01, solver="newton-cg", class_weight=weight)
     expected = make_pipeline(StandardScaler(), regression)
     if rows > classes * 2:
         expected = GridSearchCV(
