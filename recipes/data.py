@@ -111,7 +111,7 @@ def read_data(
             labelled[source.file] = _keep(rows, is_free)
         else:
             with gzip.open(path, "rt", encoding="utf-8") as file:
-                texts = [line.strip() for line in file if line.strip() not in ("", "text")]
+                texts = [line.strip() for line in file if line.strip()][1:]  # below the header
             count, sha256 = len(texts), digest(path)
             reviews[source.file] = [text for text in texts if is_free(text)]
         files.append(DataSource(file=source.file, rows=count, sha256=sha256))

@@ -14,7 +14,7 @@
    between `negative` and `positive`; they also measure int8 beside float32.
 
 Each stage leaves a file in the folder OUTPUT.work, and is skipped if its file is there. Ctrl-C
-saves the state of a stage. Remove a file to make its stage again, and those after it.
+saves the state of a stage. To make a stage again, remove its file and those of later stages.
 
 With `--start`, a checkpoint takes the place of the first two stages. It is its own teacher, so that
 it forgets little (Li and Hoiem 2016, "Learning without forgetting"), and the third stage is short:
@@ -46,6 +46,7 @@ from torch import Tensor, nn
 from model.atomic import remove_folder, write_whole
 from model.cli.progress import say
 from model.cli.signals import Interruption, noted_signals
+from model.errors import ModelError
 from model.files import WEIGHTS, digest
 from model.text_model import load
 from model.tokenization.reader import load_tokenizer
@@ -59,7 +60,7 @@ from recipes.templates import read_examples
 from training.data.augment import perturb_all
 from training.data.vocabulary import train_tokenizer
 from training.device import Accelerator, choose_accelerator
-from training.errors import ResumeError, TrainingError
+from training.errors import RecipeError, ResumeError, TrainingError
 from training.fit.export import write_checkpoint
 from training.fit.initial import InitialModel, init_from_pretrained
 from training.fit.recipe import Recipe
@@ -164,12 +165,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 options.data, SOURCES, keep_out=KEEP_OUT, most_validation=sizes.validation
             )
             accelerator = choose_accelerator(options.device, threads=None, dtype="auto")
+            if options.start is not None:  # stages from another start are others
+                folder /= digest(options.start / WEIGHTS)[:12]
+                folder.mkdir(exist_ok=True)
             work = Work(folder, data, sizes, accelerator, stop)
             start = begin_student(options.start or options.minilm, work)
             if options.start is None:
                 teacher = fit_teacher(options.mpnet, work)
                 weights = {"student": fit_taught("student", start, STUDENT, teacher, work)}
             else:
+                if start.known != LABELS:
+                    raise RecipeError(f"--start: {options.start} is not of the classes {LABELS}")
                 tokenizer = load_tokenizer(options.start, max_length=TEACHER.max_length)
                 network = copy.deepcopy(start.network)
                 teacher = ask(network, tokenizer, options.start / WEIGHTS, work)
@@ -178,7 +184,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Interruption as error:
         sys.stderr.write(f"interrupted: run the same command to go on ({error})\n")
         return 128 + error.signal
-    except (TrainingError, OSError) as error:
+    except (TrainingError, ModelError, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
     start.network.load_state_dict(average_weights([(MEAN[name], weights[name]) for name in MEAN]))
@@ -360,24 +366,18 @@ def calibrate(output: Path, start: InitialModel, recipes: Mapping[str, Recipe], 
         name: recipe.model_copy(update=work.sizes.recipe).model_dump(mode="json")
         for name, recipe in recipes.items()
     }
-    exported = write_checkpoint(
+    write_checkpoint(
         output,
         start,
-        seed=STUDENT.seed,
+        seed=STEADY.seed,
         language="en",
-        record={
-            "made_by": "recipes/default.py",
-            "sources": sources,
-            "stages": stages,
-        },
+        record={"made_by": "recipes/default.py", "sources": sources, "stages": stages},
         training=validation,  # for its labels and sources
         validation=validation,
         evaluated=work.data.evaluated,
         device=work.accelerator.device,
         dtype=torch.float16,
     )
-    manifest = exported.manifest
-    say(f"temperature {manifest.temperature:.3f}, of the pair {manifest.pair_temperature}")
     record = record_int8(output, {"validation": validation, **work.data.evaluated})
     say(record_to_text(record).rstrip() if record else "int8 is not measured: there are no kernels")
     measure_kinds(output, work.folder / "kinds.json")
@@ -392,7 +392,8 @@ def measure_kinds(checkpoint: Path, output: Path) -> None:
     for example, answer in zip(examples, answers, strict=True):
         rows[example.kind] += 1
         right[example.kind] += answer.label == _LABEL_OF[example.positive]
-    counts = {kind: (right[kind], count) for kind, count in rows.items()}
+    counts: dict[str, Any] = {kind: (right[kind], count) for kind, count in rows.items()}
+    counts = {"weights_sha256": digest(checkpoint / WEIGHTS), "kinds": counts}
     output.write_text(json.dumps(counts, indent=2), encoding="utf-8")
     say(f"all kinds: {right.total()} of {rows.total()}, by kind in {output}")
 

@@ -32,7 +32,7 @@ _LOCK = ".lock-"
 _START = f"{_LOCK}start"
 _OWN = re.compile(
     r"\.records/.*|\.lock-.*|manifest\.json|SUCCESS\.json|bad-rows\.jsonl|part-\d{5,}\.[a-z.]+"
-    r"|\.headlight-[0-9a-f]{16}\.part"
+    r"|\.headlight-[0-9a-f]{16}\.(part|lock)"
 )
 _Content = TypeVar("_Content", bound=BaseModel)
 
@@ -280,9 +280,9 @@ class Output:
         return self._read(UnitRecord, _record_name(number))
 
     def _remove_records(self, manifest: Manifest) -> None:
-        """Removes the records, and what killed workers have left of parts."""
-        parts = (Path(manifest.part_name(unit.number)) for unit in manifest.units)
-        left = {beside(part, "part").name for part in parts}
+        """Removes the records, and what killed processes have left."""
+        files = [MANIFEST, *(manifest.part_name(unit.number) for unit in manifest.units)]
+        left = {beside(Path(file), kind).name for file in files for kind in ("part", "lock")}
         for name in self._names():
             if name.startswith(f"{RECORDS}/") or name in left:
                 self._store.remove(self._path(name))

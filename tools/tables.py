@@ -265,7 +265,7 @@ def _probes(test: str, page: Path) -> Iterator[str]:
 def _kinds(_argument: str, _page: Path) -> Iterator[str]:
     """How many sentences of each kind are right, as `recipes.default` counts them."""
     counts = json.loads((FIGURES / "kinds.json").read_text(encoding="utf-8"))
-    yield "; ".join(f"{kind} {right}/{rows}" for kind, (right, rows) in counts.items())
+    yield "; ".join(f"{kind} {right}/{rows}" for kind, (right, rows) in counts["kinds"].items())
 
 
 TABLES: dict[str, Callable[[str, Path], Rows]] = {

@@ -12,8 +12,7 @@ __all__ = ["Evaluation", "FitWarning", "TextClassifier", "evaluate"]
 
 # Read when torch loads its threads: one that waits sleeps, and leaves its core to the others.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-# Each length of texts has primitives of its own: of 1,024, the default, they take 250 MB.
-os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
+os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")  # of 1,024 they take 250 MB
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - as Python asks for

@@ -1,5 +1,6 @@
 """The reports that the cards are written from are of the checkpoints that ship."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from model import open_checkpoint
 from model.checkpoint.records import judge
 from tests.documentation.markdown import ROOT
-from tools.tables import CHECKPOINTS, read_report
+from tools.tables import CHECKPOINTS, FIGURES, read_report
 
 CARD = ROOT / "docs" / "model-card.md"
 TWO = CHECKPOINTS / "two-classes" / "README.md"
@@ -40,6 +41,11 @@ def test_a_report_agrees_with_its_checkpoint(page: Path, name: str, report: str)
         assert measured[metric.name]["rows"] == metric.rows
         # Batches of other sizes add up in another order.
         assert measured[metric.name]["accuracy"] == pytest.approx(metric.accuracy, abs=0.002)
+
+
+def test_the_counts_by_kind_are_of_the_default_weights() -> None:
+    found = json.loads((FIGURES / "kinds.json").read_text(encoding="utf-8"))
+    assert found["weights_sha256"] == open_checkpoint(CHECKPOINTS / "default").weights_sha256
 
 
 def test_the_record_of_int8_is_of_the_default_weights_and_allows_it() -> None:

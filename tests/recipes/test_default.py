@@ -1,6 +1,7 @@
 """`recipes/default.py --tiny`, from made-up sentences to a checkpoint with its records."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,7 @@ def test_all_stages_and_only_those_that_are_not_done(
     assert [(metric.name, metric.rows) for metric in manifest.metrics] == sets
     records = [(x.dtype, [(y.name, y.rows) for y in x.sets]) for x in manifest.precision]
     assert records == ([("int8", sets)] if computes_int8("cpu") else [])
-    kinds = json.loads((tmp_path / "out.work" / "kinds.json").read_text(encoding="utf-8"))
+    kinds = json.loads((tmp_path / "out.work" / "kinds.json").read_text(encoding="utf-8"))["kinds"]
     assert len(kinds) == 28
     assert sum(rows for _, rows in kinds.values()) == 197
     predictor = load_predictor(checkpoint, device="cpu", dtype="float32")
@@ -61,10 +62,18 @@ def test_all_stages_and_only_those_that_are_not_done(
     more = open_checkpoint(tmp_path / "more").manifest
     assert list(more.recipe["stages"]) == ["steady"]
     assert more.recipe["init_from_sha256"] == checkpoint.weights_sha256
-    assert [path.name for path in (tmp_path / "more.work").glob("*.safetensors")] == [
+    stage = tmp_path / "more.work" / checkpoint.weights_sha256[:12]
+    assert {path.name for path in stage.glob("*.safetensors")} == {
         "answers.safetensors",
         "steady.safetensors",
-    ]
+    }
+    two = shutil.copytree(tmp_path / "out", tmp_path / "two")
+    config = (two / "config.json").read_text(encoding="utf-8").replace("neutral", "other")
+    (two / "config.json").write_text(config, encoding="utf-8")
+    assert main([*command[:-1], str(tmp_path / "none"), "--start", str(two)]) == 1
+    assert "is not of the classes ('negative', 'neutral', 'positive')" in capsys.readouterr().err
+    assert main([*command[:-1], str(tmp_path / "none"), "--start", "nowhere"]) == 1
+    assert "nowhere" in capsys.readouterr().err
 
 
 def test_a_mean_of_weights() -> None:

@@ -117,6 +117,8 @@ def test_a_job_goes_on_where_it_ended(
     parts[0].write_bytes(parts[0].read_bytes()[:-1])
     (output / ".records" / "00001.json").unlink()
     beside(output / "part-00002.parquet", "part").write_bytes(b"half")
+    for name in ("part-00001.parquet", "manifest.json"):
+        beside(output / name, "lock").touch()
     assert run(*arguments, "--output", output) == 0
 
     assert files_of(output) == whole
