@@ -48,6 +48,14 @@ def test_the_counts_by_kind_are_of_the_default_weights() -> None:
     assert found["weights_sha256"] == open_checkpoint(CHECKPOINTS / "default").weights_sha256
 
 
+def test_the_readme_quotes_the_card() -> None:
+    first, *others = read_report(CARD, "pair")["files"]
+    mean = sum(file["accuracy"] for file in others[:3]) / 3
+    said = f"right on {100 * first['accuracy']:.1f} % of {first['rows']} film sentences and "
+    said += f"{100 * mean:.0f} % of 3,000 others"
+    assert said in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
 def test_the_record_of_int8_is_of_the_default_weights_and_allows_it() -> None:
     checkpoint = open_checkpoint(CHECKPOINTS / "default")
     (record,) = checkpoint.manifest.precision
