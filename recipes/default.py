@@ -333,7 +333,7 @@ def fit_stage(
     weights = weights_of(network)
     write_whole(path, safetensors.torch.save(weights))
     remove_folder(state)
-    return safetensors.torch.load_file(path)
+    return weights
 
 
 def weights_of(network: nn.Module) -> dict[str, Tensor]:

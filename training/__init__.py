@@ -12,7 +12,7 @@ __all__ = ["Evaluation", "FitWarning", "TextClassifier", "evaluate"]
 
 # Read when torch loads its threads: one that waits sleeps, and leaves its core to the others.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")  # of 1,024 they take 250 MB
+os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")  # 1,024 take 200 MB more
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - as Python asks for
